@@ -1,41 +1,37 @@
-//! The log events of a run, for the front end that writes them.
-//!
-//! No part of the program makes a span. A subscriber that keeps spans sets up tables for them first, which takes longer than
-//! all else that logging does in a run.
+//! The log events of a run, for the front end that writes them. No part makes a span: a subscriber that keeps spans sets up
+//! tables first, which takes longer than all else that logging does.
 
+use std::fmt::{self, Debug, Write};
+use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter, subscriber::set_global_default};
 
-pub(crate) trait Log: Send + Sync + 'static {
-    /// The most detailed level of events with this target.
-    fn level(&self, target: &str) -> LevelFilter;
-
-    fn max_level(&self) -> LevelFilter;
-
-    fn write(&self, event: &Event<'_>);
+pub(crate) struct Log<W> {
+    /// For targets that no scope names.
+    pub(crate) level: LevelFilter,
+    /// A target has the level of the longest scope that it begins with; of two that are the same, the later one counts.
+    pub(crate) scopes: Vec<(String, LevelFilter)>,
+    pub(crate) write: W,
 }
 
-/// Logs from now on.
-///
-/// # Panics
-/// If something logs already.
-pub(crate) fn log_to(log: impl Log) {
-    set_global_default(LogSubscriber(log)).expect("logging is started once");
+/// Logs from now on; once in a process.
+pub(crate) fn log_to(log: Log<impl Fn(&Event<'_>) + Send + Sync + 'static>) {
+    set_global_default(log).expect("logging is started once");
 }
 
-pub(crate) struct LogSubscriber<L>(pub(crate) L);
-
-impl<L: Log> Subscriber for LogSubscriber<L> {
+impl<W: Fn(&Event<'_>) + Send + Sync + 'static> Subscriber for Log<W> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && *metadata.level() <= self.0.level(metadata.target())
+        let scopes = self.scopes.iter().filter(|(scope, _)| metadata.target().starts_with(scope.as_str()));
+        let level = scopes.max_by_key(|(scope, _)| scope.len()).map_or(self.level, |(_, level)| *level);
+        metadata.is_event() && *metadata.level() <= level
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.0.max_level())
+        Some(self.scopes.iter().map(|(_, level)| *level).fold(self.level, LevelFilter::max))
     }
 
     fn event(&self, event: &Event<'_>) {
-        self.0.write(event);
+        (self.write)(event);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -49,4 +45,47 @@ impl<L: Log> Subscriber for LogSubscriber<L> {
     fn enter(&self, _: &Id) {}
 
     fn exit(&self, _: &Id) {}
+}
+
+/// The fields of an event, each after a space.
+#[derive(Default)]
+pub(crate) struct EventText {
+    pub(crate) text: String,
+    pub(crate) is_sentence: bool,
+}
+
+impl Visit for EventText {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => self.record_debug(field, &format_args!("{value}")),
+            _ => self.record_debug(field, &value),
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let mut text = Harmless(&mut self.text);
+        let written = match field.name() {
+            "message" => write!(text, " {value:?}"),
+            // That of a finding, as lint names it.
+            "code" if self.is_sentence => write!(text, " ({value:?})"),
+            name => write!(text, " {name}={value:?}"),
+        };
+        written.expect("a text takes whatever is written to it");
+    }
+}
+
+/// Escapes control and format characters but line breaks and tabs: a message may quote external text, which a terminal obeys.
+struct Harmless<'a>(&'a mut String);
+
+impl fmt::Write for Harmless<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let is_obeyed = |c: char| mesh::is_obeyed(c) && !matches!(c, '\n' | '\t');
+        for part in text.split_inclusive(is_obeyed) {
+            match part.char_indices().next_back().filter(|(_, last)| is_obeyed(*last)) {
+                Some((at, last)) => write!(self.0, "{}{}", &part[..at], last.escape_default())?,
+                None => self.0.push_str(part),
+            }
+        }
+        Ok(())
+    }
 }

@@ -1,17 +1,20 @@
 //! The kernel as the backend: both variants of iptables, the owner's table of nf_tables, and routing.
 
 mod listing;
-mod questions;
 
-use super::iptables::{self, LegacyTables, Lock, Programs, RestoreProcess};
-use super::nftables::{ListingGeneration, Nftables, Tables};
-use super::{Backend, CommitStep, Error, Snapshot, UnlistableTable, Variant};
+use super::iptables::{self, LegacyTables, Lock, Programs};
+use super::nftables::{BlockedTable, Counts, ListingGeneration, Nftables, RuleHandles, Tables, VisibleTable};
+use super::{Backend, CommitStep, During, Error, Snapshot, UnlistableTable, Variant};
+use crate::sys::exec::{self, Runner};
 use crate::sys::lock::{self, LockGuard};
 use crate::sys::route::{FoundRoutes, NamespaceRouting};
-use crate::sys::{conntrack::Conntrack, exec::Runner, netfilter::lacks_netlink};
 use crate::sys::{grace, namespace, xtables};
+use crate::{sys::conntrack::Conntrack, sys::header::NFPROTO_UNSPEC, sys::netfilter::lacks_netlink};
 use listing::FamilyRules;
-use rules::{Family, Ownership, State, Table, TableChange, desired::StaleFlows, routing::Object};
+use rules::{
+    Family, Listing, Ownership, State, Table, TableChange, desired::StaleFlows, nft::LiveTable,
+    routing::Object,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::{cell::OnceCell, io, time::Duration};
 
@@ -31,18 +34,17 @@ pub struct Kernel {
     had_legacy: bool,
     /// The tables of iptables as they were read, with our changes since.
     known: BTreeMap<(Variant, Family), State>,
-    /// The generation of nf_tables in which the programs of iptables (nft) listed their tables, plus our own changes since.
-    /// `None` once other changes may have come between.
+    /// The generation in which the programs of iptables (nft) listed, plus our own changes; `None` once others may have come
+    /// between.
     listing_generation: Option<ListingGeneration>,
     /// Restore programs that were started ahead of their step, and wait for its changes.
-    writers: Vec<((Variant, Family), RestoreProcess)>,
+    writers: Vec<((Variant, Family), exec::Waiting)>,
 }
 
 impl Kernel {
     /// Looks for programs only when they are needed.
     pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
-        let routes = NamespaceRouting::open(owner)
-            .map_err(|source| Error::netlink("opening a netlink socket", source))?;
+        let routes = NamespaceRouting::open(owner).during("opening a netlink socket")?;
         let (legacy, nft) = (OnceCell::new(), OnceCell::new());
         let runner = Runner::new(lock.timeout);
         Ok(Self {
@@ -88,7 +90,7 @@ impl Kernel {
         if self.nftables.is_none() {
             self.nftables = match Nftables::open(self.owner.table) {
                 Err(error) if lacks_netlink(&error) => return Ok(None),
-                opened => Some(opened.map_err(|source| Error::netlink("opening a netlink socket", source))?),
+                opened => Some(opened.during("opening a netlink socket")?),
             };
         }
         Ok(self.nftables.as_mut())
@@ -101,7 +103,7 @@ impl Kernel {
     /// All tables of nf_tables; `None` where the kernel lacks nf_tables.
     fn look_at_tables(&mut self) -> Result<Option<Tables>, Error> {
         let Some(nftables) = self.nftables()? else { return Ok(None) };
-        nftables.tables().map_err(|source| Error::netlink("listing the tables of nf_tables", source))
+        nftables.tables().during("listing the tables of nf_tables")
     }
 
     fn commit_iptables(
@@ -139,8 +141,8 @@ impl Kernel {
 
 /// The legacy tables that exist. Where the kernel's list of them can't be read, those of `unlisted` are tried.
 fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<LegacyTables>, Error> {
-    let tables = iptables::legacy_tables(family, unlisted)
-        .map_err(|source| Error::netlink("asking for the tables of iptables-legacy", source))?;
+    let tables =
+        iptables::legacy_tables(family, unlisted).during("asking for the tables of iptables-legacy")?;
     Ok((!tables.is_empty()).then_some(tables))
 }
 
@@ -153,28 +155,24 @@ impl Backend for Kernel {
     }
 
     fn read(&mut self) -> Result<Snapshot, Error> {
-        let FoundRoutes { ours, of_others, unexpected, lo_has_ipv6 } = self
-            .routes
-            .read()
-            .map_err(|source| Error::netlink("reading rules, routes and addresses", source))?;
+        let FoundRoutes { ours, of_others, unexpected, lo_has_ipv6 } =
+            self.routes.read().during("reading rules, routes and addresses")?;
         let mut snapshot = Snapshot::default();
         snapshot.routes_of_others = of_others.into_iter().collect();
         snapshot.unexpected = unexpected.into_iter().collect();
         snapshot.lo_lacks_ipv6 = !lo_has_ipv6 && namespace::lacks_ipv6("lo");
-        separate_duplicates(
-            ours.into_iter().map(|own| own.object),
-            &mut snapshot.routes,
-            &mut snapshot.duplicates,
-        );
+        for own in ours {
+            if !snapshot.routes.insert(own.object) {
+                snapshot.duplicates.push(own.object);
+            }
+        }
         let (tables, owner) = (self.look_at_tables()?, self.owner);
         snapshot.lacks_nftables = tables.is_none();
         let tables = tables.unwrap_or_default();
         if let Some(nftables) = self.nftables()? {
-            let table = nftables.read_among(&tables);
-            snapshot.set_nftables(table.map_err(|source| Error::netlink("reading nf_tables", source))?);
+            snapshot.set_nftables(nftables.read_named(&tables, owner.table).during("reading nf_tables")?);
             for other in owner.others() {
-                let table = nftables.read_named(&tables, other.table);
-                let table = table.map_err(|source| Error::netlink("reading nf_tables", source))?;
+                let table = nftables.read_named(&tables, other.table).during("reading nf_tables")?;
                 snapshot.tables_joined.insert(other.table.to_owned(), table);
             }
         }
@@ -193,9 +191,8 @@ impl Backend for Kernel {
                     continue;
                 };
                 for (table, why) in unlistable {
-                    let unlistable = self.needed_nftables()?.unlistable(family, table);
-                    let unlistable =
-                        unlistable.map_err(|source| Error::netlink("reading nf_tables", source))?;
+                    let nftables = self.needed_nftables()?;
+                    let unlistable = nftables.unlistable(family, table).during("reading nf_tables")?;
                     let program = self.needed(variant)?.save(family)?.display().to_string();
                     snapshot
                         .unlistable
@@ -229,21 +226,11 @@ impl Backend for Kernel {
                 self.listing_generation.iter_mut().for_each(ListingGeneration::follow);
                 Ok(())
             }
-            CommitStep::Add(object) => {
-                self.routes.add(*object).map_err(|source| Error::netlink(step, source))
-            }
-            CommitStep::Adopt(object) => {
-                self.routes.adopt(*object).map_err(|source| Error::netlink(step, source))
-            }
-            CommitStep::Remove(object) => {
-                self.routes.remove(*object).map_err(|source| Error::netlink(step, source))
-            }
-            CommitStep::RemoveInherited(entry) => {
-                self.routes.remove_entry(*entry).map_err(|source| Error::netlink(step, source))
-            }
-            CommitStep::GiveBack(entry) => {
-                self.routes.give_back(*entry).map_err(|source| Error::netlink(step, source))
-            }
+            CommitStep::Add(object) => self.routes.add(*object).during(step),
+            CommitStep::Adopt(object) => self.routes.adopt(*object).during(step),
+            CommitStep::Remove(object) => self.routes.remove(*object).during(step),
+            CommitStep::RemoveInherited(entry) => self.routes.remove_entry(*entry).during(step),
+            CommitStep::GiveBack(entry) => self.routes.give_back(*entry).during(step),
             CommitStep::RemoveTables(names) => self.needed_nftables()?.remove(names).map_err(Error::from),
             CommitStep::CleanUnlistable(tables) => {
                 let owner = self.owner;
@@ -283,19 +270,7 @@ impl Backend for Kernel {
     }
 
     fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error> {
-        forget(stale).map_err(|source| Error::netlink("forgetting flows", source))
-    }
-}
-
-fn separate_duplicates(
-    found: impl Iterator<Item = Object>,
-    once: &mut BTreeSet<Object>,
-    again: &mut Vec<Object>,
-) {
-    for object in found {
-        if !once.insert(object) {
-            again.push(object);
-        }
+        forget(stale).during("forgetting flows")
     }
 }
 
@@ -314,4 +289,114 @@ fn forget(stale: &StaleFlows) -> io::Result<usize> {
         }
     }
     Ok(forgotten)
+}
+
+/// Attempts to read while others change rules.
+const TRIES: u32 = 3;
+
+impl Kernel {
+    /// Every rule of iptables (legacy) of a family, of any program, with its counters; `None` if there are no tables.
+    pub fn legacy_listing(&self, family: Family) -> Result<Option<Listing>, Error> {
+        let Some(tables) = legacy(family, &Table::ALL)? else { return Ok(None) };
+        iptables::legacy_listing(self.needed(Variant::Legacy)?, family, &tables, iptables::COUNTERS).map(Some)
+    }
+
+    pub fn has_chain(&mut self, family: Family, table: Table, chain: &str) -> Result<bool, Error> {
+        let has = |counts: &Counts| counts.get(table.name()).is_some_and(|chains| chains.contains_key(chain));
+        let in_nft = self.look_at_tables()?.is_some_and(|tables| tables.of_iptables(family).contains(&table));
+        if in_nft && has(&self.counts(Variant::Nft, family, &[table])?) {
+            return Ok(true);
+        }
+        let in_legacy = legacy(family, &[table])?.is_some_and(|tables| tables.contains(table));
+        Ok(in_legacy && has(&self.counts(Variant::Legacy, family, &[table])?))
+    }
+
+    /// Policy rules, routes and addresses like those of the owner's, of any program.
+    pub fn routing(&mut self) -> Result<BTreeSet<Object>, Error> {
+        let FoundRoutes { ours, of_others, .. } =
+            self.routes.read().during("reading rules, routes and addresses")?;
+        Ok(ours.into_iter().chain(of_others).map(|entry| entry.object).collect())
+    }
+
+    /// Every table of nf_tables that packets of a family meet, with counters: of iptables as its program prints them, where
+    /// that is what the kernel has; else as our own reader has them.
+    pub fn nftables_listing(&mut self, family: Family) -> Result<(Option<Listing>, Vec<LiveTable>), Error> {
+        let mut tries = TRIES;
+        loop {
+            let Some(nftables) = self.nftables()? else { return Ok((None, Vec::new())) };
+            let generation = nftables.generation().ok();
+            let found = nftables.listing(family).during("reading nf_tables")?;
+            let is_printable = found.iter().any(|table| table.as_read.is_some());
+            let printed = if is_printable { self.printed(family)? } else { None };
+            let Some(printed) = printed else {
+                return Ok((None, found.into_iter().map(|table| table.listed).collect()));
+            };
+            tries -= 1;
+            if tries > 0 && self.needed_nftables()?.generation().ok() != generation {
+                continue;
+            }
+            let (mut of_iptables, mut others) = (Vec::new(), Vec::new());
+            for VisibleTable { as_read, listed } in found {
+                match as_read {
+                    Some(table) => of_iptables.push(table),
+                    None => others.push(listed),
+                }
+            }
+            return Ok((Some(VisibleTable::agreed(printed, &of_iptables)), others));
+        }
+    }
+
+    /// The rules of iptables (nft) as its program prints them; `None` without one, or where it can't print what else is in
+    /// its tables.
+    fn printed(&self, family: Family) -> Result<Option<Listing>, Error> {
+        let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
+        match programs.map(|programs| iptables::listing(programs, family, &[], iptables::COUNTERS)) {
+            None | Some(Err(Error::Program { .. })) => Ok(None),
+            Some(shown) => shown.map(|shown| shown.unlistable.is_empty().then_some(shown.listing)),
+        }
+    }
+
+    /// True if anything does NAT that is neither of the owner's nor one of iptables' usual chains, or if both variants of
+    /// iptables are there, of which it is not known which comes first.
+    pub fn has_foreign_nat(&mut self) -> Result<bool, Error> {
+        let tables = match self.tables.take() {
+            // Beside legacy tables it matters what has come since.
+            Some(tables) if !self.had_legacy => tables,
+            _ => self.look_at_tables()?.unwrap_or_default(),
+        };
+        let owner = self.owner;
+        if tables.are_of(&owner) {
+            // As nearly everywhere. Chains can be many.
+            return Ok(false);
+        }
+        let nftables = self.needed_nftables()?;
+        let (foreign, usual) = nftables.has_nat(&tables, &owner).during("listing the chains of nf_tables")?;
+        if foreign || !usual {
+            return Ok(foreign);
+        }
+        for family in Family::BOTH {
+            if legacy(family, &[Table::Nat])?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The tables of nf_tables whose rules do not do what they say: see [`crate::backend::nftables::Obstacle`].
+    pub fn blocked_tables(&mut self) -> Result<Vec<BlockedTable>, Error> {
+        let owner = self.owner;
+        Ok(self.look_at_tables()?.unwrap_or_default().blocked_tables(&owner))
+    }
+
+    pub fn handles(&mut self) -> Result<(u32, RuleHandles), Error> {
+        let nftables = self.needed_nftables()?;
+        let found = nftables.generation().and_then(|id| Ok((id, nftables.rule_handles(NFPROTO_UNSPEC)?)));
+        found.during("listing the rules of nf_tables")
+    }
+
+    /// Removes leftovers of a trace that could not tie its table to itself; false if there were none.
+    pub fn remove_leftover_trace(&mut self) -> Result<bool, Error> {
+        let Some(nftables) = self.nftables()? else { return Ok(false) };
+        nftables.remove_leftover_trace().map_err(Error::from)
+    }
 }

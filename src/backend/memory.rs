@@ -11,7 +11,6 @@ pub struct Memory {
     pub fails_after: Option<usize>,
     /// Tables of a failing step that take effect all the same.
     pub tables_before_fault: usize,
-    /// Commits after the failing one fail too.
     pub stays_broken: bool,
     /// Commits that still fail because another program has changed the rules meanwhile.
     pub conflicts: u32,

@@ -1,10 +1,6 @@
-//! Backends: reading the rules of a namespace, and committing changes to them.
-//!
-//! A backend is one network namespace with everything in it that can have rules. Its two verbs are reading and
-//! committing, so that a test can replace the kernel and fail at any step. What to change is decided by
-//! [`crate::engine`].
+//! Backends: reading the rules of a network namespace, and committing changes to them. There are two verbs, so that a test
+//! can replace the kernel and fail at any step. What to change is decided by [`crate::engine`].
 
-mod error;
 pub mod iptables;
 mod kernel;
 pub mod memory;
@@ -12,7 +8,7 @@ pub mod nftables;
 mod snapshot;
 mod step;
 
-pub use error::Error;
 pub use kernel::Kernel;
 pub use snapshot::{Contents, Snapshot, UnlistableRule, UnlistableTable, of_iptables};
-pub use step::{Backend, BackendName, CommitStep, Variant};
+pub(crate) use step::During;
+pub use step::{Backend, BackendName, CommitStep, Error, Variant};

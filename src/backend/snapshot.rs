@@ -1,7 +1,7 @@
 //! All that concerns us in a network namespace at one moment.
 
-use super::nftables::{self, BlockedTable, Obstacle, bytecode};
-use super::{BackendName, CommitStep, Variant};
+use super::nftables::{self, BlockedTable, Obstacle};
+use super::{BackendName, CommitStep, Variant, nftables::bytecode::EncodedTable};
 use rules::inheritance::{self, Evidence, Inheritance};
 use rules::routing::{Object, RoutingEntry};
 use rules::{ByFamily, Family, Mark, Ownership, State, Table, bridge};
@@ -15,7 +15,7 @@ pub enum Contents {
         tables: ByFamily<State>,
     },
     /// A table of nf_tables, for both families.
-    Nftables(bytecode::EncodedTable),
+    Nftables(EncodedTable),
 }
 
 impl Contents {
@@ -28,7 +28,7 @@ impl Contents {
 
     pub fn count_of(&self, owner: &Ownership) -> usize {
         let of_iptables: usize = self.states().map(|(_, state)| state.count_of(owner)).sum();
-        of_iptables + self.table().map_or(0, bytecode::EncodedTable::rule_count)
+        of_iptables + self.table().map_or(0, EncodedTable::rule_count)
     }
 
     pub fn states(&self) -> impl Iterator<Item = (Family, &State)> {
@@ -46,7 +46,7 @@ impl Contents {
         }
     }
 
-    pub fn table(&self) -> Option<&bytecode::EncodedTable> {
+    pub fn table(&self) -> Option<&EncodedTable> {
         match self {
             Self::Nftables(table) => Some(table),
             Self::Iptables { .. } => None,
@@ -57,7 +57,7 @@ impl Contents {
     pub fn map(
         &self,
         state: impl Fn(&State) -> State,
-        table: impl FnOnce(&bytecode::EncodedTable) -> bytecode::EncodedTable,
+        table: impl FnOnce(&EncodedTable) -> EncodedTable,
     ) -> Self {
         match self {
             Self::Iptables { variant, tables: ByFamily { v4, v6 } } => {
@@ -85,22 +85,21 @@ impl Contents {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Rules, those of others in the tables of iptables included, in the order of the backends' names. Empty ones are not
-    /// listed.
+    /// Rules, of others too in the tables of iptables, in the order of the backends' names. Empty ones are not listed.
     contents: Vec<Contents>,
     /// Policy rules, routes and addresses of the owner's, in the order in which they are added.
     pub routes: BTreeSet<Object>,
     /// Copies of policy rules beyond the first, which are superfluous.
     pub duplicates: Vec<Object>,
-    /// Policy rules, routes and addresses like the owner's, but with another routing protocol. They serve as well as the
-    /// owner's, and stay when those are removed, unless they are inherited.
+    /// The same with another routing protocol. They serve as well as the owner's, and stay when those are removed, unless
+    /// inherited.
     pub routes_of_others: BTreeSet<RoutingEntry>,
     /// Policy rules and routes that carry the owner's protocol and that the owner would not make, in words.
     pub unexpected: BTreeSet<String>,
     /// The names of the tables of nf_tables, of the family `inet`, except the owner's.
     pub tables_of_others: BTreeSet<String>,
     /// Of those, the tables of joined owners, by their names; `None` for absent ones.
-    pub tables_joined: BTreeMap<String, Option<bytecode::EncodedTable>>,
+    pub tables_joined: BTreeMap<String, Option<EncodedTable>>,
     /// Tables of nf_tables whose rules do not do what they say: see [`Obstacle`].
     pub blocked_tables: Vec<BlockedTable>,
     /// Tables that exist and that no program on `PATH` can read.
@@ -127,15 +126,15 @@ impl Snapshot {
             .map_or_else(State::default, |content| content.state(family))
     }
 
-    pub fn table_named(&self, name: &str) -> Option<&bytecode::EncodedTable> {
+    pub fn table_named(&self, name: &str) -> Option<&EncodedTable> {
         self.nftables().into_iter().chain(self.joined()).find(|table| table.name == name)
     }
 
-    pub fn joined(&self) -> impl Iterator<Item = &bytecode::EncodedTable> {
+    pub fn joined(&self) -> impl Iterator<Item = &EncodedTable> {
         self.tables_joined.values().flatten()
     }
 
-    pub fn nftables(&self) -> Option<&bytecode::EncodedTable> {
+    pub fn nftables(&self) -> Option<&EncodedTable> {
         self.contents(BackendName::Nftables).and_then(Contents::table)
     }
 
@@ -194,14 +193,14 @@ impl Snapshot {
         }
     }
 
-    pub fn set_nftables(&mut self, table: Option<bytecode::EncodedTable>) {
+    pub fn set_nftables(&mut self, table: Option<EncodedTable>) {
         drop(self.take(BackendName::Nftables));
         if let Some(table) = table {
             self.put(Contents::Nftables(table));
         }
     }
 
-    fn set_table(&mut self, name: &str, table: Option<&bytecode::EncodedTable>) {
+    fn set_table(&mut self, name: &str, table: Option<&EncodedTable>) {
         match self.tables_joined.get_mut(name) {
             Some(joined) => *joined = table.cloned(),
             None => self.set_nftables(table.cloned()),
@@ -351,7 +350,6 @@ pub struct UnlistableTable {
     pub program: String,
     pub why: String,
     pub chains: Vec<String>,
-    /// All rules, chain by chain in their order.
     pub rules: Vec<UnlistableRule>,
 }
 
@@ -385,15 +383,6 @@ impl UnlistableTable {
             Some(format!("a rule of chain {}", rule.chain))
         };
         self.chains_of(owner).next().map(|chain| format!("chain {chain}")).or_else(by_rule)
-    }
-
-    /// `None` if no rule of the owner's is in this table.
-    pub fn problem(&self, family: Family, table: Table, owner: &Ownership) -> Option<String> {
-        let what = self.evidence_of(owner)?;
-        let (program, table, why) = (&self.program, table.name(), &self.why);
-        Some(format!(
-            "{program} can't show its table {table} of {family} ({why}), and it contains rules of this program: {what}"
-        ))
     }
 
     fn is_chain_of(&self, owner: &Ownership, name: &str) -> bool {

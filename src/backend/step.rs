@@ -1,9 +1,10 @@
-//! Verbs of a backend: it reads a namespace, and commits one step after the other.
+//! Verbs of a backend: it reads a namespace, and commits one step after the other; and its errors.
 
-use super::{Error, Snapshot, nftables::bytecode, of_iptables};
+use super::{Snapshot, nftables::Refusal, nftables::bytecode::EncodedTable, of_iptables};
+use crate::{sys::exec::ExecError, sys::lock};
 use rules::routing::{Object, RoutingEntry};
 use rules::{Family, Table, TableChange, desired::StaleFlows, render};
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, error, fmt, io};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitStep {
@@ -11,18 +12,16 @@ pub enum CommitStep {
     Iptables {
         variant: Variant,
         family: Family,
-        /// At least one.
         changes: Vec<TableChange>,
     },
-    /// All that is the owner's goes from the tables of iptables (nft), and with it the tables and base chains that are
-    /// left without rules then. In one step where the kernel allows it; else as [`CommitStep::Iptables`] of each family.
+    /// Removes all that is the owner's from the tables of iptables (nft), with what is left empty: in one step where the
+    /// kernel allows it, else as [`CommitStep::Iptables`] of each family.
     Clear(Vec<(Family, Vec<TableChange>)>),
     /// A table of nf_tables as a whole, of the owner's or of an owner that it is joined with.
     Nftables {
         /// The replaced table, which may have another name; `None` if there is nothing.
-        live: Option<bytecode::EncodedTable>,
-        /// `None` if the table goes.
-        desired: Option<bytecode::EncodedTable>,
+        live: Option<EncodedTable>,
+        desired: Option<EncodedTable>,
     },
     Add(Object),
     /// Inherited routing becomes the owner's: a route or address in place, a policy rule by adding the owner's.
@@ -32,11 +31,11 @@ pub enum CommitStep {
     RemoveInherited(RoutingEntry),
     /// Adopted or removed routing of another owner is that owner's again, with its protocol.
     GiveBack(RoutingEntry),
-    /// Tables of nf_tables that are inherited go, of the family `inet` and of these names. What was in them can't be put
-    /// back, so it comes last.
+    /// Removes inherited tables of nf_tables, of the family `inet` and of these names. It can't be taken back, so it comes
+    /// last.
     RemoveTables(Vec<String>),
-    /// All that is the owner's goes from tables of iptables (nft) that its program can't show. It can't be put back
-    /// either, so only [`CommitStep::RemoveTables`] comes after it.
+    /// Removes all that is the owner's from tables of iptables (nft) that its program can't show. It can't be taken back
+    /// either.
     CleanUnlistable(BTreeSet<(Family, Table)>),
     /// Packets that have met nothing of the steps so far leave the namespace's hooks.
     WaitForInFlight,
@@ -113,8 +112,7 @@ impl fmt::Display for CommitStep {
                     (None, Some(_)) => "creating",
                     (Some(_), Some(_)) => "replacing",
                 };
-                let name =
-                    |table: &Option<bytecode::EncodedTable>| table.as_ref().map(|table| table.name.clone());
+                let name = |table: &Option<EncodedTable>| table.as_ref().map(|table| table.name.clone());
                 let table = name(live).or_else(|| name(desired)).unwrap_or_default();
                 write!(f, "{verb} the nf_tables table {table}")?;
                 match name(desired).filter(|desired| *desired != table) {
@@ -145,24 +143,16 @@ fn tables(changes: &[TableChange]) -> String {
 }
 
 pub trait Backend {
-    /// Keeps other runs of this program out of the namespace until the backend is dropped: two at once would each add
-    /// what both found missing.
-    ///
-    /// # Errors
-    /// When another run holds it for too long.
+    /// Keeps other runs of this program out of the namespace until the backend is dropped: two would add what both found
+    /// missing.
     fn hold(&mut self) -> Result<(), Error>;
 
-    /// Reads everything that concerns us. Creates nothing.
     fn read(&mut self) -> Result<Snapshot, Error>;
 
-    /// Commits one step.
-    ///
-    /// # Errors
-    /// When the step failed; it may have taken effect in part, table by table.
+    /// Commits one step. One that fails may have taken effect in part, table by table.
     fn commit(&mut self, step: &CommitStep) -> Result<(), Error>;
 
-    /// Prepares the step that comes after the one that is about to be committed, while that is committed. `None` takes it
-    /// back: what was prepared so far will not be committed.
+    /// Prepares the step after the one that is about to be committed; `None` takes back what was prepared.
     fn prepare(&mut self, _: Option<&CommitStep>) {}
 
     fn has_programs(&self, variant: Variant) -> bool;
@@ -173,18 +163,13 @@ pub trait Backend {
     }
 
     /// Makes conntrack forget flows that the rules capture and that pass them by; returns their number.
-    ///
-    /// # Errors
-    /// When conntrack can't be read or refuses.
     fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error>;
 }
 
 /// One of the two kernel interfaces behind iptables. Rules of both can exist side by side, and all take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Variant {
-    /// The old interface, one program for each family.
     Legacy,
-    /// iptables' syntax over nf_tables.
     Nft,
 }
 
@@ -213,7 +198,6 @@ impl fmt::Display for Variant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BackendName {
     Iptables(Variant),
-    /// A table of nf_tables, over netlink.
     Nftables,
 }
 
@@ -228,6 +212,81 @@ impl fmt::Display for BackendName {
             Self::Iptables(variant) => variant.fmt(f),
             Self::Nftables => f.write_str("nftables"),
         }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Locked(#[from] lock::LockError),
+    #[error("{0}")]
+    NoProgram(String),
+    #[error("{hint}")]
+    Program { hint: String, source: ExecError },
+    /// Trying again may help.
+    #[error("another program changed the rules at the same time")]
+    Conflict { source: Box<dyn error::Error + Send + Sync> },
+    /// Nothing of the change has taken effect.
+    #[error("nf_tables refused the change{}", permission(.0.cause()))]
+    Nftables(#[source] Refusal),
+    #[error("the output of {program} can't be read")]
+    Output { program: String, source: rules::parse::ParseError },
+    #[error(
+        "{program} lists other rules than the kernel has in the table {}; use the version of iptables that wrote them",
+        .table.name()
+    )]
+    ListingMismatch { program: String, table: Table },
+    #[error(
+        "{program} ended with success, and the kernel does not have the rules that it was given for the table {}; see what \
+         this program is, or choose another with --backend",
+        .table.name()
+    )]
+    NotApplied { program: String, table: Table },
+    #[error("{what} failed{}", permission(.source))]
+    Netlink { what: String, source: io::Error },
+    #[error(
+        "this kernel has no nf_tables; use --backend iptables-legacy, or have the node load the module nf_tables"
+    )]
+    NoNftables,
+    #[error("{0}")]
+    Injected(String),
+}
+
+impl Error {
+    /// The kind of the error with which the kernel refused a request; [`io::ErrorKind::Other`] for every other error.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::Netlink { source, .. } => source.kind(),
+            _ => io::ErrorKind::Other,
+        }
+    }
+}
+
+/// Names the request of netlink that failed.
+pub(crate) trait During<T> {
+    fn during(self, what: &(impl ToString + ?Sized)) -> Result<T, Error>;
+}
+
+impl<T> During<T> for io::Result<T> {
+    fn during(self, what: &(impl ToString + ?Sized)) -> Result<T, Error> {
+        self.map_err(|source| Error::Netlink { what: what.to_string(), source })
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Conflict(_) => Self::Conflict { source: refusal.into() },
+            Refusal::Refused { .. } => Error::Nftables(refusal),
+        }
+    }
+}
+
+/// The remedy for the one refusal that users can mend.
+fn permission(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (CAP_NET_ADMIN is needed in this network namespace)",
+        _ => "",
     }
 }
 

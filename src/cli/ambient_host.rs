@@ -1,19 +1,15 @@
-//! `sidecar-init ambient-host`: the host's part of the ambient mesh. An agent on the node calls it when pods start and end;
-//! `apply` sets the rules in the pods.
+//! `sidecar-init ambient-host`: the host's part of the ambient mesh, called by an agent when pods start and end.
 
-use super::{Exit, report, run, run::Format, start_logging};
+use super::Exit;
+use super::report::{self, Format};
+use super::run::{self, Run};
 use mesh::ambient::{self, Reason, defaults};
 use mesh::sources::{Raw, SettingReader};
 use mesh::{Problems, Setting};
 use serde::Serialize;
 use sidecar_init::backend::Error;
-use sidecar_init::engine::{self, SnatChange, SnatSummary};
+use sidecar_init::backend::nftables::snat::{self, SnatChange};
 use std::{collections::BTreeSet, net::IpAddr};
-
-enum HostAction {
-    Change(SnatChange),
-    Clean,
-}
 
 /// The state after the change, for programs.
 #[derive(Debug, Serialize)]
@@ -30,15 +26,8 @@ pub(super) struct AmbientHostReport {
 }
 
 pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, Problems> {
-    let mut reader = SettingReader::new(raw, problems);
-    let (run, logging) = run::read(&mut reader);
-    let action = action(&mut reader);
-    let warnings = reader.finish()?;
-    start_logging(raw, &logging, run.stdout())?;
-    for text in warnings {
-        tracing::warn!(target: "config", "{text}");
-    }
-    Ok(match done(&action) {
+    let (run, change) = run::begin(raw, problems, Run::stdout, change)?;
+    Ok(match done(change.as_ref()) {
         Ok(report) => {
             tracing::info!(target: "nftables", changed = report.changed, "{}", sentence(&report));
             match run.format {
@@ -50,7 +39,8 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, 
     })
 }
 
-fn action(reader: &mut SettingReader<'_>) -> HostAction {
+/// The change; `None` to remove the table.
+fn change(reader: &mut SettingReader<'_>) -> Option<SnatChange> {
     let add: BTreeSet<IpAddr> =
         reader.list(Setting::HostAdd, SettingReader::address_item).into_iter().collect();
     let remove: BTreeSet<IpAddr> =
@@ -79,9 +69,9 @@ fn action(reader: &mut SettingReader<'_>) -> HostAction {
                 "has no place beside --clean, which removes the table with all pods; give one of them",
             );
         }
-        return HostAction::Clean;
+        return None;
     }
-    HostAction::Change(SnatChange {
+    Some(SnatChange {
         table: defaults::HOST_TABLE,
         comment: Reason::Probe.name(),
         add,
@@ -92,15 +82,15 @@ fn action(reader: &mut SettingReader<'_>) -> HostAction {
     })
 }
 
-fn done(action: &HostAction) -> Result<AmbientHostReport, Error> {
+fn done(change: Option<&SnatChange>) -> Result<AmbientHostReport, Error> {
     let table = defaults::HOST_TABLE;
-    match action {
-        HostAction::Clean => {
-            let changed = engine::remove_snat(table)?;
+    match change {
+        None => {
+            let changed = snat::remove(table)?;
             Ok(AmbientHostReport { table, changed, pods: Vec::new(), probe_addresses: Vec::new() })
         }
-        HostAction::Change(change) => {
-            let SnatSummary { changed, content } = engine::change_snat(change)?;
+        Some(change) => {
+            let (changed, content) = snat::change(change)?;
             let probe_addresses = vec![content.v4.into(), content.v6.into()];
             let pods = content.pods.into_iter().collect();
             Ok(AmbientHostReport { table, changed, pods, probe_addresses })

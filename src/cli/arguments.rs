@@ -1,9 +1,7 @@
-//! Arguments into settings.
-//!
-//! Flags are taken as Go's pflag takes them ([`mesh::sources::pflag`]): `-p 15001`, `-p15001`, `-p=15001`,
-//! `--envoy-port=15001`; switches bare or with `=true`; the last of a repeated flag wins; values may be empty or start with
-//! a dash. All errors are reported together, including invalid values of known flags. clap prints help, and does not read
-//! calls, because it stops at the first unknown word and because building its tree takes longer than the rest of a dry run.
+//! Arguments into settings. Flags are taken as Go's pflag takes them ([`mesh::sources::pflag`]), and all errors are reported
+//! together.
+//! clap prints help, and does not read calls, because it stops at the first unknown word and because building its tree takes
+//! longer than the rest of a dry run.
 
 use super::command::{COMMANDS, Command, CommandEntry, is_global};
 use super::tree::{Extent, HELP, VERSION};
@@ -77,13 +75,11 @@ pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
 /// So many words that no flag takes are likely to be the names of files: the shell replaces a `*` without quotes by them.
 const MANY_STRAYS: usize = 4;
 
-/// Former names of commands, which are still accepted.
 const FORMER_NAMES: [(&str, &str); 3] = [("check", "diff"), ("doctor", "status"), ("probe", "verify")];
 
 /// A command and a former flag of it, which asked for what is shown without any.
 const FORMER_FLAG: (&str, &str) = ("explain", "--matrix");
 
-/// Flags of other programs for a namespace.
 const NAMESPACE_FLAGS: [&str; 3] = ["--netns", "--namespace", "-n"];
 
 fn takes(flags: &Flags, setting: Setting) -> bool {
@@ -193,7 +189,6 @@ pub(super) enum HelpRequest {
     Version,
     /// `help` and what follows.
     Topic,
-    /// Nothing that is known; the last problem says so.
     Refusal,
 }
 
@@ -340,7 +335,6 @@ impl Parser {
         self.problems.push(InputProblem::of(flag, text));
     }
 
-    /// Every command has help, and the program alone has a version.
     fn asked(&self, name: &str, has_value: bool) -> Option<HelpRequest> {
         match name {
             "-h" => Some(HelpRequest::Help(Extent::Summary)),

@@ -1,7 +1,8 @@
 //! Commands that change the namespace: `apply`, `clean`, and the drop-in for `istio-iptables`.
 
-use super::run::{Format, Preview, ResolvedCall, Run, RunMode};
-use super::{Exit, diff, logging, render, report, verify};
+use super::report::{self, Format};
+use super::run::{Preview, ResolvedCall, Run, RunMode};
+use super::{Exit, diff, logging, render, verify};
 use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
@@ -83,7 +84,6 @@ pub(super) fn finish(run: &Run, done: Result<ChangeReport, Box<dyn error::Error>
     exit(done)
 }
 
-/// Prints a failure, and what cleaning has left.
 pub(super) fn exit(done: Result<ChangeReport, Box<dyn error::Error>>) -> Exit {
     match done {
         Ok(report) => report.exit(),
@@ -263,17 +263,19 @@ impl ChangeReport {
     }
 }
 
+/// The warning of a drop-in, which sets rules in the machine's own namespace nevertheless.
+pub(super) fn host_warning() -> Option<&'static str> {
+    match namespace::is_host() {
+        Some(false) => None,
+        Some(true) => Some("this is the machine's own network namespace"),
+        None => Some("this may be the machine's own network namespace: /proc is needed to know"),
+    }
+}
+
 pub(super) fn drop_in(call: &ResolvedCall) -> Exit {
     let ResolvedCall { capture, run, .. } = call;
     if matches!(run.mode, RunMode::Apply | RunMode::Clean) {
-        match namespace::is_host() {
-            Some(false) => {}
-            Some(true) => tracing::warn!(target: "iptables", "this is the machine's own network namespace"),
-            None => tracing::warn!(
-                target: "iptables",
-                "this may be the machine's own network namespace: /proc is needed to know"
-            ),
-        }
+        host_warning().iter().for_each(|text| tracing::warn!(target: "iptables", "{text}"));
     }
     let done = match run.mode {
         RunMode::Preview(form) => return render::preview(&**capture, form),

@@ -35,7 +35,6 @@ pub(super) struct CommandEntry {
     pub(super) command: Command,
     /// Its name on the command line; that of a command's command has two words.
     pub(super) name: &'static str,
-    /// One line for the list of commands.
     pub(super) about: &'static str,
     pub(super) long_about: &'static str,
     pub(super) examples: &'static [&'static str],
@@ -44,9 +43,7 @@ pub(super) struct CommandEntry {
     pub(super) also: &'static [&'static [Setting]],
     /// Settings of those groups that it does not take.
     pub(super) without: &'static [Setting],
-    /// The setting of a positional argument.
     pub(super) word: Option<Setting>,
-    /// The positional argument may be given several times.
     pub(super) repeats: bool,
     /// Another command line that it takes after `--`: its name in help, and what it is for.
     pub(super) trailing: Option<(&'static str, &'static str)>,
@@ -87,15 +84,13 @@ impl CommandEntry {
         Flags(rows.map(|row| (row, self.short(row))).collect())
     }
 
-    /// The settings of the positional arguments, in order.
     pub(super) fn words(&self) -> impl Iterator<Item = Setting> {
         let second = (self.command == Command::KumaInit).then_some(Kuma::Component);
         self.word.into_iter().chain(second)
     }
 
-    /// The letter of a flag. `-f` is upstream's for `--restore-format` where we take upstream's place, and a manifest
-    /// everywhere else, as it is for kubectl. So would `-o` be for `--format`; but wherever upstream's flags of capture are
-    /// taken it is one of those.
+    /// The letter of a flag. `-f` is upstream's where we take upstream's place, and a manifest everywhere else, as for
+    /// kubectl. So would `-o` be for `--format`; but wherever upstream's flags of capture are taken it is one of those.
     pub(super) fn short(&self, row: &SettingRow) -> Option<char> {
         let upstreams = self.command == Command::IstioIptables;
         match row.setting {

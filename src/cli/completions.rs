@@ -1,18 +1,15 @@
-//! `sidecar-init completions`: scripts for shells, and the proposals that they request.
-//!
-//! A script passes the words of a line to `sidecar-init completions SHELL -- WORD..`. The tree of the line's mesh decides what may
-//! come next. Flags without effect are not proposed.
+//! `sidecar-init completions` and `man`: scripts for shells, the proposals that they request, and the manual. A script passes
+//! the words of a line to `sidecar-init completions SHELL -- WORD..`.
 
-use super::arguments::with_command;
-use super::tree::{self, Extent};
-use super::{Exit, help, logging::Stdout, report, run, start_logging};
+use super::tree::{self, Extent, tree};
+use super::{Exit, arguments::with_command, help, report, run};
 use clap::Arg;
-use command_line::complete;
 use command_line::shell::{Proposals, Shell};
+use command_line::{complete, manual};
 use mesh::sources::{Raw, SettingReader, pflag, text};
-use mesh::{InputProblem, Problems, Setting};
+use mesh::{InputProblem, Mesh, Problems, Setting};
 use sidecar_init::sys::lookup::{self, LookupPlaces};
-use std::ffi::OsString;
+use std::{ffi::OsString, path::Path};
 
 /// The programs that the scripts complete, of which the second is the first by another name.
 const PROGRAMS: [&str; 2] = ["sidecar-init", "istio-iptables"];
@@ -21,11 +18,8 @@ pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString])
     if raw.get(Setting::Shell).is_none() {
         problems.push(InputProblem::of("completions", "needs the name of a shell: bash, zsh or fish"));
     }
-    let mut reader = SettingReader::new(raw, problems);
-    let (_, logging) = run::read(&mut reader);
-    let shell = run::one_of(&mut reader, Setting::Shell, &Shell::ALL);
-    reader.finish()?;
-    start_logging(raw, &logging, Stdout::Answer)?;
+    let shell = |reader: &mut SettingReader<'_>| run::one_of(reader, Setting::Shell, &Shell::ALL);
+    let (_, shell) = run::begin(raw, problems, run::ANSWER, shell)?;
     Ok(match (shell, line) {
         (None, _) => Exit::Done,
         (Some(shell), []) => report::text(&shell.script(&PROGRAMS)),
@@ -44,12 +38,11 @@ fn proposals(line: Vec<OsString>, whole: bool) -> Proposals {
         [_, command, _, ..] if command == tree::VERSION => return Proposals::Words(Vec::new()),
         _ => {}
     }
-    let mut program = tree::tree(pflag::mesh_of(&line).unwrap_or_default(), Extent::Proposed);
+    let mut program = tree(pflag::mesh_of(&line).unwrap_or_default(), Extent::Proposed);
     program.build();
     complete::proposals(&program, &line, whole, &namespaces)
 }
 
-/// Words that may follow `help` and `before`.
 fn topics(before: &[String], last: &str) -> Proposals {
     let before: String = before.iter().map(|word| format!("{word} ")).collect();
     let word = |(word, about): (String, String)| Some((word.strip_prefix(&before)?.to_owned(), about));
@@ -68,5 +61,20 @@ fn namespaces(argument: &Arg, start: &str, before: &str) -> Option<Proposals> {
     Some(match start.contains('/') {
         true => Proposals::Files,
         false => Proposals::starting(lookup::known(&LookupPlaces::default()), start, before),
+    })
+}
+
+pub(super) fn manual(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit, Problems> {
+    if raw.get(Setting::ManDirectory).is_none() {
+        problems
+            .push(InputProblem::of("man", "needs a folder to write to, such as /usr/local/share/man/man1"));
+    }
+    let path = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let (_, folder) =
+        run::begin(raw, problems, run::LOG, |reader| reader.one_of(Setting::ManDirectory, "a folder", path))?;
+    let program = tree(Mesh::default(), Extent::All);
+    Ok(match folder.map_or(Ok(()), |folder| manual::write(&program, Path::new(&folder))) {
+        Ok(()) => Exit::Done,
+        Err(error) => report::failure(&error, Exit::Failed),
     })
 }

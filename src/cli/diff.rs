@@ -1,10 +1,9 @@
 //! `sidecar-init diff`: differences between live rules and settings, or two settings, by packets and by rules.
 
-use super::data::{self, Encoding};
-use super::manifest::{self, Subject, SubjectSection};
-use super::noted::{self, NotedSettings};
-use super::run::{self, Format, ResolvedCall, Run};
-use super::{Exit, change, host::System, logging::Stdout, report, rule_views};
+use super::manifest::{self, NotedSettings, Subject, SubjectSection};
+use super::report::{self, Encoding, Format};
+use super::run::{self, ResolvedCall, Run};
+use super::{Exit, change, host::System, live, logging::Stdout};
 use diagnose::compare::{self, Change, ComparedSide, Comparison, DiffReport, OtherMesh, PartReport, compare};
 use diagnose::{Basis, explain::PodContext, painted};
 use mesh::sources::{Dialect, Host, Raw, SettingReader, Source};
@@ -22,9 +21,9 @@ struct DiffConfiguration {
 pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Result<Exit, Problems> {
     let live = Subject::of_flags(raw.clone().without_rules(), problems.to_vec(), manifest::machine);
     if files.is_empty() && !raw.describes_rules() {
-        return match noted::settings(&live)? {
+        return match manifest::settings(&live)? {
             Ok(NotedSettings::Found(noted, basis)) => from_live(&live, &noted, basis.name()),
-            Ok(other) => Err(noted::needed(&other)),
+            Ok(other) => Err(manifest::needed(&other)),
             Err(exit) => Ok(exit),
         };
     }
@@ -76,7 +75,7 @@ fn between(old: &[Sided], new: &[Sided]) -> Result<Exit, Problems> {
         exits.push(exit(&report));
         let body = match format {
             Format::Text => report.text(report::line_width(), prints_rules),
-            Format::Data(_) => data::document(Encoding::Json, &report),
+            Format::Data(_) => report::document(Encoding::Json, &report),
         };
         sections.push(SubjectSection { title, body });
     }
@@ -214,7 +213,7 @@ fn with_live(
     let owner = capture.owner();
     let desired = |pod: &PodContext| ComparedSide::of_subject(subject, capture, pod);
     if subject.skip().is_some() {
-        let comparison = rule_views::changed_verdicts(run, capture, desired)?;
+        let comparison = live::changed_verdicts(run, capture, desired)?;
         return Ok(DiffReport { equal: comparison.changes.is_empty(), comparison, ..report });
     }
     let mut session = run.session(owner)?;
@@ -229,7 +228,7 @@ fn with_live(
     for OtherMesh { text, remedy, .. } in &others {
         tracing::warn!(target: "iptables", "{text}; {remedy}");
     }
-    let comparison = rule_views::changed_verdicts(run, capture, desired)?;
+    let comparison = live::changed_verdicts(run, capture, desired)?;
     // Where no rule differs, rules of other programs may decide about usual packets.
     let is_overruled = compared.differences.is_empty() && comparison.has_known_change();
     let is_alone = before.is_empty() && others.is_empty() && !is_overruled;
@@ -293,7 +292,7 @@ pub(super) struct Refused {
 pub(super) fn refused(run: &Run, capture: &Capture, compared: Box<LiveComparison>) -> Refused {
     tracing::debug!(target: "iptables", "the rules that differ:\n{}", compared.differences);
     let desired = |pod: &PodContext| ComparedSide::of_capture(capture, Dialect::default(), pod);
-    let mut lines = match rule_views::changed_verdicts(run, capture, desired) {
+    let mut lines = match live::changed_verdicts(run, capture, desired) {
         Ok(comparison) => {
             let line = |change: &Change| painted(&[change.line()], usize::MAX).trim_end().to_owned();
             comparison.shown().0.into_iter().map(line).collect()

@@ -1,19 +1,18 @@
 //! `sidecar-init explain`: the verdict about a packet, and why.
 
-use super::data::{self, Encoding};
-use super::manifest::{self, Subject, SubjectSection};
-use super::routes::KernelRoutes;
-use super::rule_views::{from_kernel, from_save};
+use super::live::{KernelRoutes, from_kernel, from_save};
+use super::manifest::{self, Subject, SubjectSection, Unread};
+use super::report::{self, Encoding};
 use super::run::{self, Logging, Run};
-use super::{Exit, host::System, logging::Stdout, noted::Unread, render, report};
+use super::{Exit, host::System, logging::Stdout, render};
 use command_line::columns;
-use diagnose::explain::{self, PacketReport, PodContext, QuestionContext, Routes, RuleView, packet};
+use diagnose::explain::{PacketQuery, PacketReport, PodContext, QuestionContext, Routes, RuleView, packet};
 use diagnose::picture::{self, Picture};
 use diagnose::{Basis, SubjectPacket, live_proxy};
 use mesh::sources::{Raw, SettingReader, Source};
 use mesh::{Capture, CapturePolicy, Problems, Setting, settings::Topic};
 use rules::{Family, simulate::Packet};
-use std::{cell::RefCell, collections::BTreeMap, error::Error, io, net::IpAddr};
+use std::error::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExplainFormat {
@@ -22,31 +21,6 @@ enum ExplainFormat {
     Picture,
     Svg,
 }
-
-enum ExplainQuestion {
-    Packet(Box<explain::PacketQuery>),
-    All,
-}
-
-/// A cache of resolved names, so that a name has the same addresses throughout a call.
-struct NameCache {
-    host: System,
-    found: RefCell<BTreeMap<String, Vec<IpAddr>>>,
-}
-
-impl NameCache {
-    fn of(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        if let Some(found) = self.found.borrow().get(name) {
-            return Ok(found.clone());
-        }
-        let found = self.host.resolve(name)?;
-        self.found.borrow_mut().insert(name.to_owned(), found.clone());
-        Ok(found)
-    }
-}
-
-/// The value of `--expect`: true if the packet is to be captured.
-type Expected = Option<bool>;
 
 struct ExplainRequest {
     run: Run,
@@ -57,12 +31,13 @@ struct ExplainRequest {
     capture: Option<Capture>,
     file: Option<String>,
     form: ExplainFormat,
-    expected: Expected,
+    /// The value of `--expect`: true if the packet is to be captured.
+    expected: Option<bool>,
     /// True if a picture of all traffic shows only its main paths.
     is_summary: bool,
     pod: PodContext,
-    names: NameCache,
-    question: ExplainQuestion,
+    /// `None` for all traffic.
+    question: Option<Box<PacketQuery>>,
 }
 
 /// Explains the packets to these destinations, or the one that the settings describe.
@@ -71,7 +46,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
         subjects.iter().flat_map(|subject| SubjectPacket::all(subject, destinations)).collect();
     let requests = manifest::each(&requested, read_request)?;
     let requested: Vec<(SubjectPacket, ExplainRequest)> = requested.into_iter().zip(requests).collect();
-    let requested = SubjectPacket::distinct(requested, |request| request.question.packet());
+    let requested = SubjectPacket::distinct(requested, ExplainRequest::packet);
     let Some((_, first)) = requested.first() else { return Ok(Exit::Done) };
     let of_each = requested.iter().filter(|(requested, _)| requested.is_first);
     let warnings = of_each.map(|(_, request)| &request.warnings);
@@ -93,7 +68,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
         let request = request.of(&rule_views, subject);
         let (body, captured) = answer(&rule_views, subject, &request, subjects.len() == 1 && !is_shared);
         as_expected &= request.expected.is_none_or(|expected| captured == Some(expected));
-        let user = user.filter(|_| request.question.packet().is_none());
+        let user = user.filter(|_| request.question.is_none());
         let app = user.map(|user| format!("app is {user}\n")).unwrap_or_default();
         sections.push(SubjectSection { title, body: body + &app });
     }
@@ -140,14 +115,11 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let policy = capture.as_deref();
     let pod = PodContext::from_settings(raw, policy, file.is_none().then_some(&*host));
     let pod = user.iter().fold(pod, PodContext::with_application);
-    let names = NameCache { host: System::of(raw), found: RefCell::default() };
     let kernel = KernelRoutes::of(&[]);
     let is_live = !of_words && file.is_none();
     let routes: &dyn Routes = if is_live { &kernel } else { &pod };
-    let place = QuestionContext { pod: &pod, routes, names: &|name| Some(names.of(name)) };
-    let question = question(&mut reader, &place);
+    let question = question(&mut reader, &pod, routes);
     let warnings = reader.finish()?;
-    let question = question.expect("a question that could not be read is a problem");
     // Warnings about a configuration matter only where its rules are walked.
     let warnings = if of_words { warnings } else { Vec::new() };
     Ok(ExplainRequest {
@@ -161,14 +133,12 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
         expected,
         is_summary: is_summary == Some(true),
         pod,
-        names,
         question,
     })
 }
 
 impl ExplainRequest {
-    /// The same request about existing rules: they identify the proxy, as no configuration does, and the kernel routes the
-    /// packet.
+    /// The request about existing rules: they identify the proxy, as no configuration does, and the kernel routes the packet.
     fn of(self, rule_views: &[RuleView], subject: &Subject) -> Self {
         if self.capture.is_some() {
             return self;
@@ -177,19 +147,22 @@ impl ExplainRequest {
             rule_views.iter().fold(self.pod, |pod, rule_view| pod.with_proxy(&live_proxy(&rule_view.view)));
         let kernel = KernelRoutes::of(rule_views);
         let routes: &dyn Routes = if self.file.is_some() { &pod } else { &kernel };
-        let place = QuestionContext { pod: &pod, routes, names: &|name| Some(self.names.of(name)) };
         // The settings were valid before, so this only resolves the packet again.
         let mut reader = SettingReader::new(&subject.raw, Vec::new());
-        let question = question(&mut reader, &place).unwrap_or(self.question);
+        let question = question(&mut reader, &pod, routes).or(self.question);
         Self { pod, question, ..self }
+    }
+
+    fn packet(&self) -> Option<&Packet> {
+        self.question.as_ref().map(|question| &question.packet)
     }
 }
 
 fn rule_views(subject: &Subject, request: &ExplainRequest) -> Result<Vec<RuleView>, Box<dyn Error>> {
-    let ExplainRequest { run, capture, file, pod, question, .. } = request;
+    let ExplainRequest { run, capture, file, pod, .. } = request;
     match (capture, file) {
         (Some(capture), _) => {
-            warn_of_ipv6(&subject.raw, question, &**capture);
+            warn_of_ipv6(&subject.raw, request.packet(), &**capture);
             Ok(Family::BOTH.map(|family| RuleView::of_config(&**capture, family, pod)).into())
         }
         (None, Some(file)) => from_save(file, pod),
@@ -209,29 +182,26 @@ fn form(reader: &mut SettingReader<'_>) -> ExplainFormat {
     run::one_of(reader, Setting::ExplainFormat, &forms).unwrap_or(ExplainFormat::Text)
 }
 
-fn question(reader: &mut SettingReader<'_>, place: &QuestionContext<'_>) -> Option<ExplainQuestion> {
+/// The packet that the settings describe, if they describe one.
+fn question(
+    reader: &mut SettingReader<'_>,
+    pod: &PodContext,
+    routes: &dyn Routes,
+) -> Option<Box<PacketQuery>> {
     let raw = reader.raw;
     if raw.iter().any(|(setting, _)| setting.row().topic == Topic::Packet) {
-        return packet(reader, place).map(|question| ExplainQuestion::Packet(Box::new(question)));
+        let names = |name: &str| Some(System::of(raw).resolve(name));
+        return packet(reader, &QuestionContext { pod, routes, names: &names }).map(Box::new);
     }
     if let Some(given) = raw.get(Setting::Expect) {
         let text = "is about a packet; name its destination, such as 8080 or 10.0.0.5:443";
         reader.whole(&given.source, text);
     }
-    Some(ExplainQuestion::All)
+    None
 }
 
-impl ExplainQuestion {
-    fn packet(&self) -> Option<&Packet> {
-        match self {
-            Self::Packet(question) => Some(&question.packet),
-            Self::All => None,
-        }
-    }
-}
-
-fn warn_of_ipv6(raw: &Raw, question: &ExplainQuestion, config: &dyn CapturePolicy) {
-    let family = question.packet().map(Packet::family);
+fn warn_of_ipv6(raw: &Raw, packet: Option<&Packet>, config: &dyn CapturePolicy) {
+    let family = packet.map(Packet::family);
     if family.is_some_and(|family| !config.families().any(|captured| captured == family)) {
         tracing::warn!(target: "config", "{}", config.without_ipv6(raw, false).why);
     }
@@ -255,16 +225,13 @@ fn answer(
         ExplainFormat::Svg => format!("{}\n", render::as_comment(&basis.to_string())),
         ExplainFormat::Data(_) => String::new(),
     };
-    let question = match question {
-        ExplainQuestion::Packet(question) => question,
-        ExplainQuestion::All => {
-            let traffic = traffic(all, subject, request);
-            return match form {
-                ExplainFormat::Svg => (head + &traffic.svg(), None),
-                ExplainFormat::Data(_) => (data::document(Encoding::Json, &traffic.report(basis)), None),
-                _ => (head + &traffic.text(columns::of_terminal()), None),
-            };
-        }
+    let Some(question) = question else {
+        let traffic = traffic(all, subject, request);
+        return match form {
+            ExplainFormat::Svg => (head + &traffic.svg(), None),
+            ExplainFormat::Data(_) => (report::document(Encoding::Json, &traffic.report(basis)), None),
+            _ => (head + &traffic.text(columns::of_terminal()), None),
+        };
     };
     let family = question.packet.family();
     let rule_view = all.iter().find(|rule_view| rule_view.family == family);
@@ -285,7 +252,7 @@ fn answer(
         ExplainFormat::Svg => {
             note(render::as_comment) + &traffic(all, subject, request).with_path(&explained).svg()
         }
-        ExplainFormat::Data(_) => data::document(Encoding::Json, &report),
+        ExplainFormat::Data(_) => report::document(Encoding::Json, &report),
     };
     (head + &body, is_captured)
 }

@@ -1,7 +1,4 @@
-//! `--help` and `sidecar-init help`: of commands, and of topics, which are exit codes, variables, and the sections of
-//! `docs/troubleshooting.md`.
-
-mod markdown;
+//! `--help` and `sidecar-init help`: of commands, and of topics, most of them sections of `docs/troubleshooting.md`.
 
 use super::tree::{self, Extent, help_call, tree};
 use super::{Exit, command::COMMANDS, report};
@@ -11,7 +8,7 @@ use diagnose::{Style, fold};
 use mesh::settings::{self, nearest};
 use mesh::{InputProblem, Mesh, Problems};
 use rules::finding::Code;
-use std::{ffi::OsString, fmt::Write};
+use std::{ffi::OsString, fmt::Write, mem};
 
 const ALL: &str = "topics";
 
@@ -73,27 +70,24 @@ const TROUBLESHOOTING: &str = include_str!("../../docs/troubleshooting.md");
 struct HelpTopic {
     name: String,
     title: String,
-    body: Body,
-}
-
-enum Body {
-    ExitCodes,
-    Environment,
-    /// Of a page in Markdown.
-    Section(&'static str),
+    /// In lines of so many columns.
+    body: Box<dyn Fn(usize) -> String>,
 }
 
 fn topics() -> Vec<HelpTopic> {
-    let made =
-        |name: &str, title: &str, body| HelpTopic { name: name.to_owned(), title: title.to_owned(), body };
+    let made = |name: &str, title: &str, body: fn(usize) -> String| HelpTopic {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        body: Box::new(body),
+    };
     let mut topics = vec![
-        made("exit-codes", "Exit codes of all commands", Body::ExitCodes),
-        made("environment", "Variables that commands read", Body::Environment),
+        made("exit-codes", "Exit codes of all commands", exit_codes),
+        made("environment", "Variables that commands read", environment),
     ];
-    topics.extend(markdown::sections(TROUBLESHOOTING).into_iter().map(|(title, text)| HelpTopic {
-        name: markdown::anchor(title),
-        title: markdown::inline(title),
-        body: Body::Section(text),
+    topics.extend(topic_sections(TROUBLESHOOTING).into_iter().map(|(title, text)| HelpTopic {
+        name: anchor(title),
+        title: inline(title),
+        body: Box::new(|width| plain_text(text, width)),
     }));
     topics
 }
@@ -101,10 +95,15 @@ fn topics() -> Vec<HelpTopic> {
 /// The topic with this name, or the only one whose name begins so; of the code of a finding, the section that names it.
 fn find(name: &str) -> Option<HelpTopic> {
     if let Some(code) = Code::named(name) {
-        let sections = markdown::sections(TROUBLESHOOTING);
+        let sections = topic_sections(TROUBLESHOOTING);
         let section = sections.into_iter().find(|(_, text)| text.contains(&format!("`{name}`")));
-        let body = Body::Section(section.map_or("docs/lint.md lists all codes.", |(_, text)| text));
-        return Some(HelpTopic { name: name.to_owned(), title: format!("{name}: {}", code.about()), body });
+        let text = section.map_or("docs/lint.md lists all codes.", |(_, text)| text);
+        let title = format!("{name}: {}", code.about());
+        return Some(HelpTopic {
+            name: name.to_owned(),
+            title,
+            body: Box::new(|width| plain_text(text, width)),
+        });
     }
     let mut found: Vec<HelpTopic> =
         topics().into_iter().filter(|topic| topic.name.starts_with(name)).collect();
@@ -125,12 +124,7 @@ fn list() -> String {
 
 impl HelpTopic {
     fn text(&self, width: usize) -> String {
-        let body = match self.body {
-            Body::ExitCodes => exit_codes(width),
-            Body::Environment => environment(width),
-            Body::Section(text) => markdown::plain(text, width),
-        };
-        format!("{}\n\n{}\n", Style::Strong.paint(&self.title), body.trim_matches('\n'))
+        format!("{}\n\n{}\n", Style::Strong.paint(&self.title), (self.body)(width).trim_matches('\n'))
     }
 }
 
@@ -149,6 +143,105 @@ fn environment(width: usize) -> String {
     entries.sort();
     entries.dedup();
     entries.concat()
+}
+
+/// The sections of the third level, each with its heading.
+fn topic_sections(page: &'static str) -> Vec<(&'static str, &'static str)> {
+    let (mut found, mut heading, mut is_code) = (Vec::new(), None, false);
+    let mut at = 0;
+    for line in page.split_inclusive('\n') {
+        is_code ^= line.starts_with("```");
+        if !is_code && line.starts_with('#') {
+            if let Some((title, start)) = heading.take() {
+                found.push((title, &page[start..at]));
+            }
+            heading = line.strip_prefix("### ").map(|title| (title.trim(), at + line.len()));
+        }
+        at += line.len();
+    }
+    found.extend(heading.map(|(title, start)| (title, &page[start..])));
+    found
+}
+
+fn anchor(title: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    title.to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The text in lines of at most `width` columns. Code is indented and not folded.
+fn plain_text(text: &str, width: usize) -> String {
+    let (mut blocks, mut block): (Vec<String>, String) = (Vec::new(), String::new());
+    let mut lines = text.lines();
+    let finish = |block: &mut String, blocks: &mut Vec<String>| {
+        let text = inline(&mem::take(block));
+        if !text.is_empty() {
+            let hang = if text.starts_with("- ") { 2 } else { 0 };
+            blocks.push(fold(&text, hang, width));
+        }
+    };
+    while let Some(line) = lines.next() {
+        if line.starts_with("```") {
+            finish(&mut block, &mut blocks);
+            let code = lines.by_ref().take_while(|line| !line.starts_with("```"));
+            blocks.push(code.map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n"));
+            continue;
+        }
+        let begins = line.is_empty() || line.starts_with("- ") || line.starts_with('|');
+        if begins {
+            finish(&mut block, &mut blocks);
+        }
+        match line.strip_prefix('|') {
+            // Below the first row, which names the columns, a row of dashes follows.
+            Some(row) if row.starts_with("---") => drop(blocks.pop()),
+            Some(row) => {
+                let cells: Vec<&str> = row.trim_end_matches('|').split('|').map(str::trim).collect();
+                block = format!("- {}", cells.join(": "));
+            }
+            None if block.is_empty() => block = line.to_owned(),
+            None => block = format!("{block} {}", line.trim()),
+        }
+    }
+    finish(&mut block, &mut blocks);
+    // Items of a list follow each other without a gap.
+    let mut joined = String::new();
+    for (at, block) in blocks.iter().enumerate() {
+        let is_list = block.starts_with("- ") && at > 0 && blocks[at - 1].starts_with("- ");
+        joined.push_str(if at == 0 {
+            ""
+        } else if is_list {
+            "\n"
+        } else {
+            "\n\n"
+        });
+        joined.push_str(block);
+    }
+    joined
+}
+
+/// A line without marks; a link becomes its text and its target.
+fn inline(text: &str) -> String {
+    let mut written = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('[') {
+        written.push_str(before);
+        match after.split_once("](").and_then(|(label, after)| Some((label, after.split_once(')')?))) {
+            Some((label, (target, after))) => {
+                let place = match target.strip_prefix('#') {
+                    Some(section) => help_call(section),
+                    None if target.contains("://") => target.to_owned(),
+                    None => format!("docs/{target}"),
+                };
+                written.push_str(&format!("{label} ({place})"));
+                rest = after;
+            }
+            None => {
+                written.push('[');
+                rest = after;
+            }
+        }
+    }
+    written.push_str(rest);
+    written.replace("**", "").replace('`', "")
 }
 
 #[cfg(test)]
@@ -184,5 +277,20 @@ mod tests {
         assert!(codes.contains("\napply\n  0  the rules are in place\n"), "{codes}");
         let variables = plain(&find("environment").expect("a topic").text(80));
         assert!(variables.contains("PROXY_UID\n    --proxy-uid: "), "{variables}");
+    }
+
+    #[test]
+    fn marks_become_text() {
+        let page = "# Page\n\n## Part\n\n### `TPROXY` is *not* here\n\n**Cause:** a [module](#kernel-modules), see\n\
+                    [more](cni.md#x).\n\n- one\n  goes on\n- two\n\n```sh\n# no heading\ncheck -b '*'\n```\n\n| a | b |\n\
+                    |---|---|\n| c | `d` |\n\n## Next\n\ntext\n";
+        let found = topic_sections(page);
+        assert_eq!(found.len(), 1);
+        assert_eq!(anchor(found[0].0), "tproxy-is-not-here");
+        assert_eq!(
+            plain_text(found[0].1, 60),
+            "Cause: a module (sidecar-init help kernel-modules), see more\n(docs/cni.md#x).\n\n- one goes on\n- two\n\n    # no \
+             heading\n    check -b '*'\n\n- c: d"
+        );
     }
 }

@@ -2,12 +2,10 @@
 
 use mesh::sources::{Given, Raw, Source, name_servers};
 use mesh::{Host, InputProblem, Setting, settings::nearest};
-use nix::{errno::Errno, unistd};
 use rules::{Family, Gid, Table, Uid};
-use sidecar_init::backend::{Kernel, iptables::Lock};
 use sidecar_init::sys::lookup::{self, LookupError, LookupPlaces};
-use sidecar_init::sys::namespace::OpenNamespace;
 use sidecar_init::sys::{address, process};
+use sidecar_init::{backend::Kernel, backend::iptables::Lock, sys::namespace::OpenNamespace};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -37,8 +35,7 @@ impl System {
     /// This process's own facts, whatever namespace it is in.
     pub(super) const HERE: Self = Self { is_drop_in: false, files: FilesOf::Ours };
 
-    /// The facts of the namespace that a call is about: those of the process by which it names it. A name or a path does not
-    /// lead to the pod's files.
+    /// The facts of the namespace that a call is about: those of the process by which it names it, if by one.
     pub(super) fn of(raw: &Raw) -> Self {
         let named = raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty());
         let found = named.map(|given| lookup::find(&given.value, &LookupPlaces::default()));
@@ -97,32 +94,27 @@ impl System {
                 return Ok(found);
             }
         }
-        resolve(name)
+        let mut found: Vec<IpAddr> = Vec::new();
+        for address in (name, 0).to_socket_addrs()?.map(|address| address.ip()) {
+            if !found.contains(&address) {
+                found.push(address);
+            }
+        }
+        Ok(found)
     }
 }
 
 impl Host for System {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
-        if !matches!(self.files, FilesOf::Ours) {
-            return Ok(self.number(PASSWD, 0, name)?.and_then(Uid::new));
-        }
-        let user = known(unistd::User::from_name(name))?;
-        Ok(user.and_then(|user| Uid::new(user.uid.as_raw())))
+        Ok(self.number(PASSWD, 0, name)?.and_then(Uid::new))
     }
 
     fn has_user(&self, uid: Uid) -> io::Result<bool> {
-        if !matches!(self.files, FilesOf::Ours) {
-            return Ok(self.number(PASSWD, 2, &uid.to_string())?.is_some());
-        }
-        known(unistd::User::from_uid(unistd::Uid::from_raw(uid.number()))).map(|user| user.is_some())
+        Ok(self.number(PASSWD, 2, &uid.to_string())?.is_some())
     }
 
     fn group(&self, name: &str) -> io::Result<Option<Gid>> {
-        if !matches!(self.files, FilesOf::Ours) {
-            return Ok(self.number(GROUP, 0, name)?.and_then(Gid::new));
-        }
-        let group = known(unistd::Group::from_name(name))?;
-        Ok(group.and_then(|group| Gid::new(group.gid.as_raw())))
+        Ok(self.number(GROUP, 0, name)?.and_then(Gid::new))
     }
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
@@ -153,25 +145,6 @@ impl Host for System {
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
         Ok(self.read(RESOLV_CONF)?.map(|text| name_servers(&text)).unwrap_or_default())
-    }
-}
-
-/// The addresses of a name, by the system's resolver, each once.
-fn resolve(name: &str) -> io::Result<Vec<IpAddr>> {
-    let mut found: Vec<IpAddr> = Vec::new();
-    for address in (name, 0).to_socket_addrs()?.map(|address| address.ip()) {
-        if !found.contains(&address) {
-            found.push(address);
-        }
-    }
-    Ok(found)
-}
-
-/// musl reports a missing database as an error; then no user or group is known.
-fn known<T>(found: nix::Result<Option<T>>) -> io::Result<Option<T>> {
-    match found {
-        Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(None),
-        other => Ok(other?),
     }
 }
 

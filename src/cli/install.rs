@@ -1,6 +1,6 @@
 //! `sidecar-init cni install` and `cni uninstall`: flags into options of an installation.
 
-use super::{Exit, logging::Stdout, report, run, start_logging};
+use super::{Exit, report, run};
 use crate::cni::install::{
     self, CniInstallOptions, Folders, InstallOutcome, RemovedInstallation, WatchOptions,
 };
@@ -15,16 +15,12 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit
         problems.append(&mut found);
         String::new()
     });
-    let mut reader = SettingReader::new(raw, problems);
-    let (_, logging) = run::read(&mut reader);
-    let options = CniInstallOptions {
-        folders: folders(&mut reader),
+    let (_, options) = run::begin(raw, problems, run::LOG, |reader| CniInstallOptions {
+        folders: folders(reader),
         entry,
-        watch: watch(&mut reader),
-        wait: wait(&mut reader),
-    };
-    reader.finish()?;
-    start_logging(raw, &logging, Stdout::Any)?;
+        watch: watch(reader),
+        wait: wait(reader),
+    })?;
     survive_file_size_limit();
     Ok(match install::keep(&options) {
         Ok(InstallOutcome::Installed(_) | InstallOutcome::Asked(None)) => Exit::Done,
@@ -37,12 +33,8 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit
 }
 
 pub(super) fn uninstall(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
-    let mut reader = SettingReader::new(raw, problems);
-    let (_, logging) = run::read(&mut reader);
-    let folders = folders(&mut reader);
-    let keep_program = reader.switch(Setting::KeepProgram);
-    reader.finish()?;
-    start_logging(raw, &logging, Stdout::Any)?;
+    let own = |reader: &mut SettingReader<'_>| (folders(reader), reader.switch(Setting::KeepProgram));
+    let (_, (folders, keep_program)) = run::begin(raw, problems, run::LOG, own)?;
     survive_file_size_limit();
     Ok(match install::uninstall(&folders, keep_program) {
         Ok(removed) => {

@@ -1,7 +1,5 @@
-//! The drop-in for `kumactl install transparent-proxy` and `kumactl uninstall transparent-proxy`.
-//!
-//! Arguments and configuration files become settings here: flags override variables, which override files, and of two files
-//! the later one wins.
+//! The drop-in for `kumactl install transparent-proxy` and `kumactl uninstall transparent-proxy`. Flags override variables,
+//! which override files, and of two files the later one wins.
 
 use super::run::{self, Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, change, host::System, report, start_logging, warn_by};
@@ -10,13 +8,10 @@ use mesh::kuma::{Kuma, keys, preview, unknown_user};
 use mesh::sources::{Given, NullHost, Raw, SettingReader, Source};
 use mesh::{CapturePolicy, InputProblem, Mesh, Problems, Setting};
 use rules::number::unsigned;
-use sidecar_init::backend::Variant;
 use sidecar_init::engine::{Choice, OnDrift, Preference};
-use sidecar_init::sys::{exec::Runner, namespace};
-use std::io::{self, Read};
-use std::{fs, path::Path, time::Duration};
+use sidecar_init::{backend::Variant, sys::exec::Runner};
+use std::{fs, io, path::Path, time::Duration};
 
-/// The only component that can be installed.
 const COMPONENT: &str = "transparent-proxy";
 
 /// The copy of the pod's resolv.conf that old releases have made.
@@ -93,7 +88,6 @@ fn verb(reader: &mut SettingReader<'_>) -> KumaVerb {
 /// The settings, with those of the files as defaults. `--config` may also hold a file's text.
 fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputProblem>) {
     let mut of_files = Raw::default();
-    let mut input = None;
     if let Some(Given { value, source }) = raw.get(Kuma::Config).filter(|given| keys::is_text(&given.value)) {
         let name = source.to_string();
         let file = keys::read(&name, value, |key| Source::Key(format!("{name}: {key}")));
@@ -106,7 +100,7 @@ fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputP
         let (paths, source) = reader.items(setting);
         for path in paths {
             let text = match path {
-                "-" => read_input(&mut input),
+                "-" => io::read_to_string(io::stdin()),
                 path => fs::read_to_string(path),
             };
             let named = if path == "-" { "standard input" } else { path };
@@ -139,16 +133,6 @@ fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputP
 
 fn of_kuma() -> (Setting, Given) {
     (Setting::Mesh, Given { value: Mesh::Kuma.to_string(), source: Source::Flag("mesh") })
-}
-
-/// Standard input, which can be read once.
-fn read_input(read: &mut Option<String>) -> io::Result<String> {
-    if let Some(text) = read {
-        return Ok(text.clone());
-    }
-    let mut text = String::new();
-    io::stdin().read_to_string(&mut text)?;
-    Ok(read.insert(text).clone())
 }
 
 fn adapted(reader: &mut SettingReader<'_>, run: Run, verb: KumaVerb) -> (Run, bool) {
@@ -223,8 +207,8 @@ fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant>
 
 fn perform(verb: KumaVerb, call: &ResolvedCall, verbose: bool) -> Exit {
     let ResolvedCall { capture, run, .. } = call;
-    if matches!(run.mode, RunMode::Apply | RunMode::Clean) && namespace::is_host() != Some(false) {
-        tracing::info!(target: "iptables", "this is, or may be, the machine's own network namespace");
+    if matches!(run.mode, RunMode::Apply | RunMode::Clean) {
+        change::host_warning().iter().for_each(|text| tracing::info!(target: "iptables", "{text}"));
     }
     match run.mode {
         RunMode::Preview(_) => {
@@ -242,8 +226,7 @@ fn perform(verb: KumaVerb, call: &ResolvedCall, verbose: bool) -> Exit {
     }
 }
 
-/// Restores the resolv.conf that an old release has replaced. The file is overwritten in place, because in a container the
-/// runtime has mounted it.
+/// Restores the resolv.conf that an old release has replaced, in place, because the runtime has mounted it.
 fn restored() -> io::Result<()> {
     let text = match fs::read(BACKUP) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

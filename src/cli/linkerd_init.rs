@@ -1,6 +1,4 @@
-//! The drop-in for linkerd's `proxy-init`.
-//!
-//! The mesh reads the flags of capture, this module those that control the run. The rest is the same as for `apply`.
+//! The drop-in for linkerd's `proxy-init`. The mesh reads the flags of capture, this module those that control the run.
 
 use super::run::{self, Logging, Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, change, report};
@@ -11,7 +9,7 @@ use mesh::{Capture, InputProblem, Mesh, Problems, Setting};
 use rules::{Family, number::unsigned};
 use sidecar_init::backend::Variant;
 use sidecar_init::engine::{Choice, OnDrift, Preference};
-use sidecar_init::sys::{exec, namespace, sysctl};
+use sidecar_init::sys::{exec, sysctl};
 use std::{error, io, path::Path, time::SystemTime};
 use tracing::level_filters::LevelFilter;
 
@@ -20,26 +18,22 @@ pub(super) const CALLED: [&str; 2] = ["proxy-init", "linkerd2-proxy-init"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extra {
-    /// The programs of iptables that upstream's flags name. Without them legacy, as upstream has it, unless our rules are
-    /// elsewhere already or the machine lacks it.
+    /// The programs that upstream's flags name; without them legacy, unless our rules are elsewhere already or the machine
+    /// lacks it.
     programs: Choice,
     /// Seconds that conntrack remembers connections that one side has closed; `None` leaves that as it is.
     close_wait: Option<u32>,
-    /// Print commands with `-w`, to wait for the lock.
     waits: bool,
 }
 
-/// The suffix of `iptables` in the names of the chosen programs: `-legacy` by default, as upstream.
-fn infix(choice: Choice) -> &'static str {
-    match choice {
-        Choice::Iptables(Some(Variant::Nft)) => "-nft",
-        Choice::Iptables(None) => "",
-        Choice::Iptables(Some(Variant::Legacy)) | Choice::InUse(_) | Choice::Nftables => "-legacy",
-    }
-}
+/// The programs of iptables by their mode, as the newer flag has it, and by their names, as the older.
+const PROGRAMS: [(&str, &str, Choice); 3] = [
+    ("legacy", "iptables-legacy", Choice::Iptables(Some(Variant::Legacy))),
+    ("nft", "iptables-nft", Choice::Iptables(Some(Variant::Nft))),
+    ("plain", "iptables", Choice::Iptables(None)),
+];
 
-/// The flags with those that the command implies: the mesh, the namespace by the name that all commands have for it, and
-/// upstream's defaults. A simulation enters no namespace.
+/// The flags with those that the command implies: the mesh, the namespace, and upstream's defaults. A simulation enters none.
 pub(super) fn with_implied(raw: Raw) -> Raw {
     let mesh = Given { value: Mesh::Linkerd.name().to_owned(), source: Source::Default(Setting::Mesh) };
     let defaults = linkerd::IMPLICIT_DEFAULTS.iter().map(|&(setting, value)| {
@@ -72,9 +66,7 @@ pub(super) fn run(raw: &Raw, before: Vec<InputProblem>) -> Result<Exit, Problems
     if let RunMode::Preview(_) = call.run.mode {
         return Ok(simulated(raw, &call.capture, &extra));
     }
-    if namespace::is_host() != Some(false) {
-        tracing::warn!(target: "iptables", "this may be the machine's own network namespace");
-    }
+    change::host_warning().iter().for_each(|text| tracing::warn!(target: "iptables", "{text}"));
     Ok(match set(&call, &extra) {
         Ok(()) => Exit::Done,
         Err(error) => report::failure(&*error, Exit::Failed),
@@ -111,18 +103,12 @@ fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra)
 /// Two flags name the programs: the newer one wins, and both must be valid.
 fn programs(reader: &mut SettingReader<'_>) -> Choice {
     let complaint = "is not an iptables mode; expected legacy, nft or plain";
-    let mode = reader.optional(Linkerd::IptablesMode, complaint, |text| match text {
-        "legacy" => Some(Choice::Iptables(Some(Variant::Legacy))),
-        "nft" => Some(Choice::Iptables(Some(Variant::Nft))),
-        "plain" => Some(Choice::Iptables(None)),
-        _ => None,
+    let mode = reader.optional(Linkerd::IptablesMode, complaint, |text| {
+        PROGRAMS.iter().find(|(mode, ..)| *mode == text).map(|(.., choice)| *choice)
     });
     let complaint = "is not a program that can set rules; expected iptables-legacy, iptables-nft or iptables";
-    let program = reader.optional(Linkerd::FirewallBinPath, complaint, |text| match text {
-        "iptables-legacy" => Some(Choice::Iptables(Some(Variant::Legacy))),
-        "iptables-nft" => Some(Choice::Iptables(Some(Variant::Nft))),
-        "iptables" => Some(Choice::Iptables(None)),
-        _ => None,
+    let program = reader.optional(Linkerd::FirewallBinPath, complaint, |text| {
+        PROGRAMS.iter().find(|(_, name, _)| *name == text).map(|(.., choice)| *choice)
     });
     mode.or(program).unwrap_or(Choice::InUse(Preference::Legacy))
 }
@@ -169,8 +155,8 @@ struct CloseWaitError {
     source: io::Error,
 }
 
-/// Sets conntrack's timeout and the rules. If the rules can't be set, the old timeout is restored. A timeout that does not
-/// exist before the rules do is set after them; if that fails, the rules stay.
+/// Sets conntrack's timeout and the rules, or neither. A timeout that does not exist before the rules do is set after them;
+/// if that fails, the rules stay.
 fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
     let ResolvedCall { capture, run, .. } = call;
     let timed = |seconds: u32, what: &'static str| {
@@ -221,9 +207,11 @@ fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> Exit {
         text.push_str(&log_line(&time, &command, is_json));
     };
     for family in capture.families() {
+        // Without a choice, upstream's default.
+        let known = PROGRAMS.iter().find(|(.., choice)| *choice == extra.programs).unwrap_or(&PROGRAMS[0]);
         let program = match family {
-            Family::V4 => format!("iptables{}", infix(extra.programs)),
-            Family::V6 => format!("ip6tables{}", infix(extra.programs)),
+            Family::V4 => known.1.to_owned(),
+            Family::V6 => known.1.replacen("ip", "ip6", 1),
         };
         let save = format!("{program}-save");
         add(&save, "-t nat");

@@ -1,18 +1,21 @@
-//! `sidecar-init lint`: likely mistakes in the settings of capture, from flags, a manifest, or the note beside rules.
+//! `sidecar-init lint`: likely mistakes in the settings of capture, from flags, a manifest, or the note beside rules; and warnings
+//! of them by commands that do something else.
 
-use super::data::{self, Encoding};
-use super::manifest::{self, Subject, SubjectSection};
-use super::noted::{self, NotedSettings};
-use super::{
-    Exit, logging::Stdout, namespace_to_enter, report, run, start_logging, status, warnings::lint_here,
-};
+use super::manifest::{self, NotedSettings, Subject, SubjectSection};
+use super::report::{self, Encoding};
+use super::run::{self, ResolvedCall, RunMode};
+use super::{Exit, logging::Stdout, namespace_to_enter, start_logging, status};
 use diagnose::finding::{FindingReport, reports};
 use diagnose::lint::annotate::{self, FindingLocation};
-use diagnose::lint::{Level, all, lint, of_subject, text};
+use diagnose::lint::{
+    Code, Finding, InterfaceAddress, Level, all, brief, leaves_ipv6_uncaptured, lint, of_subject, text,
+};
 use diagnose::{Basis, basis};
-use mesh::{Problems, Setting, sources::SettingReader};
+use mesh::sources::{Raw, SettingReader};
+use mesh::{Capture, CapturePolicy, Problems, Setting};
 use serde::Serialize;
-use std::{fs, path::Path, slice};
+use sidecar_init::sys::address;
+use std::{fs, io, path::Path, slice};
 
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     match subjects {
@@ -23,18 +26,14 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 
 /// Lints the settings that are noted beside the rules, or the rules themselves where there is no note.
 fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
-    let why = match noted::settings(subject)? {
+    let why = match manifest::settings(subject)? {
         Ok(NotedSettings::Found(noted, basis)) => return of_settings(slice::from_ref(&*noted), Some(&basis)),
         Ok(NotedSettings::Unknown(why)) => why,
-        Ok(here @ NotedSettings::NoRules) => return Err(noted::needed(&here)),
+        Ok(here @ NotedSettings::NoRules) => return Err(manifest::needed(&here)),
         Err(exit) => return Ok(exit),
     };
-    let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
-    let deny = reader.switch(Setting::Deny);
-    let form = form(&mut reader);
-    let (run, logging) = run::read(&mut reader);
-    reader.finish()?;
-    start_logging(&subject.raw, &logging, Stdout::Answer)?;
+    let own = |reader: &mut SettingReader<'_>| (reader.switch(Setting::Deny), form(reader));
+    let (run, (deny, form)) = run::begin(&subject.raw, subject.before.clone(), run::ANSWER, own)?;
     tracing::info!(target: "lint", "the settings are not known, so only the rules are looked at: {why}");
     let findings = match status::findings(&run) {
         Ok(findings) => findings,
@@ -129,7 +128,7 @@ impl LintAnswer {
                 first + &text(findings, report::line_width())
             }
             LintFormat::Data(_) => {
-                data::document(Encoding::Json, &LintReport { basis: basis.report(), findings })
+                report::document(Encoding::Json, &LintReport { basis: basis.report(), findings })
             }
             LintFormat::GitHub => annotate::github(findings, place),
             LintFormat::Sarif => {
@@ -164,4 +163,55 @@ pub(super) struct LintReport<'a> {
     basis: basis::BasisReport,
     /// The findings, warnings first; notes are among them with `--notes` alone.
     findings: &'a [FindingReport],
+}
+
+/// Warns of likely mistakes once the rules are in place: until then nothing is captured, and walking packets takes time.
+pub(super) fn warn(subject: &Subject, call: &ResolvedCall) {
+    warn_by(brief, &subject.raw, call);
+    warn_of(of_subject(subject, &call.capture));
+}
+
+pub(super) fn warn_by(look: Lint, raw: &Raw, call: &ResolvedCall) {
+    warn_of(match call.run.mode {
+        RunMode::Preview(_) => look(raw, &call.capture, &[]),
+        _ => lint_here(look, raw, &call.capture),
+    });
+}
+
+pub(super) fn warn_of(findings: impl IntoIterator<Item = Finding>) {
+    for finding in findings.into_iter().filter(|finding| finding.level <= Level::Warning) {
+        let Finding { code, subject, text, remedy, .. } = finding;
+        tracing::warn!(target: "lint", %code, "{subject}: {text}; {remedy}");
+    }
+}
+
+/// The addresses that matter to [`diagnose::lint::lint`]: none where IPv6 is captured, as looking takes time.
+fn addresses(capture: &dyn CapturePolicy) -> io::Result<Vec<InterfaceAddress>> {
+    if !leaves_ipv6_uncaptured(capture) {
+        return Ok(Vec::new());
+    }
+    let addresses = address::global_ipv6()?.into_iter();
+    Ok(addresses.map(|(address, interface)| InterfaceAddress { address, interface }).collect())
+}
+
+pub(super) type Lint = fn(&Raw, &Capture, &[InterfaceAddress]) -> Vec<Finding>;
+
+pub(super) fn lint_here(look: Lint, raw: &Raw, capture: &Capture) -> Vec<Finding> {
+    match addresses(&**capture) {
+        Ok(addresses) => look(raw, capture, &addresses),
+        Err(error) => {
+            let mut findings = vec![unknown(&**capture, &error)];
+            findings.extend(look(raw, capture, &[]));
+            findings
+        }
+    }
+}
+
+fn unknown(capture: &dyn CapturePolicy, error: &io::Error) -> Finding {
+    Finding::warning(
+        Code::Ipv6Unknown,
+        &capture.mesh().entry().keys.ipv6.0.row().option(),
+        format!("could not check whether this pod has IPv6 that is not captured: {error}"),
+        "see whether its interfaces can be listed: ip -6 addr",
+    )
 }

@@ -1,37 +1,25 @@
 //! Log lines: their sinks, levels and forms.
 
-use super::{paint, run::Logging};
-use crate::events::{Log, log_to};
+use super::run::Logging;
+use crate::events::{EventText, Log, log_to};
 use command_line::columns;
 use diagnose::{Style, fold, trace::utc};
 use mesh::sources::{Raw, Source};
 use mesh::{InputProblem, Problems, Setting};
 use nix::libc::O_NONBLOCK;
-use serde::{Serialize, Serializer, ser::SerializeMap};
-use std::fmt::{self, Debug, Write as _};
+use serde_json::Value;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::{os::unix::fs::OpenOptionsExt, time::SystemTime};
+use std::{fmt::Debug, os::unix::fs::OpenOptionsExt, time::SystemTime};
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, level_filters::LevelFilter};
+use tracing::{Event, Level};
 
 enum Sink {
-    /// For people, who may see colours; `json` is for programs.
-    Stderr {
-        json: bool,
-    },
+    /// For people, who may see colours, unless lines are JSON.
+    Stderr,
     Stdout,
     File(File),
-}
-
-struct Lines {
-    json: bool,
-    /// For targets that no scope names.
-    level: LevelFilter,
-    scopes: Vec<(String, LevelFilter)>,
-    sinks: Mutex<Vec<Sink>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,14 +51,6 @@ pub(super) fn sentence(text: &str) {
 }
 
 pub(super) fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Result<(), Problems> {
-    start(logging, stdout).map_err(|problem| Problems(vec![problem]))?;
-    for (name, value) in raw.service_links() {
-        tracing::debug!(target: "config", "{name}={value} is the link to a Service that Kubernetes sets; passed over");
-    }
-    Ok(())
-}
-
-fn start(logging: &Logging, stdout: Stdout) -> Result<(), InputProblem> {
     let mut sinks = Vec::new();
     // Where standard output is for the answer, log lines for it go to standard error, which gets each line once.
     let mut to_stderr = logging.targets.is_empty();
@@ -81,20 +61,19 @@ fn start(logging: &Logging, stdout: Stdout) -> Result<(), InputProblem> {
             "stdout" => sinks.push(Sink::Stdout),
             path => sinks.push(Sink::File(open(path).map_err(|error| {
                 let source = Source::Flag(Setting::LogTarget.row().long);
-                InputProblem::with_item(
-                    &source,
-                    path,
-                    format!("can't be written: {error}; expected stderr, stdout or a path"),
-                )
+                let text = format!("can't be written: {error}; expected stderr, stdout or a path");
+                Problems(vec![InputProblem::with_item(&source, path, text)])
             })?)),
         }
     }
     if to_stderr {
-        sinks.push(Sink::Stderr { json: logging.json });
+        sinks.push(Sink::Stderr);
     }
     let Logging { json, level, scopes, .. } = logging;
-    let sinks = Mutex::new(sinks);
-    log_to(Lines { json: *json, level: *level, scopes: scopes.clone(), sinks });
+    log_to(Log { level: *level, scopes: scopes.clone(), write: lines(*json, sinks) });
+    for (name, value) in raw.service_links() {
+        tracing::debug!(target: "config", "{name}={value} is the link to a Service that Kubernetes sets; passed over");
+    }
     Ok(())
 }
 
@@ -103,30 +82,20 @@ fn open(path: &str) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).custom_flags(O_NONBLOCK).open(path)
 }
 
-impl Log for Lines {
-    /// That of the longest scope that the target begins with; of two that are the same, the later one counts.
-    fn level(&self, target: &str) -> LevelFilter {
-        let scopes = self.scopes.iter().filter(|(scope, _)| target.starts_with(scope.as_str()));
-        scopes.max_by_key(|(scope, _)| scope.len()).map_or(self.level, |(_, level)| *level)
-    }
-
-    fn max_level(&self) -> LevelFilter {
-        self.scopes.iter().map(|(_, level)| *level).fold(self.level, LevelFilter::max)
-    }
-
-    fn write(&self, event: &Event<'_>) {
+/// Writes each event as a line to all sinks.
+fn lines(json: bool, sinks: Vec<Sink>) -> impl Fn(&Event<'_>) + Send + Sync {
+    move |event| {
         // What the backend does is in the sentence at the end.
         if is_plain() && event.metadata().target() == "backend" && *event.metadata().level() > Level::WARN {
             return;
         }
-        let line = match self.json {
-            true => json(event),
+        let line = match json {
+            true => self::json(event),
             false if is_plain() => plain(event),
             false => text(event),
         };
-        let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
-        for sink in sinks.iter_mut() {
-            if let Err(error) = sink.write(&line) {
+        for sink in &sinks {
+            if let Err(error) = sink.write(&line, json) {
                 let _ = writeln!(io::stderr(), "a line of the log can't be written: {error}");
             }
         }
@@ -134,11 +103,11 @@ impl Log for Lines {
 }
 
 impl Sink {
-    fn write(&mut self, line: &str) -> io::Result<()> {
+    fn write(&self, line: &str, json: bool) -> io::Result<()> {
         match self {
-            Self::Stderr { json: true } => io::stderr().write_all(line.as_bytes()),
-            Self::Stderr { json: false } => {
-                let line = paint::log_line(line);
+            Self::Stderr if json => io::stderr().write_all(line.as_bytes()),
+            Self::Stderr => {
+                let line = log_line(line);
                 // Most lines have no colour, so no terminal has to be looked for.
                 match line.contains('\u{1b}') {
                     true => anstream::stderr().write_all(line.as_bytes()),
@@ -146,8 +115,29 @@ impl Sink {
                 }
             }
             Self::Stdout => io::stdout().write_all(line.as_bytes()),
-            Self::File(file) => file.write_all(line.as_bytes()),
+            Self::File(file) => (&*file).write_all(line.as_bytes()),
         }
+    }
+}
+
+fn log_line(line: &str) -> String {
+    // The level follows the time.
+    let levels = [
+        (" WARN ", Style::Passing),
+        ("ERROR ", Style::Dropped),
+        ("DEBUG ", Style::Quiet),
+        ("TRACE ", Style::Quiet),
+    ];
+    let found = levels.iter().find_map(|(word, style)| {
+        let at = line.find(word).filter(|at| !line[..*at].trim_end().contains(' '))?;
+        Some((at, word, style))
+    });
+    match found {
+        Some((at, word, style)) => {
+            let rest = &line[at + word.len()..];
+            format!("{}{}{rest}", &line[..at], style.paint(word))
+        }
+        None => line.to_owned(),
     }
 }
 
@@ -168,109 +158,49 @@ fn plain(event: &Event<'_>) -> String {
         Level::WARN => ("warning:", Style::Passing),
         _ => ("note:", Style::Quiet),
     };
-    let mut text = EventText { text: String::new(), is_sentence: true };
+    let mut text = EventText { is_sentence: true, ..EventText::default() };
     event.record(&mut text);
     fold(&format!("{}{}\n", style.paint(word), text.text), 2, columns::of_terminal())
-}
-
-/// The fields of an event, each after a space.
-struct EventText {
-    text: String,
-    is_sentence: bool,
-}
-
-impl Visit for EventText {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        match field.name() {
-            "message" => self.record_debug(field, &format_args!("{value}")),
-            _ => self.record_debug(field, &value),
-        }
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let mut text = Harmless(&mut self.text);
-        let written = match field.name() {
-            "message" => write!(text, " {value:?}"),
-            // That of a finding, as lint names it.
-            "code" if self.is_sentence => write!(text, " ({value:?})"),
-            name => write!(text, " {name}={value:?}"),
-        };
-        written.expect("a text takes whatever is written to it");
-    }
-}
-
-/// Escapes control and format characters: a message may quote external text, and a terminal would obey them. Line breaks and tabs are
-/// kept.
-struct Harmless<'a>(&'a mut String);
-
-impl fmt::Write for Harmless<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let is_obeyed = |c: char| mesh::is_obeyed(c) && !matches!(c, '\n' | '\t');
-        for part in text.split_inclusive(is_obeyed) {
-            match part.char_indices().next_back().filter(|(_, last)| is_obeyed(*last)) {
-                Some((at, last)) => write!(self.0, "{}{}", &part[..at], last.escape_default())?,
-                None => self.0.push_str(part),
-            }
-        }
-        Ok(())
-    }
 }
 
 /// An event for programs: an object with its fields beside time, level and target.
 fn json(event: &Event<'_>) -> String {
     let metadata = event.metadata();
-    let mut line = Vec::new();
-    let mut serializer = serde_json::Serializer::new(&mut line);
-    let mut write = || {
-        let mut fields = EventFields { map: serializer.serialize_map(None)?, done: Ok(()) };
-        fields.entry("timestamp", &utc(SystemTime::now()));
-        fields.entry("level", metadata.level().as_str());
-        event.record(&mut fields);
-        fields.entry("target", metadata.target());
-        fields.done?;
-        fields.map.end()
-    };
-    write().expect("a vector takes whatever is written to it");
-    line.push(b'\n');
-    String::from_utf8(line).expect("JSON is text")
+    let mut fields = EventFields(Vec::new());
+    fields.0.push(("timestamp", utc(SystemTime::now()).into()));
+    fields.0.push(("level", metadata.level().as_str().into()));
+    event.record(&mut fields);
+    fields.0.push(("target", metadata.target().into()));
+    // Names of fields are identifiers.
+    let fields: Vec<String> = fields.0.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    format!("{{{}}}\n", fields.join(","))
 }
 
-struct EventFields<M: SerializeMap> {
-    map: M,
-    done: Result<(), M::Error>,
-}
+struct EventFields(Vec<(&'static str, Value)>);
 
-impl<M: SerializeMap> EventFields<M> {
-    fn entry(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
-        if self.done.is_ok() {
-            self.done = self.map.serialize_entry(name, value);
-        }
-    }
-}
-
-impl<M: SerializeMap> Visit for EventFields<M> {
+impl Visit for EventFields {
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.entry(field.name(), &value);
+        self.0.push((field.name(), value.into()));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.entry(field.name(), &value);
+        self.0.push((field.name(), value.into()));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.entry(field.name(), &value);
+        self.0.push((field.name(), value.into()));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.entry(field.name(), &value);
+        self.0.push((field.name(), value.into()));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.entry(field.name(), value);
+        self.0.push((field.name(), value.into()));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.entry(field.name(), &format!("{value:?}"));
+        self.0.push((field.name(), format!("{value:?}").into()));
     }
 }
 
@@ -278,6 +208,7 @@ impl<M: SerializeMap> Visit for EventFields<M> {
 mod tests {
     use super::*;
     use std::{fs, thread};
+    use tracing::level_filters::LevelFilter;
 
     /// What is logged by `work` into a file, without the times.
     fn logged(json: bool, scopes: &[(&str, LevelFilter)], work: impl FnOnce() + Send) -> Vec<String> {
@@ -285,9 +216,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("sidecar-init-log-{}-{place}", std::process::id()));
         let file = File::create(&path).expect("a folder to write to");
         let scopes = scopes.iter().map(|(scope, level)| ((*scope).to_owned(), *level)).collect();
-        let sinks = Mutex::new(vec![Sink::File(file)]);
-        let lines = Lines { json, level: LevelFilter::INFO, scopes, sinks };
-        tracing::subscriber::with_default(crate::events::LogSubscriber(lines), work);
+        let log = Log { level: LevelFilter::INFO, scopes, write: lines(json, vec![Sink::File(file)]) };
+        tracing::subscriber::with_default(log, work);
         let text = fs::read_to_string(&path).expect("the log");
         fs::remove_file(path).expect("the log");
         let is_time = |word: &str| word.starts_with("20") && word.contains('Z');
@@ -308,6 +238,11 @@ mod tests {
 
     #[test]
     fn lines_are_for_people() {
+        let line = "2026-11-22T05:35:17.9Z  WARN lint: an ERROR in words\n";
+        assert_eq!(diagnose::plain(&log_line(line)), line);
+        assert!(log_line(line).contains("WARN") && log_line(line) != line);
+        let info = "2026-11-22T05:35:17.9Z  INFO lint: a WARN in words\n";
+        assert_eq!(log_line(info), info);
         assert_eq!(
             logged(false, &[("backend", LevelFilter::DEBUG), ("backend_two", LevelFilter::WARN)], say),
             [

@@ -1,11 +1,17 @@
-//! `-f FILE`: settings from the pods of a manifest.
+//! The subjects of a call: pods of a manifest (`-f FILE`), flags, or the settings that are noted beside the rules.
 
-use super::data::{self, Answers, Encoding, ObjectAnswer, Tree, yaml};
-use super::{Exit, host::System, logging::Stdout, report, run::Logging, start_logging};
-pub(super) use diagnose::{Subject, subject::each};
+use super::report::{self, Answers, Encoding, ObjectAnswer};
+use super::run::{self, Logging, Run};
+use super::{Exit, host::System, logging::Stdout, start_logging};
+use diagnose::Basis;
+use mesh::data::{Tree, yaml};
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
-use mesh::{InputProblem, Problems, Setting, visible};
+use mesh::{InputProblem, Mesh, Problems, Setting, visible};
+use rules::Ownership;
+use sidecar_init::backend::{self, Backend, Snapshot};
 use std::{fs, io};
+
+pub(super) use diagnose::{Subject, subject::each};
 
 /// The subjects of a call: one, where no manifest is given. Of several manifests, their titles name the file.
 pub(super) fn subjects(
@@ -74,8 +80,7 @@ pub(super) fn read(file: &str) -> Result<String, String> {
     text.map_err(|error| error.to_string())
 }
 
-/// True for a document of JSON. An ephemeral container is given one so: its standard input has no end (`stdinOnce`), and
-/// nothing can be written to its files.
+/// True for a document of JSON, as an ephemeral container is given one: its input has no end (`stdinOnce`).
 pub(super) fn is_document(word: &str) -> bool {
     word.starts_with('{')
 }
@@ -158,7 +163,80 @@ pub(super) fn print_data(encoding: Encoding, sections: &[SubjectSection]) -> Exi
                 object: title.as_deref().unwrap_or_default(),
                 answer: Tree::read(body),
             });
-            report::text(&data::document(encoding, &Answers { answers: answers.collect() }))
+            report::text(&report::document(encoding, &Answers { answers: answers.collect() }))
         }
     }
+}
+
+pub(super) enum NotedSettings {
+    /// The settings by which the rules were made.
+    Found(Box<Subject>, Basis),
+    /// Rules whose settings are not known; the reason, as a clause.
+    Unknown(String),
+    NoRules,
+}
+
+pub(super) fn settings(subject: &Subject) -> Result<Result<NotedSettings, Exit>, Problems> {
+    let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
+    let (run, _) = run::read(&mut reader);
+    reader.finish()?;
+    Ok(read_noted(subject, &run).map_err(|error| report::failure(&Unread(error), Exit::Failed)))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the rules that are here can't be read; to ask about others, give the flags of apply, or -f FILE")]
+pub(super) struct Unread(#[source] pub(super) backend::Error);
+
+fn read_noted(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Error> {
+    let snapshot = run.open_for(run.every_owner())?.read()?;
+    let noted: Vec<(Mesh, Option<&str>)> =
+        run.every_owner().each().filter_map(|one| note(&snapshot, &one)).collect();
+    Ok(match noted[..] {
+        [(mesh, Some(settings))] => match mesh::parse_settings_text(mesh, settings) {
+            Some(raw) => {
+                let raw = subject.raw.clone().without_rules().over(raw);
+                let basis = Basis::Noted { namespace: subject.namespace(), settings: settings.to_owned() };
+                NotedSettings::Found(Box::new(Subject::of_flags(raw, Vec::new(), machine)), basis)
+            }
+            None => NotedSettings::Unknown(format!(
+                "those noted beside the rules are another version's ({settings})"
+            )),
+        },
+        [(_, None)] => NotedSettings::Unknown(
+            "they were too long to be noted beside the rules, or the rules were loaded by nft".to_owned(),
+        ),
+        [] => unnoted(&snapshot, run),
+        [..] => {
+            let names: Vec<&str> = noted.iter().map(|(mesh, _)| mesh.name()).collect();
+            NotedSettings::Unknown(format!("rules of several meshes are here ({})", names.join(", ")))
+        }
+    })
+}
+
+/// The mesh and the settings in the note beside the rules of an owner, if its table has one.
+fn note<'a>(snapshot: &'a Snapshot, owner: &Ownership) -> Option<(Mesh, Option<&'a str>)> {
+    let record = snapshot.table_named(owner.table)?.record.as_deref()?;
+    Some((owner.mesh.parse().ok()?, record.settings.as_deref()))
+}
+
+fn unnoted(snapshot: &Snapshot, run: &Run) -> NotedSettings {
+    let known = |one: Ownership| Some(format!("{}: {}", one.name, snapshot.evidence_of(&one)?));
+    let known: Vec<String> = run.every_owner().each().filter_map(known).collect();
+    match known.is_empty() {
+        true => NotedSettings::NoRules,
+        false => NotedSettings::Unknown(format!(
+            "none are noted beside the rules that are here ({})",
+            known.join("; ")
+        )),
+    }
+}
+
+pub(super) fn needed(here: &NotedSettings) -> Problems {
+    let why = match here {
+        NotedSettings::Unknown(why) => why,
+        NotedSettings::NoRules => "no rules of a mesh are here",
+        NotedSettings::Found(..) => unreachable!("these are settings"),
+    };
+    let text = format!("no flag gives any, and {why}; give the flags of apply, or -f FILE");
+    Problems(vec![InputProblem::of("settings", text)])
 }

@@ -1,13 +1,11 @@
-//! The command line: from arguments to an exit code.
-//!
-//! Only this module reads the environment. Data is written to standard output, everything else to standard error.
+//! The command line: from arguments to an exit code. Only this module reads the environment. Data is written to standard
+//! output, everything else to standard error.
 
 mod ambient_host;
 mod arguments;
 mod change;
 mod command;
 mod completions;
-mod data;
 mod diff;
 mod explain;
 mod help;
@@ -16,17 +14,12 @@ mod install;
 mod kuma_init;
 mod linkerd_init;
 mod lint;
+mod live;
 mod logging;
-mod man;
 mod manifest;
-mod node;
-mod noted;
-mod paint;
 mod render;
 mod repair;
 mod report;
-mod routes;
-mod rule_views;
 mod run;
 mod sandbox;
 mod status;
@@ -35,24 +28,22 @@ mod tests;
 mod trace;
 mod tree;
 mod verify;
-mod warnings;
 
 use arguments::Invocation;
 use command::Command;
-use data::Encoding;
 use host::{System, enter, enter_namespace, namespace_to_enter};
-use logging::{Stdout, start_logging};
+use lint::{warn, warn_by, warn_of};
+use logging::start_logging;
 use manifest::{Subject, subjects};
 use mesh::{InputProblem, Problems, Setting, settings::SettingRow, sources::Raw};
-use report::Exit;
+use report::{Encoding, Exit};
 use run::{Preview, ResolvedCall, Run, RunMode};
 use std::ffi::{OsStr, OsString};
-use std::{cmp::Ordering, process::ExitCode};
-use warnings::{warn, warn_by, warn_of};
+use std::{collections::HashMap, process::ExitCode};
 
 pub(crate) fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    if let Some(refused) = node::hand_over(&words) {
+    if let Some(refused) = repair::hand_over(&words) {
         return refused.into();
     }
     match arguments::parse(words.into_iter()) {
@@ -80,8 +71,13 @@ fn call(invocation: Invocation) -> Exit {
     let takes = |row: &SettingRow| {
         command.entry().takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
     };
-    let variables = Variables::read();
-    let raw = Raw::new(flags, takes, |name| variables.get(name));
+    // The environment is read once: the C library goes through all of it for each name, and a pod has several variables for
+    // each Service of its namespace. Of a name that is there twice, the first counts.
+    let mut variables: HashMap<OsString, OsString> = HashMap::new();
+    for (name, value) in std::env::vars_os() {
+        variables.entry(name).or_insert(value);
+    }
+    let raw = Raw::new(flags, takes, |name| variables.get(OsStr::new(name)).cloned());
     let raw = if command == Command::LinkerdInit { linkerd_init::with_implied(raw) } else { raw };
     if asks_for_data(&raw) {
         report::fail_as_data();
@@ -98,29 +94,6 @@ fn call(invocation: Invocation) -> Exit {
         true => report::bad_input_unchanged(&hinted(problems, is_namespace), ends(Exit::BadInput)),
         false => report::bad_input(&hinted(problems, is_namespace)),
     }))
-}
-
-/// The environment, read once: the C library goes through all of it for each name, and a pod has several variables for each
-/// Service of its namespace. Of a name that is there twice, the first counts.
-struct Variables(Vec<(OsString, OsString)>);
-
-impl Variables {
-    fn read() -> Self {
-        let mut variables: Vec<_> = std::env::vars_os().collect();
-        variables.sort_by(|(one, _), (other, _)| order(one, other));
-        variables.dedup_by(|(later, _), (first, _)| later == first);
-        Self(variables)
-    }
-
-    fn get(&self, name: &str) -> Option<OsString> {
-        let found = self.0.binary_search_by(|(other, _)| order(other, OsStr::new(name))).ok()?;
-        Some(self.0[found].1.clone())
-    }
-}
-
-/// By length first, which distinguishes nearly all names.
-fn order(one: &OsStr, other: &OsStr) -> Ordering {
-    one.len().cmp(&other.len()).then_with(|| one.cmp(other))
 }
 
 /// Adds a hint where upstream's `-o` or `-n` was probably taken for kubectl's.
@@ -171,24 +144,20 @@ fn run_command(
         Command::CniUninstall => install::uninstall(&raw, problems),
         Command::AmbientHost => ambient_host::run(&raw, problems),
         Command::Completions => completions::run(&raw, problems, trailing),
-        Command::Man => man::run(&raw, problems),
+        Command::Man => completions::manual(&raw, problems),
         Command::KumaInit => Ok(kuma_init::run(raw, problems)),
         Command::CniRepair => repair::run(&subjects(raw, problems, files)?),
-        Command::Apply => with_capture(
-            &subjects(raw, problems, files)?,
-            System::of,
-            Run::stdout,
-            change::form,
-            |subject, call| {
+        Command::Apply => {
+            with_capture(&subjects(raw, problems, files)?, System::of, change::form, |subject, call| {
                 let exit = change::apply(call);
                 warn(subject, call);
                 exit
-            },
-        ),
+            })
+        }
         Command::LinkerdInit => linkerd_init::run(&raw, problems),
         Command::IstioIptables => {
             let subjects = subjects(raw, problems, files)?;
-            with_capture(&subjects, System::drop_in, Run::stdout, Run::form, |_, call| change::drop_in(call))
+            with_capture(&subjects, System::drop_in, Run::form, |_, call| change::drop_in(call))
         }
     }
 }
@@ -196,7 +165,6 @@ fn run_command(
 fn with_capture(
     subjects: &[Subject],
     host: fn(&Raw) -> System,
-    stdout: fn(&Run) -> Stdout,
     form: fn(&Run) -> Preview,
     run: impl FnOnce(&Subject, &ResolvedCall) -> Exit,
 ) -> Result<Exit, Problems> {
@@ -209,13 +177,12 @@ fn with_capture(
     }
     let subject = manifest::only(subjects)?;
     let call = run::resolve(&subject.raw, &host(&subject.raw), subject.before.clone())?;
-    manifest::begin(subjects, &call.logging, [&call.warnings], stdout(&call.run))?;
+    manifest::begin(subjects, &call.logging, [&call.warnings], call.run.stdout())?;
     Ok(run(subject, &call))
 }
 
 fn clean(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
-    let (run, logging) = run::resolve_run(raw, problems)?;
-    start_logging(raw, &logging, run.stdout())?;
+    let (run, ()) = run::begin(raw, problems, Run::stdout, |_| ())?;
     Ok(match run.mode {
         RunMode::Preview(_) => change::preview_removal(&run, run.named()),
         _ => change::clean(&run),

@@ -1,10 +1,9 @@
 //! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
 
-use super::data::{self, Encoding};
-use super::manifest::{self, Subject, SubjectSection};
-use super::noted::{self, NotedSettings};
+use super::manifest::{self, NotedSettings, Subject, SubjectSection};
+use super::report::{self, Encoding};
 use super::run::{self, Preview, ResolvedCall, Run};
-use super::{Exit, logging::Stdout, report};
+use super::{Exit, logging::Stdout};
 use mesh::preview::{self, Printed};
 use mesh::{Capture, CapturePolicy, Problems, Setting, sources::SettingReader};
 use rules::{Checked, Family, Origin, Table};
@@ -25,9 +24,9 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
         && subject.namespace().is_some()
         && subject.described().is_none()
     {
-        return match noted::settings(subject)? {
+        return match manifest::settings(subject)? {
             Ok(NotedSettings::Found(noted, _)) => printed(&[*noted]),
-            Ok(other) => Err(noted::needed(&other)),
+            Ok(other) => Err(manifest::needed(&other)),
             Err(exit) => Ok(exit),
         };
     }
@@ -83,7 +82,7 @@ fn body(config: &Capture, run: &Run, language: Language) -> String {
         Language::Iptables => set_by(run) + &text(&**config, Preview::Restore),
         Language::Commands => set_by(run) + &text(&**config, Preview::Commands),
         Language::Nft => text(&**config, Preview::Nft),
-        Language::Data(_) => data::document(Encoding::Json, &RenderedRules::of(&**config)),
+        Language::Data(_) => report::document(Encoding::Json, &RenderedRules::of(&**config)),
     }
 }
 

@@ -1,16 +1,20 @@
-//! `sidecar-init cni repair`: the rules of a container that runs without them.
+//! `sidecar-init cni repair`: the rules of a container that runs without them; with `--watch`, the work of `sidecar-node`,
+//! which takes the place of this program before any setting is read, because it has other flags.
 
+use super::arguments::{ParsedWord, Parser, with_command};
 use super::manifest::{self, Subject};
 use super::run::{self, ResolvedCall, Run};
-use super::{Exit, change, verify, warn_of};
-use crate::cni::{RepairTarget, count_repair};
+use super::{Exit, change, command, report, verify, warn_of};
+use crate::cni::{NODE_PROGRAM, beside, count_repair};
 use diagnose::lint::brief;
-use mesh::sources::{Given, Raw, SettingReader};
-use mesh::{InputProblem, Problems, Setting};
+use mesh::sources::{Given, Raw, SettingReader, boolean, name_servers};
+use mesh::{Host, InputProblem, Problems, Setting};
 use rules::number::unsigned;
-use sidecar_init::{engine::OnDrift, sys::namespace};
+use sidecar_init::engine::OnDrift;
+use sidecar_init::sys::{address, exec, namespace, process};
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::{error, time::Instant};
+use std::{error, io, net::IpAddr, os::unix::process::CommandExt, process::Command, time::Instant};
 
 #[derive(Debug, thiserror::Error)]
 enum ContainerRepairFailure {
@@ -18,6 +22,37 @@ enum ContainerRepairFailure {
     Host,
     #[error("the rules were set but differ afterwards; another program changes them:\n{0}")]
     Undone(String),
+}
+
+enum RepairTarget {
+    Process(u32),
+    Namespace(PathBuf),
+}
+
+impl RepairTarget {
+    fn namespace(&self) -> PathBuf {
+        match self {
+            Self::Process(id) => Path::new("/proc").join(id.to_string()).join("ns/net"),
+            Self::Namespace(path) => path.clone(),
+        }
+    }
+}
+
+/// Answers for a thread in the container's network namespace and on the node's file system.
+impl Host for RepairTarget {
+    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        address::all()
+    }
+
+    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
+        match self {
+            Self::Process(id) => Ok(name_servers(&process::read_as(
+                &Path::new("/proc").join(id.to_string()),
+                "etc/resolv.conf",
+            )?)),
+            Self::Namespace(_) => Err(io::Error::other("a namespace has none; name a process with --pid")),
+        }
+    }
 }
 
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
@@ -93,4 +128,111 @@ fn enter(raw: &Raw, container: &RepairTarget) -> Option<InputProblem> {
         }),
     };
     Some(InputProblem::with_item(source, value, refused.err()?))
+}
+
+#[derive(Debug, thiserror::Error)]
+enum NodeProgramFailure {
+    #[error(
+        "cni repair --watch is done by {NODE_PROGRAM}, which is neither at {} nor on PATH; put it at one of them, or repair \
+         one container by --netns or --pid", .0.display()
+    )]
+    Missing(PathBuf),
+    #[error("{} can't be started", .0.display())]
+    Start(PathBuf, #[source] io::Error),
+}
+
+/// The first word is the program. Returns only on failure.
+pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
+    let arguments = for_node(words)?;
+    let problems = contradictions(&arguments);
+    if !problems.is_empty() {
+        return Some(report::bad_input(&Problems(problems)));
+    }
+    let ours = beside(NODE_PROGRAM);
+    let found = if ours.is_file() { Some(ours.clone()) } else { exec::find(NODE_PROGRAM) };
+    let failure = match found {
+        None => NodeProgramFailure::Missing(ours),
+        Some(program) => {
+            let error = Command::new(&program).arg("repair").args(arguments).exec();
+            NodeProgramFailure::Start(program, error)
+        }
+    };
+    Some(report::failure(&failure, Exit::Failed))
+}
+
+/// The words besides `cni repair`, if `--watch` is among them.
+fn for_node(words: &[OsString]) -> Option<Vec<OsString>> {
+    // Other calls are not read twice.
+    if !words.iter().any(|word| word == "repair") {
+        return None;
+    }
+    let words = with_command(words.to_vec());
+    let mut parser = Parser::new(&words);
+    let mut words = words.into_iter().skip(1);
+    let mut arguments = Vec::new();
+    // Flags may precede the command.
+    while parser.entry.is_none() {
+        let word = words.next()?;
+        let is_in_group = parser.group.is_some();
+        if let ParsedWord::Answer(_) = parser.read(&word) {
+            return None;
+        }
+        if parser.entry.is_none() && parser.group.is_some() == is_in_group {
+            arguments.push(word);
+        }
+    }
+    if parser.entry?.command != command::Command::CniRepair {
+        return None;
+    }
+    // `sidecar-node` takes switches without a value.
+    arguments.extend(words.map(|word| if is_watch(&word) { "--watch".into() } else { word }));
+    arguments.iter().any(|word| word == "--watch").then_some(arguments)
+}
+
+fn is_watch(word: &OsStr) -> bool {
+    let value = word.to_str().and_then(|word| word.strip_prefix("--watch="));
+    value.and_then(boolean).unwrap_or(false)
+}
+
+fn contradictions(arguments: &[OsString]) -> Vec<InputProblem> {
+    let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);
+    let given = |flag: &&str| arguments.iter().any(|word| is(word, flag));
+    let text = "contradicts --watch, which finds the pods of a node by itself; give one of them";
+    ["--netns", "--pid"].into_iter().filter(given).map(|flag| InputProblem::of(flag, text)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handed_over(words: &str) -> Option<Vec<String>> {
+        let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+        let text = |word: &OsString| word.to_string_lossy().into_owned();
+        for_node(&words).map(|arguments| arguments.iter().map(text).collect())
+    }
+
+    #[test]
+    fn only_a_repair_that_watches_is_handed_over() {
+        assert_eq!(handed_over("p cni repair --watch"), Some(vec!["--watch".to_owned()]));
+        assert_eq!(handed_over("p cni repair --node a --watch -x").map(|words| words.len()), Some(4));
+        assert_eq!(handed_over("sidecar-cni repair --watch"), Some(vec!["--watch".to_owned()]));
+        for (words, expected) in [
+            ("p --log_as_json cni repair --watch=true -x", "--log_as_json --watch -x"),
+            ("p --log_output_level debug cni repair --watch", "--log_output_level debug --watch"),
+            ("p cni --log_as_json repair --watch", "--log_as_json --watch"),
+        ] {
+            assert_eq!(handed_over(words).map(|words| words.join(" ")).as_deref(), Some(expected), "{words}");
+        }
+        for words in [
+            "p",
+            "p cni repair",
+            "p cni repair --pid 1",
+            "p cni repair --watch=false",
+            "p cni install --watch",
+            "p repair cni --watch",
+            "p apply --watch repair",
+        ] {
+            assert_eq!(handed_over(words), None, "{words}");
+        }
+    }
 }

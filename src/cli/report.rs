@@ -1,9 +1,10 @@
-//! Prints answers and failures. A failure is written to standard error with the whole chain of causes, as JSON where the
-//! format is one for programs, and in a short form to the container runtime.
+//! Answers and failures. A failure is written to standard error with its causes, as JSON where the format is one for
+//! programs, and in a short form to the container runtime. The schemas of documents (`docs/schemas`) are made from their
+//! types by the tests.
 
-use super::data::{self, Encoding};
-use super::{paint, run::Format};
 use command_line::columns;
+use diagnose::{Style, fold};
+use mesh::data::{Tree, yaml};
 use mesh::{InputProblem, Problems};
 use nix::libc::O_NONBLOCK;
 use serde::Serialize;
@@ -24,8 +25,8 @@ struct Unprinted {
     source: io::Error,
 }
 
-/// Prints an answer. Colours are removed without a terminal and by `NO_COLOR`. A reader that closes its end early, such as
-/// `head`, is not a failure.
+/// Prints an answer, without colours where none is wanted. A reader that closes its end early, such as `head`, is not a
+/// failure.
 pub(super) fn text(text: &str) -> Exit {
     match at_once(text) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
@@ -33,7 +34,6 @@ pub(super) fn text(text: &str) -> Exit {
     }
 }
 
-/// Prints on standard error what helps to make a call.
 pub(super) fn advice(text: &str) {
     // Where this fails, the exit code is left.
     let _ = anstream::stderr().write_all(text.as_bytes());
@@ -47,13 +47,13 @@ pub(super) fn whole(text: &str) -> Exit {
 pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOnce() -> String) -> Exit {
     text(&match format {
         Format::Text => as_text(),
-        Format::Data(encoding) => data::document(encoding, answer),
+        Format::Data(encoding) => document(encoding, answer),
     })
 }
 
 /// If that fails, the error says what was done nevertheless.
 pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> Exit {
-    printed(at_once(&data::document(encoding, answer)), "the report", format!(", but {done}"))
+    printed(at_once(&document(encoding, answer)), "the report", format!(", but {done}"))
 }
 
 pub(super) fn line_width() -> usize {
@@ -154,8 +154,8 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
 fn print_failure(text: &str, failure: &ErrorReport) {
     // Where this fails, the exit code is left.
     let _ = match AS_DATA.load(Ordering::Relaxed) {
-        true => io::stderr().write_all(data::line(failure).as_bytes()),
-        false => anstream::stderr().write_all(paint::error(text, columns::of_line(&io::stderr())).as_bytes()),
+        true => io::stderr().write_all(line(failure).as_bytes()),
+        false => anstream::stderr().write_all(error(text, columns::of_line(&io::stderr())).as_bytes()),
     };
     let short: String = anstream::adapter::strip_str(text)
         .to_string()
@@ -188,5 +188,141 @@ pub(super) enum Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
+    }
+}
+
+/// The version of all forms. A new field does not raise it; a removed one, or one with another meaning, does.
+const VERSION: u32 = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Json,
+    Yaml,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Text,
+    Data(Encoding),
+}
+
+impl Encoding {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name {
+            "json" => Some(Self::Json),
+            "yaml" => Some(Self::Yaml),
+            _ => None,
+        }
+    }
+}
+
+/// A document with the version of its format.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct VersionedDocument<T> {
+    /// The version of the format. It increases when a field is removed or changes its meaning.
+    version: u32,
+    #[serde(flatten)]
+    answer: T,
+}
+
+impl<T> VersionedDocument<T> {
+    pub(super) fn of(answer: T) -> Self {
+        Self { version: VERSION, answer }
+    }
+}
+
+pub(super) fn document(encoding: Encoding, answer: &impl Serialize) -> String {
+    let json = serde_json::to_string_pretty(&VersionedDocument::of(answer));
+    let json = json.expect("our own data has text keys and finite numbers");
+    match encoding {
+        Encoding::Json => json + "\n",
+        Encoding::Yaml => yaml::block(&Tree::read(&json)),
+    }
+}
+
+/// One of many documents, each as it comes: a line of JSON, or YAML after a line that separates it.
+pub(super) fn one_of_many(encoding: Encoding, answer: &impl Serialize) -> String {
+    match encoding {
+        Encoding::Json => line(answer),
+        Encoding::Yaml => format!("---\n{}", document(encoding, answer)),
+    }
+}
+
+pub(super) fn line(answer: &impl Serialize) -> String {
+    let json = serde_json::to_string(&VersionedDocument::of(answer));
+    json.expect("our own data has text keys and finite numbers") + "\n"
+}
+
+/// The answers about several pods.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Answers<'a> {
+    /// One item for each object of the manifest, in order.
+    pub(super) answers: Vec<ObjectAnswer<'a>>,
+}
+
+/// The answer for one of several pods.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ObjectAnswer<'a> {
+    /// The object's kind, namespace and name.
+    pub(super) object: &'a str,
+    /// The document that the command prints for a single pod.
+    #[cfg_attr(test, schemars(with = "serde_json::Map<String, serde_json::Value>"))]
+    pub(super) answer: Tree,
+}
+
+/// A unified diff of rules in lines of at most so many columns, in colours. Reasons are dim.
+fn diff(text: &str, width: usize) -> String {
+    text.split_inclusive('\n').map(|line| fold(&diff_line(line), 4, width)).collect()
+}
+
+fn diff_line(line: &str) -> String {
+    let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
+    let style = match text.as_bytes() {
+        [b'@', b'@', ..] => Style::Strong,
+        [b'-', ..] => Style::Passing,
+        [b'+', ..] => Style::Captured,
+        _ => return line.to_owned(),
+    };
+    match text.split_once("  # ") {
+        Some((text, reason)) => {
+            format!("{}  {}{end}", style.paint(text), Style::Quiet.paint(format!("# {reason}")))
+        }
+        None => format!("{}{end}", style.paint(text)),
+    }
+}
+
+fn error(text: &str, width: usize) -> String {
+    let head = "error: ";
+    let folded = diff(text, width);
+    match folded.strip_prefix(head) {
+        Some(rest) => format!("{}{rest}", Style::Dropped.paint(head)),
+        None => folded,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diagnose::plain;
+
+    #[test]
+    fn the_first_line_of_an_error_is_no_longer_than_the_others() {
+        let shown = error("error: one two three four\n", 12);
+        assert_ne!(plain(&shown), shown);
+        assert!(plain(&shown).lines().all(|line| line.len() <= 12), "{shown}");
+    }
+
+    #[test]
+    fn nothing_but_colours_is_added() {
+        for text in [
+            "@@ IPv4 nat OUTPUT (iptables-nft)\n -A OUTPUT -j X\n-A  # extra\n+A  # missing\n",
+            "error: the rules differ\n-A OUTPUT\n+A OUTPUT",
+        ] {
+            assert_eq!(plain(&error(text, usize::MAX)), text);
+            assert_ne!(error(text, usize::MAX), text);
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! The settings of a run, as opposed to those of capture.
 
-use super::{data::Encoding, logging::Stdout};
+use super::logging::{Stdout, start_logging};
+use super::report::{Encoding, Format};
 use diagnose::trace::utc;
-use mesh::istio::defaults::PROBE_PORT;
 pub(super) use mesh::preview::Preview;
 use mesh::settings::levels::{IstioLogLevel, ScopeLevel, by_scope};
 use mesh::sources::{Host, Raw, SettingReader, duration};
-use mesh::{Capture, InputProblem, Mesh, Problems, settings::Setting};
+use mesh::{Capture, InputProblem, Mesh, Problems, istio::defaults::PROBE_PORT, settings::Setting};
 use rules::{Ownership, Port, Version, desired::Made, number::unsigned};
 use sidecar_init::backend::{self, Kernel, Variant};
 use sidecar_init::engine::{Choice, Preference, Session};
@@ -17,26 +17,12 @@ use tracing::level_filters::LevelFilter;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunMode {
-    /// Print the rules and touch nothing.
     Preview(Preview),
-    /// Print what cleaning would remove and touch nothing.
     PreviewClean,
     Apply,
     Clean,
     /// Set nothing; another program has.
     Nothing,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    Text,
-    Data(Encoding),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ConnectionValidation {
-    pub(super) probe_port: Port,
-    pub(super) timeout: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,30 +45,25 @@ pub(super) struct Run {
     pub(super) backend: Choice,
     /// The version of iptables, where the caller knows it.
     pub(super) iptables_version: Option<Version>,
-    /// Replace rules that differ from the desired ones.
     pub(super) reconcile: bool,
-    /// Take the place of another mesh.
     pub(super) replace: bool,
-    /// Apply even where the state looks right.
     pub(super) force: bool,
     /// Seconds to wait for the lock that programs of iptables share.
     pub(super) lock_wait: u32,
     /// For each program that is started.
     pub(super) timeout: Duration,
-    /// The machine's own namespace may be changed.
     pub(super) allow_host: bool,
     pub(super) format: Format,
     pub(super) validates: bool,
-    pub(super) validation: ConnectionValidation,
+    pub(super) probe_port: Port,
+    pub(super) probe_timeout: Duration,
     pub(super) mesh: Mesh,
-    /// True if `--mesh` names it.
     pub(super) names_mesh: bool,
     /// The capture settings, to be noted beside the rules.
     pub(super) settings: String,
 }
 
 impl Run {
-    /// For a command that changes the namespace.
     pub(super) fn stdout(&self) -> Stdout {
         match (self.mode, self.format) {
             (RunMode::Preview(_) | RunMode::PreviewClean, _) | (_, Format::Data(_)) => Stdout::Answer,
@@ -164,11 +145,24 @@ pub(super) fn configured(
     reader.finish().map(|warnings| ResolvedCall { capture, run, logging, warnings })
 }
 
-pub(super) fn resolve_run(raw: &Raw, before: Vec<InputProblem>) -> Result<(Run, Logging), Problems> {
+/// Reads a call without settings of capture: those of the run, and those that `own` reads. Logs from then on.
+pub(super) fn begin<T>(
+    raw: &Raw,
+    before: Vec<InputProblem>,
+    stdout: fn(&Run) -> Stdout,
+    own: impl FnOnce(&mut SettingReader<'_>) -> T,
+) -> Result<(Run, T), Problems> {
     let mut reader = SettingReader::new(raw, before);
-    let resolved = read(&mut reader);
-    reader.finish().map(|_| resolved)
+    let (run, logging) = read(&mut reader);
+    let own = own(&mut reader);
+    let warnings = reader.finish()?;
+    start_logging(raw, &logging, stdout(&run))?;
+    warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
+    Ok((run, own))
 }
+
+pub(super) const ANSWER: fn(&Run) -> Stdout = |_| Stdout::Answer;
+pub(super) const LOG: fn(&Run) -> Stdout = |_| Stdout::Any;
 
 /// Where the reader has a problem, the outcome is not valid.
 pub(super) fn read(reader: &mut SettingReader<'_>) -> (Run, Logging) {
@@ -189,10 +183,6 @@ fn run(reader: &mut SettingReader<'_>) -> Run {
         (false, true, _) => RunMode::Clean,
         (false, false, true) => RunMode::Nothing,
         (false, false, false) => RunMode::Apply,
-    };
-    let probe = ConnectionValidation {
-        probe_port: reader.port(Setting::ProbePort, PROBE_PORT),
-        timeout: reader.duration(Setting::ProbeTimeout, Duration::from_secs(5)),
     };
     Run {
         mode,
@@ -221,7 +211,8 @@ fn run(reader: &mut SettingReader<'_>) -> Run {
             })
             .unwrap_or(Format::Text),
         validates: reader.switch(Setting::RunValidation),
-        validation: probe,
+        probe_port: reader.port(Setting::ProbePort, PROBE_PORT),
+        probe_timeout: reader.duration(Setting::ProbeTimeout, Duration::from_secs(5)),
         mesh: mesh::of(reader),
         names_mesh: reader.raw.get(Setting::Mesh).is_some_and(|given| !given.value.trim().is_empty()),
         // Only `apply` records it.
@@ -310,7 +301,7 @@ mod tests {
         for (value, names_mesh) in [("", false), (" ", false), ("istio", true), ("kuma", true)] {
             let given = Given { value: value.to_owned(), source: Source::Flag("mesh") };
             let raw = Raw::of([(Setting::Mesh, given)]);
-            let (run, _) = resolve_run(&raw, Vec::new()).expect("a mesh or none");
+            let (run, _) = read(&mut SettingReader::new(&raw, Vec::new()));
             assert_eq!(run.names_mesh, names_mesh, "{value:?}");
         }
     }

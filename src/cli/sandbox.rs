@@ -11,17 +11,10 @@ use sidecar_init::engine::Choice;
 use std::net::{IpAddr, SocketAddr};
 use std::{error::Error, ffi::OsString, io, process};
 
-struct SandboxCall<'a> {
-    run: Run,
-    logging: Logging,
-    warnings: Vec<String>,
-    options: SandboxOptions<'a>,
-}
-
 /// Once there is a sandbox, the process ends here with its exit code.
 pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Result<Exit, Problems> {
     let subject = manifest::only(subjects)?;
-    let SandboxCall { run, logging, warnings, options } = resolve(subject, trailing)?;
+    let (run, logging, warnings, options) = resolve(subject, trailing)?;
     start_logging(&subject.raw, &logging, Stdout::Answer)?;
     let of_form = subject.warnings_of_form().iter().map(|remark| &remark.text);
     for warning in of_form.chain(&warnings) {
@@ -51,7 +44,10 @@ impl Frontend for Run {
     }
 }
 
-fn resolve<'a>(subject: &'a Subject, program: &'a [OsString]) -> Result<SandboxCall<'a>, Problems> {
+/// With its warnings.
+type ResolvedSandbox<'a> = (Run, Logging, Vec<String>, SandboxOptions<'a>);
+
+fn resolve<'a>(subject: &'a Subject, program: &'a [OsString]) -> Result<ResolvedSandbox<'a>, Problems> {
     let raw = match subject.title {
         None => with_defaults(&subject.raw, subject.raw.mesh()),
         Some(_) => subject.raw.clone(),
@@ -80,7 +76,7 @@ fn resolve<'a>(subject: &'a Subject, program: &'a [OsString]) -> Result<SandboxC
         dialect: subject.dialect(),
         skip: subject.skip(),
     };
-    Ok(SandboxCall { run, logging, warnings, options })
+    Ok((run, logging, warnings, options))
 }
 
 /// The flags, with the injector's defaults for those that are not given.

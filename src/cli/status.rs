@@ -1,7 +1,8 @@
 //! `sidecar-init status`: what is captured here, the listeners, and the traffic so far.
 
-use super::run::{self, Format, Run};
-use super::{Exit, data, logging::Stdout, report, start_logging};
+use super::Exit;
+use super::report::{self, Format};
+use super::run::{self, Run};
 use command_line::columns;
 use diagnose::finding::{FindingReport, reports};
 use diagnose::{Style, status::CaptureStatus, trace::utc};
@@ -11,8 +12,7 @@ use rules::finding::Level;
 use serde::Serialize;
 use sidecar_init::observe::{NamespaceObserver, NodeObserver, ObserverSettings};
 use sidecar_init::sys::wait::{Requests, Woken};
-use sidecar_init::sys::{lookup::LookupPlaces, process};
-use sidecar_init::{backend, engine};
+use sidecar_init::{backend, engine, sys::lookup::LookupPlaces, sys::process};
 use std::io::{self, IsTerminal, Write};
 use std::panic;
 use std::time::{Duration, Instant, SystemTime};
@@ -32,8 +32,30 @@ pub(super) enum StatusFailure {
 }
 
 pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, Problems> {
-    let mut reader = SettingReader::new(raw, problems);
-    let (run, logging) = run::read(&mut reader);
+    let (run, (watches, interval, all, verbose, of_kernel)) = run::begin(raw, problems, run::ANSWER, own)?;
+    if all && process::holds(process::SYS_ADMIN) == Some(false) {
+        tracing::warn!(
+            target: "status",
+            "network namespaces of other users' processes are not shown, and no other can be entered: run this as root"
+        );
+    }
+    let shown = match (all, watches) {
+        _ if of_kernel => kernel(&run),
+        (true, true) => watch_all(&run, interval.unwrap_or(INTERVAL)),
+        (true, false) => all_once(&run),
+        (false, true) => watch_one(&run, interval.unwrap_or(INTERVAL), verbose),
+        (false, false) => once(&run, verbose),
+    };
+    Ok(match shown {
+        Ok(exit) => exit,
+        Err(StatusFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(failure) => report::failure(&failure, Exit::Failed),
+    })
+}
+
+/// `--watch`, `--interval`, `--all`, `--verbose` and `--kernel`.
+fn own(reader: &mut SettingReader<'_>) -> (bool, Option<Duration>, bool, bool, bool) {
+    let raw = reader.raw;
     let watches = reader.switch(Setting::StatusWatch);
     let enough = |text: &str| duration::parse(text).filter(|time| *time >= MIN_INTERVAL);
     let interval =
@@ -52,26 +74,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, 
     {
         reader.whole(&given.source, "can not be combined with --all, --watch or --verbose; give it alone");
     }
-    reader.finish()?;
-    start_logging(raw, &logging, Stdout::Answer)?;
-    if all && process::holds(process::SYS_ADMIN) == Some(false) {
-        tracing::warn!(
-            target: "status",
-            "network namespaces of other users' processes are not shown, and no other can be entered: run this as root"
-        );
-    }
-    let shown = match (all, watches) {
-        _ if of_kernel => kernel(&run),
-        (true, true) => watch_all(&run, interval.unwrap_or(INTERVAL)),
-        (true, false) => all_once(&run),
-        (false, true) => watch(&run, interval.unwrap_or(INTERVAL), verbose),
-        (false, false) => once(&run, verbose),
-    };
-    Ok(match shown {
-        Ok(exit) => exit,
-        Err(StatusFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        Err(failure) => report::failure(&failure, Exit::Failed),
-    })
+    (watches, interval, all, verbose, of_kernel)
 }
 
 pub(super) fn findings(run: &Run) -> Result<Vec<FindingReport>, StatusFailure> {
@@ -121,35 +124,41 @@ fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
     Ok(exit(printed, overview.fails(), !overview.has_drifted()))
 }
 
-fn watch_all(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
+/// Shows what each look finds until a signal arrives.
+fn watch<T: Serialize>(
+    run: &Run,
+    interval: Duration,
+    mut look: impl FnMut() -> Result<T, StatusFailure>,
+    text: impl Fn(&T, usize) -> String,
+) -> Result<Exit, StatusFailure> {
     let requests = Requests::take()?;
-    let mut observer = NodeObserver::new(view(run), LookupPlaces::default());
     let mut screen = Screen::open(run.format, interval)?;
     loop {
-        let overview = observer.look().map_err(StatusFailure::List)?;
-        screen.show(&overview, |overview, width| overview.text(width, SystemTime::now()))?;
+        screen.show(&look()?, &text)?;
         if requests.pause(Instant::now() + interval)? == Woken::Asked {
             return Ok(Exit::Done);
         }
     }
 }
 
-fn watch(run: &Run, interval: Duration, verbose: bool) -> Result<Exit, StatusFailure> {
-    let requests = Requests::take()?;
+fn watch_all(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
+    let mut observer = NodeObserver::new(view(run), LookupPlaces::default());
+    let look = || observer.look().map_err(StatusFailure::List);
+    watch(run, interval, look, |overview, width| overview.text(width, SystemTime::now()))
+}
+
+fn watch_one(run: &Run, interval: Duration, verbose: bool) -> Result<Exit, StatusFailure> {
     let mut observer = NamespaceObserver::open(&view(run))?;
-    let mut screen = Screen::open(run.format, interval)?;
     let mut last: Option<(CaptureStatus, Instant)> = None;
-    loop {
+    let look = || {
         let (mut status, now) = (observer.look()?, Instant::now());
         if let Some((earlier, then)) = &last {
             status.rate(earlier, now.duration_since(*then).as_secs_f64());
         }
-        screen.show(&status, |status, width| status.text(width, verbose))?;
-        last = Some((status, now));
-        if requests.pause(now + interval)? == Woken::Asked {
-            return Ok(Exit::Done);
-        }
-    }
+        last = Some((status.clone(), now));
+        Ok(status)
+    };
+    watch(run, interval, look, |status, width| status.text(width, verbose))
 }
 
 /// The terminal's other screen, and no cursor in it: what was on the first one is there again afterwards.
@@ -166,7 +175,6 @@ struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal, if there is one and the text is for people.
     fn open(format: Format, interval: Duration) -> io::Result<Self> {
         let is_terminal = io::stdout().is_terminal() && format == Format::Text;
         if is_terminal {
@@ -183,7 +191,7 @@ impl Screen {
 
     fn show<T: Serialize>(&mut self, answer: &T, text: impl FnOnce(&T, usize) -> String) -> io::Result<()> {
         if let Format::Data(encoding) = self.format {
-            return report::at_once(&data::one_of_many(encoding, answer));
+            return report::at_once(&report::one_of_many(encoding, answer));
         }
         let at = utc(SystemTime::now());
         let at = at.split('.').next().unwrap_or_default();

@@ -1,24 +1,32 @@
 //! `sidecar-init trace`: packets as they meet rules, each with its end.
 
-mod sources;
-
-use super::run::{self, Format, Run};
-use super::{Exit, data, logging::Stdout, report, start_logging};
-use diagnose::{explain::VerdictKind, trace::Filter};
+use super::report::{self, Format};
+use super::run::{self, Run};
+use super::{Exit, host::System, live::live_routing};
+use diagnose::explain::{PodContext, VerdictKind};
+use diagnose::trace::{
+    Block, Filter, Groups, Rules, TraceChains, Walk, Walks, of_reports, of_walk, reports_anything,
+};
 use mesh::sources::{Raw, SettingReader, duration};
-use mesh::{InputProblem, Problems, RuleReason, Setting, istio::defaults::LOG_GROUP};
+use mesh::{
+    Host, InputProblem, Problems, RuleReason, Setting, istio::defaults::LOG_GROUP, recognition::named,
+};
 use nix::libc;
-use sidecar_init::backend::nftables::Refusal;
+use rules::simulate::{At, Routing, View};
+use rules::{Family, report::NflogMessage, routing::Object};
+use sidecar_init::backend::nftables::tracing::{Aim, FIRST, LAST, TABLE, Tracing};
+use sidecar_init::backend::{self, Kernel};
 use sidecar_init::sys::wait::{Requests, Woken};
-use sources::{Enabled, KnownRules, Reports, TraceSource};
-use std::io;
+use sidecar_init::sys::{nflog, nftrace, process};
+use sidecar_init::{backend::nftables::Refusal, engine::RuleIndex, sys::owner_ids::OwnerIds};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant, SystemTime};
+use std::{collections::BTreeSet, io};
 
 /// Between checks for packets whose reports have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 struct TraceOptions {
-    run: Run,
     filter: Filter,
     /// `None` without `--enable`; else true for every packet of TCP.
     enable: Option<bool>,
@@ -48,18 +56,26 @@ enum TraceFailure {
 }
 
 pub(super) fn run(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
-    let mut reader = SettingReader::new(raw, problems);
-    let (run, logging) = run::read(&mut reader);
+    let (run, mut options) = run::begin(raw, problems, run::ANSWER, options)?;
+    options.filter.mesh = run.names_mesh.then_some(run.mesh);
+    Ok(match show(&run, &options) {
+        Ok(()) => Exit::Done,
+        Err(TraceFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(failure) => report::failure(&failure, Exit::Failed),
+    })
+}
+
+fn options(reader: &mut SettingReader<'_>) -> TraceOptions {
     let names: Vec<&str> = RuleReason::all().map(RuleReason::name).collect();
     let name = |text: &str| names.contains(&text).then(|| text.to_owned());
     let protocol = |text: &str| number(text).map(|_| text.to_owned());
     let where_to = "an address, a network, a port, or ADDRESS:PORT";
     let filter = Filter {
-        mesh: run.names_mesh.then_some(run.mesh),
+        mesh: None,
         rule: reader.one_of(Setting::TraceRule, &format!("a rule's name: {}", names.join(", ")), name),
         protocol: reader.one_of(Setting::TraceProtocol, "tcp, udp, icmp or icmpv6", protocol),
         verdict: run::one_of(
-            &mut reader,
+            reader,
             Setting::TraceVerdict,
             &[VerdictKind::Captured, VerdictKind::NotCaptured, VerdictKind::Dropped],
         ),
@@ -72,13 +88,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Proble
     if every && !enable {
         reader.blame(Setting::TraceEvery, "is about --enable; give both, or leave it out");
     }
-    reader.finish()?;
-    start_logging(raw, &logging, Stdout::Answer)?;
-    Ok(match show(&TraceOptions { run, filter, enable: enable.then_some(every), count, time }) {
-        Ok(()) => Exit::Done,
-        Err(TraceFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        Err(failure) => report::failure(&failure, Exit::Failed),
-    })
+    TraceOptions { filter, enable: enable.then_some(every), count, time }
 }
 
 /// The number of a protocol, by the names that reports have.
@@ -89,10 +99,10 @@ fn number(name: &str) -> Option<u8> {
         .map(|(_, n)| n)
 }
 
-fn show(options: &TraceOptions) -> Result<(), TraceFailure> {
+fn show(run: &Run, options: &TraceOptions) -> Result<(), TraceFailure> {
     let end = options.time.and_then(|time| Instant::now().checked_add(time));
     let requests = Requests::take()?;
-    let mut known = KnownRules::read(&options.run);
+    let mut known = KnownRules { run, read: read(run) };
     let mut source: Box<dyn TraceSource> = match options.enable {
         Some(every) => Box::new(Enabled::start(&known, &options.filter, every)?),
         None if Enabled::is_needed(&known) => {
@@ -121,9 +131,9 @@ fn show(options: &TraceOptions) -> Result<(), TraceFailure> {
         }
         blocks.extend(source.end((!is_over).then(SystemTime::now), &mut known));
         for block in blocks.iter().filter(|block| options.filter.takes(block)) {
-            report::at_once(&match options.run.format {
+            report::at_once(&match run.format {
                 Format::Text => block.text(report::line_width()),
-                Format::Data(encoding) => data::one_of_many(encoding, block),
+                Format::Data(encoding) => report::one_of_many(encoding, block),
             })?;
             shown += 1;
             if options.count == Some(shown) {
@@ -133,5 +143,245 @@ fn show(options: &TraceOptions) -> Result<(), TraceFailure> {
         if is_over {
             return Ok(());
         }
+    }
+}
+
+trait TraceSource: AsFd {
+    /// Reads pending reports; returns the packets that they complete.
+    fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>>;
+
+    /// The packets without reports for a while; all where `now` is `None`.
+    fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block>;
+
+    fn has_open(&self) -> bool;
+}
+
+/// Rules that were set with `--iptables-trace-logging`.
+struct Reports {
+    listener: nflog::NflogListener,
+    groups: Groups,
+}
+
+impl Reports {
+    fn start(known: &KnownRules<'_>) -> Result<Self, TraceFailure> {
+        let listener =
+            nflog::NflogListener::open(LOG_GROUP).map_err(|error| refused(error, TraceFailure::Listen))?;
+        tracing::info!(
+            target: "trace",
+            "listening to NFLOG group {LOG_GROUP}, where rules report that were set with --iptables-trace-logging"
+        );
+        match &known.read {
+            Ok(read) if reports(read) => {}
+            Ok(_) => tracing::warn!(
+                target: "trace",
+                "no rule here reports, and the kernel does not trace rules of iptables (legacy): there is nothing to show \
+                 until rules are set with --iptables-trace-logging"
+            ),
+            Err(error) => tracing::warn!(
+                target: "trace",
+                "could not read whether any rule here reports, and what it decides: {error}"
+            ),
+        }
+        Ok(Self { listener, groups: Groups::default() })
+    }
+}
+
+impl AsFd for Reports {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl TraceSource for Reports {
+    fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>> {
+        let reports = self.listener.take()?;
+        let now = SystemTime::now();
+        let ended: Vec<_> = reports.into_iter().filter_map(|report| self.groups.take(report, now)).collect();
+        Ok(ended.iter().map(|reports| grouped(reports, known)).collect())
+    }
+
+    fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block> {
+        self.groups.end(now).iter().map(|reports| grouped(reports, known)).collect()
+    }
+
+    fn has_open(&self) -> bool {
+        !self.groups.is_empty()
+    }
+}
+
+fn reports(read: &LiveRules) -> bool {
+    Family::BOTH.iter().any(|family| reports_anything(read.index.view(*family)))
+}
+
+fn grouped(reports: &[NflogMessage], known: &mut KnownRules<'_>) -> Block {
+    known.describe(|rules| of_reports(reports, SystemTime::now(), rules))
+}
+
+struct Enabled {
+    listener: nftrace::NftraceListener,
+    owners: Option<nflog::NflogListener>,
+    walks: Walks,
+    // Dropped last: then the kernel stops tracing.
+    _tracing: Tracing,
+}
+
+impl Enabled {
+    /// True if nothing is shown otherwise: no rule reports. Rules of iptables (legacy) alone can't be traced.
+    fn is_needed(known: &KnownRules<'_>) -> bool {
+        known
+            .read
+            .as_ref()
+            .is_ok_and(|read| !reports(read) && (read.index.has_nf_tables || !read.index.has_legacy))
+    }
+
+    fn start(known: &KnownRules<'_>, filter: &Filter, every_packet: bool) -> Result<Self, TraceFailure> {
+        match &known.read {
+            Ok(read) if read.index.has_legacy && !read.index.has_nf_tables => {
+                return Err(TraceFailure::Legacy);
+            }
+            Ok(read) if read.index.has_legacy => tracing::warn!(
+                target: "trace",
+                "rules of iptables (legacy) are here too, which the kernel does not trace this way: what they do is not shown"
+            ),
+            Ok(read) if !read.index.has_nf_tables => {
+                tracing::warn!(target: "trace", "there is no rule here at all: packets pass as they are sent");
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(target: "trace", "the rules that are there can't be read: {error}"),
+        }
+        let listener =
+            nftrace::NftraceListener::open().map_err(|error| refused(error, TraceFailure::ListenToTraces))?;
+        // A trace lacks the sender of a packet. Reports of a second group have it.
+        let (group, owners) = (LOG_GROUP + 1..LOG_GROUP + 9)
+            .find_map(|group| Some((group, nflog::NflogListener::open(group).ok()?)))
+            .unzip();
+        let destination = filter.destination;
+        let aim = Aim {
+            protocol: filter.protocol.as_deref().and_then(number),
+            network: destination.and_then(|to| to.network),
+            port: destination.and_then(|to| to.port),
+            every_packet,
+        };
+        let started = Tracing::start(&aim, group).map_err(|refusal| match refusal {
+            Refusal::Conflict(source) if source.kind() == io::ErrorKind::AlreadyExists => {
+                TraceFailure::AnotherTrace
+            }
+            other => TraceFailure::Enable(other),
+        })?;
+        tracing::info!(
+            target: "trace",
+            "tracing packets by the table inet {TABLE}, which goes when this ends"
+        );
+        let chains = TraceChains { table: TABLE, first: FIRST, last: LAST };
+        Ok(Self { listener, owners, walks: Walks::new(chains), _tracing: started })
+    }
+}
+
+impl AsFd for Enabled {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl TraceSource for Enabled {
+    fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>> {
+        let events = self.listener.take().inspect_err(|error| {
+            if error.raw_os_error() == Some(libc::ENOBUFS) {
+                self.walks.lose();
+            }
+        })?;
+        let now = SystemTime::now();
+        // The message with the sender comes before the events.
+        let owners = self.owners.as_mut().map(nflog::NflogListener::take_so_far);
+        for report in owners.transpose().unwrap_or_default().unwrap_or_default() {
+            self.walks.hear(&report, now);
+        }
+        let ended: Vec<Walk> = events.into_iter().flat_map(|event| self.walks.take(event, now)).collect();
+        self.walks.catch_up();
+        Ok(ended.iter().map(|walk| walked(walk, known)).collect())
+    }
+
+    fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block> {
+        self.walks.end(now).iter().map(|walk| walked(walk, known)).collect()
+    }
+
+    fn has_open(&self) -> bool {
+        !self.walks.is_empty()
+    }
+}
+
+fn walked(walk: &Walk, known: &mut KnownRules<'_>) -> Block {
+    known.describe(|rules| of_walk(walk, rules))
+}
+
+fn refused(error: io::Error, other: fn(io::Error) -> TraceFailure) -> TraceFailure {
+    match process::holds(process::NET_ADMIN) {
+        Some(false) => TraceFailure::Rights(error),
+        Some(true) | None => other(error),
+    }
+}
+
+struct KnownRules<'a> {
+    run: &'a Run,
+    read: Result<LiveRules, backend::Error>,
+}
+
+struct LiveRules {
+    kernel: Kernel,
+    index: RuleIndex,
+    routes: BTreeSet<Object>,
+    pod: PodContext,
+}
+
+impl KnownRules<'_> {
+    /// Describes a packet. Where it met a rule that did not exist when the rules were read, reads them again and retries.
+    fn describe(&mut self, describe: impl Fn(Option<&dyn Rules>) -> Result<Block, Box<Block>>) -> Block {
+        let described = |known: &Self| describe(known.read.as_ref().ok().map(|read| read as &dyn Rules));
+        let mut block = described(self).unwrap_or_else(|block| match self.is_old() {
+            true => {
+                self.read = read(self.run);
+                described(self).unwrap_or_else(|block| *block)
+            }
+            false => *block,
+        });
+        let sender = block.uid.zip(block.gid);
+        let ours = sender.and_then(|sender| OwnerIds::here().ours(sender).filter(|ours| *ours != sender));
+        (block.uid_here, block.gid_here) = ours.unzip();
+        block
+    }
+
+    fn is_old(&mut self) -> bool {
+        match &mut self.read {
+            // The rules of iptables (legacy) have no number for their changes, and reading them takes a program each time.
+            Ok(read) => read.index.is_old(&mut read.kernel).unwrap_or(true),
+            Err(_) => true,
+        }
+    }
+}
+
+fn read(run: &Run) -> Result<LiveRules, backend::Error> {
+    let mut kernel = run.open_for(run.every_owner())?;
+    let index = RuleIndex::read(&mut kernel, named)?;
+    let routes = kernel.routing()?;
+    // Without addresses fewer walks are complete; what the kernel reports is shown all the same.
+    let pod = PodContext::new(System::HERE.addresses().unwrap_or_default(), None);
+    Ok(LiveRules { kernel, index, routes, pod })
+}
+
+impl Rules for LiveRules {
+    fn view(&self, family: Family) -> &View {
+        self.index.view(family)
+    }
+
+    fn routing(&self, family: Family) -> Routing {
+        live_routing(&self.routes, family, &self.pod)
+    }
+
+    fn chain(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<usize> {
+        self.index.chain(of, family, table, chain)
+    }
+
+    fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At> {
+        self.index.rule(of, family, table, chain, handle)
     }
 }

@@ -1,8 +1,5 @@
-//! The command tree, made from the tables of commands and of settings: clap prints help from it, and completions
-//! are proposed from it.
-//!
-//! Calls are read without it ([`super::arguments`] explains why), so it can afford to describe each option in full: its meaning,
-//! its variables, what of a pod sets the same, and an example.
+//! The command tree, made from the tables of commands and of settings, for help and completions. Calls are read without it
+//! ([`super::arguments`]), so it can afford to describe each option in full.
 
 use super::command::{COMMANDS, CommandEntry, is_global};
 use crate::cni;
@@ -116,7 +113,7 @@ pub(super) fn command(entry: &CommandEntry, mesh: Mesh, extent: Extent) -> Comma
 }
 
 /// The flags of a command for a mesh in the order of help: first what only it takes, last what every command does. Of those
-/// about capture, what a pod may ask for precedes what is the same for all pods of a mesh, such as the ports of the proxy.
+/// about capture, what a pod may ask for precedes what is the same for all pods of a mesh.
 pub(super) fn rows(entry: &CommandEntry, mesh: Mesh) -> Vec<&'static SettingRow> {
     let mut rows: Vec<&SettingRow> = entry.rows(mesh).filter(|row| !row.long.is_empty()).collect();
     let headings: Vec<&str> = rows.iter().map(|row| row.topic.heading()).collect();

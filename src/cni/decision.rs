@@ -7,23 +7,15 @@ use mesh::{Capture, Host, InputProblem, Setting};
 use std::{io, net::IpAddr, path::Path};
 
 pub(super) enum CaptureDecision {
-    /// Capture by these settings, with the problems found so far.
     Capture(Raw, Vec<InputProblem>),
-    /// Nothing, for this reason.
     Nothing(String),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PodReference<'a> {
-    pub(super) namespace: &'a str,
-    pub(super) name: &'a str,
 }
 
 /// `capture` in a network configuration applies to every container, injected or not; all other reasons to skip a pod count.
 pub(super) fn decide(
     configuration: &PluginConfiguration<'_>,
     pod: &RuntimePod,
-    look_up_pod: impl FnOnce(&Path, PodReference<'_>) -> Result<pod::Pod, CniError>,
+    look_up_pod: impl FnOnce(&Path, &str, &str) -> Result<pod::Pod, CniError>,
 ) -> Result<CaptureDecision, CniError> {
     let PluginConfiguration { annotations, capture, defaults, excluded_namespaces, kubeconfig, .. } =
         configuration;
@@ -34,7 +26,7 @@ pub(super) fn decide(
     if let Some(kubeconfig) = kubeconfig
         && needs_lookup(skip.as_ref(), annotations.is_some())
     {
-        known = look_up_pod(kubeconfig, PodReference { namespace: &namespace, name: &name })?;
+        known = look_up_pod(kubeconfig, &namespace, &name)?;
         skip = pod::skip(&known, excluded_namespaces);
     }
     let title = format!("pod {}", pod.label().unwrap_or_default());
@@ -65,8 +57,7 @@ fn no_annotations(are_requested: bool) -> String {
     )
 }
 
-/// True if data from the API server could change the decision. Where the runtime has passed all annotations, a pod without
-/// the injector's annotation is skipped in any case.
+/// True if data from the API server could change the decision: all annotations show whether a pod was injected.
 fn needs_lookup(skip: Option<&pod::Skip>, annotations_are_known: bool) -> bool {
     match skip {
         Some(pod::Skip::Nameless | pod::Skip::NamespaceExcluded(_)) => false,

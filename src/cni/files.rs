@@ -1,17 +1,23 @@
 //! Files that are complete or absent: written under a temporary name, then renamed. Reading is limited, and to regular files:
 //! opening a pipe waits for a writer, and a device may never end.
+//! Other agents may write configurations of the network at the same time, so those are exchanged in one step, which returns
+//! the previous file: if its content is not what was read, it is put back and the caller starts again.
 
 use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use nix::unistd::fchown;
+use sidecar_init::sys::exchange::exchange;
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process;
 use std::time::{Duration, SystemTime};
-use std::{path::Path, process};
 
-/// The prefix of unfinished files. No attachment's name has it: ids start with a letter or digit.
-const UNFINISHED: &str = ".new-";
-/// The age after which an unfinished file is abandoned.
-const ABANDONED: Duration = Duration::from_secs(3600);
+/// The prefix of unfinished files. No attachment's name has it, and no runtime reads a file of such a name.
+pub(super) const UNFINISHED: &str = ".sidecar-cni-";
+/// The longest network configuration that is read or written. Real ones have a few kilobytes.
+pub(super) const MAX_CONFIGURATION: u64 = 1024 * 1024;
+const CHUNK_SIZE: usize = 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
@@ -89,33 +95,23 @@ pub(super) fn remove(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Writes a file, replacing whatever has its name.
-///
-/// # Errors
-/// When the folder can't be written. The old file is in place then; or the new one, where only flushing the folder to disk
-/// has failed.
+/// Writes a file, replacing whatever has its name. On failure the old file is in place; or the new one, not flushed.
 pub(super) fn put(folder: &Path, name: &str, content: &[u8], durability: Durability) -> io::Result<()> {
-    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let aside = folder.join(format!("{UNFINISHED}{}-{nanos}", process::id()));
-    let written =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside).and_then(|mut file| {
-            file.write_all(content)?;
-            if durability == Durability::Kept { file.sync_all() } else { Ok(()) }
-        });
     let place = folder.join(name);
-    let placed = written.and_then(|()| match fs::rename(&aside, &place) {
+    let aside = Aside::beside(&place);
+    let mut file = aside.create()?;
+    file.write_all(content)?;
+    if durability == Durability::Kept {
+        file.sync_all()?;
+    }
+    match fs::rename(&aside.0, &place) {
         Err(error) if error.kind() == ErrorKind::IsADirectory => {
             remove(&place)?;
-            fs::rename(&aside, &place)
+            fs::rename(&aside.0, &place)?;
         }
-        other => other,
-    });
-    if let Err(error) = placed {
-        // It would be swept later anyway.
-        let _ = fs::remove_file(&aside);
-        return Err(error);
+        other => other?,
     }
-    if durability == Durability::Kept { File::open(folder)?.sync_all() } else { Ok(()) }
+    if durability == Durability::Kept { sync(&place) } else { Ok(()) }
 }
 
 /// Creates a folder that only root can read, with its parents.
@@ -126,16 +122,210 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Removes unfinished files of killed calls.
-pub(super) fn sweep(folder: &Path) -> io::Result<()> {
+/// Removes unfinished files of killed calls that are at least so old.
+pub(super) fn sweep(folder: &Path, age: Duration) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.flatten() {
-        let age =
-            entry.metadata().and_then(|metadata| metadata.modified()).ok().and_then(|at| at.elapsed().ok());
-        let is_abandoned = age.is_some_and(|age| age > ABANDONED);
-        if is_abandoned && entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+        let is_abandoned = |found: Metadata| {
+            // Anything but a file is not ours.
+            found.is_file() && found.modified().is_ok_and(|at| at.elapsed().unwrap_or_default() >= age)
+        };
+        let is_unfinished = entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
+        if is_unfinished && entry.metadata().is_ok_and(is_abandoned) {
             // Another sweep may have been faster.
             let _ = fs::remove_file(entry.path());
         }
     }
     Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Put {
+    Done,
+    /// Another program has written meanwhile, and its content was kept.
+    Overtaken,
+}
+
+/// The content of a network configuration. Follows a link; `None` if the file does not exist.
+pub(super) fn configuration(path: &Path) -> Result<Option<Vec<u8>>, UnreadableFile> {
+    match read(path, MAX_CONFIGURATION, Links::Followed) {
+        Err(absent) if absent.is_absence() => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Replaces a file with content `old` by `new`, with the same owner and permissions. On failure the file is as it was.
+pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
+    // A link is kept, and its target replaced.
+    let path = match fs::canonicalize(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
+        other => other?,
+    };
+    let aside = Aside::write(&path, new, &fs::metadata(&path)?)?;
+    // `None` is content that could not be read. It is put back as it is.
+    let (mut expected, mut placed, mut put) = (Some(old.to_vec()), Some(new.to_vec()), Put::Done);
+    loop {
+        match exchange(&aside.0, &path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
+            Ok(false) => return aside.rename(&path, old),
+            other => drop(other?),
+        }
+        let found = configuration(&aside.0).ok().flatten();
+        if found == expected {
+            sync(&path)?;
+            return Ok(put);
+        }
+        (expected, placed, put) = (placed, found, Put::Overtaken);
+    }
+}
+
+/// Creates a file with the owner and the permissions of another.
+pub(super) fn create(path: &Path, new: &[u8], like: &Path) -> io::Result<Put> {
+    let like = match fs::metadata(like) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
+        other => other?,
+    };
+    let aside = Aside::write(path, new, &like)?;
+    match fs::hard_link(&aside.0, path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(Put::Overtaken),
+        other => other?,
+    }
+    sync(path)?;
+    Ok(Put::Done)
+}
+
+pub(super) fn remove_known(path: &Path, old: &[u8]) -> io::Result<Put> {
+    let aside = Aside::beside(path);
+    match fs::rename(path, &aside.0) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Done),
+        other => other?,
+    }
+    let found = configuration(&aside.0).ok().flatten();
+    let put = if found.as_deref() == Some(old) { Put::Done } else { Put::Overtaken };
+    if put == Put::Overtaken {
+        match fs::hard_link(&aside.0, path) {
+            // What has come since is newer.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            // A folder has one name only.
+            Err(_) => fs::rename(&aside.0, path)?,
+            Ok(()) => {}
+        }
+    }
+    sync(path)?;
+    Ok(put)
+}
+
+/// The identity of a file: writing or replacing it changes one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileIdentity([u64; 3], [i64; 4], u32);
+
+impl FileIdentity {
+    fn of(found: io::Result<Metadata>) -> Option<Self> {
+        let found = found.ok().filter(Metadata::is_file)?;
+        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+        Some(Self([found.dev(), found.ino(), found.size()], times, found.mode()))
+    }
+}
+
+pub(super) type CopiedProgram = (FileIdentity, FileIdentity);
+
+/// Copies a program, unless the same is there. Returns whether it was copied. Two files that were `seen` to be the same are
+/// not read again. On failure the old program is in place.
+pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<CopiedProgram>) -> io::Result<bool> {
+    let now = FileIdentity::of(fs::metadata(from)).zip(FileIdentity::of(fs::symlink_metadata(to)));
+    if now.is_some() && now == *seen {
+        return Ok(false);
+    }
+    let is_new = copied(from, to)?;
+    // What was just put in place may be written by others before it could be looked at, so the next look reads it.
+    *seen = if is_new { None } else { now };
+    Ok(is_new)
+}
+
+fn copied(from: &Path, to: &Path) -> io::Result<bool> {
+    let mut from = File::open(from)?;
+    let mode = Permissions::from_mode(0o755);
+    let is_there =
+        fs::symlink_metadata(to).is_ok_and(|there| there.is_file() && there.mode() & 0o7777 == 0o755);
+    let is_same = || are_equal(&from, &open(to, Links::Refused).ok()?).ok();
+    if is_there && is_same() == Some(true) {
+        return Ok(false);
+    }
+    from.rewind()?;
+    let aside = Aside::beside(to);
+    let mut file = aside.create()?;
+    io::copy(&mut from, &mut file)?;
+    file.set_permissions(mode)?;
+    file.sync_all()?;
+    // A program that is open for writing can't be started.
+    drop(file);
+    fs::rename(&aside.0, to)?;
+    sync(to)?;
+    Ok(true)
+}
+
+/// Compares piece by piece: whole programs in memory would be most of what an installer takes of a node.
+fn are_equal(one: &File, other: &File) -> io::Result<bool> {
+    let (mut one, mut other) =
+        (BufReader::with_capacity(CHUNK_SIZE, one), BufReader::with_capacity(CHUNK_SIZE, other));
+    loop {
+        let (here, there) = (one.fill_buf()?, other.fill_buf()?);
+        let length = here.len().min(there.len());
+        if here[..length] != there[..length] {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(here.len() == there.len());
+        }
+        one.consume(length);
+        other.consume(length);
+    }
+}
+
+/// Syncs the folder, so that a rename survives a failure of the machine.
+fn sync(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+/// A temporary file next to another, removed on drop.
+struct Aside(PathBuf);
+
+impl Aside {
+    fn beside(path: &Path) -> Self {
+        let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        Self(path.with_file_name(format!("{UNFINISHED}{}-{nanos}", process::id())))
+    }
+
+    fn create(&self) -> io::Result<File> {
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.0)
+    }
+
+    fn write(path: &Path, content: &[u8], like: &Metadata) -> io::Result<Self> {
+        let aside = Self::beside(path);
+        let mut file = aside.create()?;
+        file.write_all(content)?;
+        let now = file.metadata()?;
+        if (now.uid(), now.gid()) != (like.uid(), like.gid()) {
+            fchown(&file, Some(like.uid().into()), Some(like.gid().into()))?;
+        }
+        file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
+        file.sync_all()?;
+        Ok(aside)
+    }
+
+    /// Replaces a file where the file system can't exchange two: compares it as late as possible.
+    fn rename(&self, path: &Path, expected: &[u8]) -> io::Result<Put> {
+        if configuration(path).ok().flatten().as_deref() != Some(expected) {
+            return Ok(Put::Overtaken);
+        }
+        fs::rename(&self.0, path)?;
+        sync(path)?;
+        Ok(Put::Done)
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // Fails where it was renamed. The next run sweeps what is left, unless a link has led to another folder.
+        let _ = fs::remove_file(&self.0);
+    }
 }

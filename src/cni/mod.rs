@@ -1,26 +1,22 @@
-//! The CNI plugin: from a runtime's call to an exit code.
-//!
-//! A runtime passes its request in variables and on standard input, and reads the answer from standard output. The
-//! environment is read here and nowhere below. The same engine as behind the command line works in the container's
-//! namespace, once, and no process is left running.
+//! The CNI plugin: from a runtime's call to an exit code. The environment is read here and nowhere below. The engine works in
+//! the container's namespace, once, and no process is left running.
 
-mod counters;
 mod decision;
 mod files;
 pub(crate) mod install;
-mod log;
 mod namespace;
 mod protocol;
 mod state;
+mod traces;
 mod verbs;
 mod watch;
 
-pub(crate) use counters::{RepairTarget, count_repair};
+pub(crate) use traces::count_repair;
 
 pub(crate) use protocol::help;
 use protocol::{
     AttachmentTarget, CniError, CniErrorCode, CniRequest, CniVersion, MAX_BYTES, PartialConfiguration,
-    PluginFields,
+    PluginFields, Verb,
 };
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use state::AttachmentStore;
@@ -33,7 +29,6 @@ use watch::{Done, TimedCall};
 /// The command, and the name by which the program is this plugin.
 pub(crate) const COMMAND: &str = "cni";
 pub(crate) const PLUGIN: &str = "sidecar-cni";
-/// The program that speaks to the API server.
 pub(crate) const NODE_PROGRAM: &str = "sidecar-node";
 
 pub(crate) fn beside(name: &str) -> PathBuf {
@@ -55,7 +50,7 @@ pub(crate) fn is_called() -> bool {
 }
 
 pub(crate) fn main() -> ExitCode {
-    log::collect_warnings();
+    traces::collect_warnings();
     if let Err(error) = ignore_file_size_limit() {
         tracing::warn!(target: "state", "a limit of file sizes may end this call: {error}");
     }
@@ -67,18 +62,18 @@ pub(crate) fn main() -> ExitCode {
 
 fn serve(watch: &TimedCall) -> Result<Done, CniError> {
     let request = CniRequest::read(|name| env::var_os(name))?;
-    let verb = request.verb();
+    let verb = request.verb;
     watch.note(|progress| {
         progress.verb = Some(verb);
         progress.line.verb = Some(verb.name());
-        if let Some(AttachmentTarget { container, interface, pod }) = request.target() {
+        if let Some(AttachmentTarget { container, interface, pod }) = &request.target {
             progress.line.container = Some(container.clone());
             progress.line.interface = Some(interface.clone());
             progress.line.pod = pod.label();
         }
     });
-    let input = input(&request)?;
-    if request == CniRequest::Version {
+    let input = input(verb)?;
+    if verb == Verb::Version {
         return version(&input);
     }
     let partial = PartialConfiguration::of(&input)?;
@@ -94,24 +89,25 @@ fn serve(watch: &TimedCall) -> Result<Done, CniError> {
         }
     });
     let context = CallContext { state: &state, timeout };
+    let (target, netns) = (request.target.as_ref(), request.netns.as_deref());
     // DEL succeeds even if the settings of capture have become invalid.
-    if let CniRequest::Del(target, netns) = &request {
-        return context.del(target, netns.as_deref(), partial.network()?.1);
+    if let (Verb::Del, Some(target)) = (verb, target) {
+        return context.del(target, netns, partial.network()?.1);
     }
     let configuration = partial.configuration(verb)?;
-    match &request {
-        CniRequest::Add(target, netns) => context.add(target, netns, &configuration),
-        CniRequest::Check(target, netns) => context.check(target, netns, &configuration),
-        CniRequest::Gc => verbs::gc(&configuration, &state),
-        CniRequest::Status => verbs::status(&configuration, &state, timeout),
-        CniRequest::Del(..) | CniRequest::Version => unreachable!("these are answered above"),
+    match (verb, target, netns) {
+        (Verb::Add, Some(target), Some(netns)) => context.add(target, netns, &configuration),
+        (Verb::Check, Some(target), Some(netns)) => context.check(target, netns, &configuration),
+        (Verb::Gc, ..) => verbs::gc(&configuration, &state),
+        (Verb::Status, ..) => verbs::status(&configuration, &state, timeout),
+        _ => unreachable!("a request has what its verb needs"),
     }
 }
 
 /// All of standard input, unless VERSION is called from a terminal.
-fn input(request: &CniRequest) -> Result<Vec<u8>, CniError> {
+fn input(verb: Verb) -> Result<Vec<u8>, CniError> {
     let (mut input, stdin) = (Vec::new(), io::stdin());
-    if *request == CniRequest::Version && stdin.is_terminal() {
+    if verb == Verb::Version && stdin.is_terminal() {
         return Ok(input);
     }
     stdin

@@ -16,7 +16,6 @@ pub(super) const ADD_COMMAND: &str = "cni-add";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered {
     Inside,
-    /// It does not exist any more.
     Gone,
 }
 
@@ -82,10 +81,7 @@ fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| gone.contains(&Errno::from_raw(code)))
 }
 
-/// The addresses of all interfaces, in the kernel's order.
-///
-/// # Errors
-/// Where there are none but loopback addresses.
+/// The addresses of all interfaces, in the kernel's order; an error where there are none but loopback addresses.
 pub(super) fn addresses() -> Result<Vec<IpAddr>, CniError> {
     let found = address::all().map_err(|error| {
         CniError::caused(CniErrorCode::Namespace, "the container's interfaces can't be listed", &error)
@@ -100,8 +96,7 @@ pub(super) fn addresses() -> Result<Vec<IpAddr>, CniError> {
     }
 }
 
-/// The mesh for which an ADD has set the rules of nf_tables here, by their table record; `None` where an init container or a
-/// user has set them, or there is no record. Starts no program.
+/// The mesh for which an ADD has set rules of nf_tables here, by their record; `None` where others have. Starts no program.
 pub(super) fn mesh_set_by_add() -> io::Result<Option<Mesh>> {
     let mut nftables = match Nftables::open(Mesh::default().ownership().table) {
         Err(error) if lacks_netlink(&error) => return Ok(None),
@@ -117,8 +112,7 @@ pub(super) fn mesh_set_by_add() -> io::Result<Option<Mesh>> {
     Ok(None)
 }
 
-/// As [`open`], with the namespace's lock until the session is dropped: no other run of this program changes anything in
-/// between.
+/// As [`open`], with the namespace's lock until the session is dropped.
 pub(super) fn open_locked(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
     let mut session = open(timeout, owner, choice)?;
     session

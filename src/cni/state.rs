@@ -1,9 +1,6 @@
-//! The state of attachments from ADD on: the settings that their rules were made of.
-//!
-//! A file each, named by the attachment. It is there before the first rule is, so that DEL knows what a killed ADD may
-//! have left, and CHECK compares with it. One that is torn, of another version, or something other than a file counts as an
-//! attachment of which only the name is known. Records and rules change together, under the lock of the attachment's
-//! namespace.
+//! The state of attachments from ADD on: the settings that their rules were made of, a file each, named by the attachment. It
+//! is there before the first rule is, so that DEL knows what a killed ADD may have left, and CHECK compares with it. Records
+//! and rules change together, under the lock of the attachment's namespace.
 
 use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::{Attachment, MAX_BYTES};
@@ -14,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sidecar_init::engine::Choice;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, time::Duration};
 
 #[derive(Clone)]
 pub(super) struct AttachmentStore {
@@ -49,6 +46,8 @@ pub(super) enum StoredRecord {
     Unreadable(String),
 }
 
+/// The age after which an unfinished file is abandoned.
+const ABANDONED: Duration = Duration::from_secs(3600);
 const FORM: u32 = 1;
 const FOLDER: &str = "attachments";
 const ENDING: &str = ".json";
@@ -131,8 +130,6 @@ impl AttachmentStore {
         files::make_folder(&self.folder)
     }
 
-    /// # Errors
-    /// When the file can't be read. That its content is not a record is [`StoredRecord::Unreadable`] instead.
     pub(super) fn record(&self, key: &AttachmentKey) -> io::Result<StoredRecord> {
         // The settings came in a call of at most that length.
         let text = match files::read(&self.folder.join(key.file()), MAX_BYTES, Links::Refused) {
@@ -151,8 +148,7 @@ impl AttachmentStore {
         })
     }
 
-    /// # Errors
-    /// When it can't be written. The old record is in place then; or the new one, which a failure of the machine may undo.
+    /// On failure the old record is in place; or the new one, which a failure of the machine may undo.
     pub(super) fn keep(&self, key: &AttachmentKey, record: &AttachmentRecord) -> io::Result<()> {
         self.prepare()?;
         let text = serde_json::to_vec(record).expect("our own data has text keys");
@@ -182,7 +178,7 @@ impl AttachmentStore {
         root.into_iter()
             .chain([self.folder.as_path()])
             .filter(|folder| folder.is_dir())
-            .try_for_each(files::sweep)
+            .try_for_each(|folder| files::sweep(folder, ABANDONED))
     }
 }
 

@@ -1,14 +1,12 @@
 //! The verbs: ADD sets the rules, CHECK compares them, DEL removes them; GC and STATUS are not about one container.
-//!
-//! Where a kubeconfig is configured, pods are read from the API server. The plugin has no client, because TLS would make the
-//! binary half as large again. It starts `sidecar-node`, which is installed next to it: that retries within its time limit,
-//! reads tokens again, logs none, and prints a manifest.
+//! Pods are read from the API server by `sidecar-node`, because TLS would make the plugin half as large again.
 
-use super::decision::{CaptureDecision, PodReference, ResolvedCapture, decide, resolve};
+use super::NODE_PROGRAM;
+use super::decision::{CaptureDecision, ResolvedCapture, decide, resolve};
 use super::namespace::{self, ADD_COMMAND, Entered, choice, enter_existing};
 use super::protocol::{self, Attachment, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration};
 use super::state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord};
-use super::{NODE_PROGRAM, watch::Done};
+use super::watch::{Done, Undo};
 use mesh::pod::{self, Pod, annotated};
 use mesh::{CapturePolicy, Mesh, OWNERS, sources::Raw};
 use nix::unistd::{AccessFlags, access};
@@ -27,10 +25,8 @@ pub(super) struct CallContext<'a> {
 }
 
 impl CallContext<'_> {
-    /// ADD: the container's traffic is captured from here on.
-    ///
-    /// # Errors
-    /// When it is not. Then the namespace is unchanged, unless the fault states otherwise.
+    /// ADD: the container's traffic is captured from here on. Else the namespace is unchanged, unless the fault states
+    /// otherwise.
     pub(super) fn add(
         &self,
         target: &AttachmentTarget,
@@ -62,13 +58,11 @@ impl CallContext<'_> {
         let how = if is_changed { "is in place" } else { "was in place" };
         let reason = format!("{} rules, {backend}: {how}", summary.rules);
         let added = AddEffects { state: self.state.clone(), key, before, session, is_changed };
-        Ok(Done::new("captured", reason)
-            .answering(result(configuration))
-            .undone_by(Box::new(move || added.undo())))
+        let undo: Undo = Box::new(move || added.undo());
+        Ok(Done { undo: Some(undo), ..Done::new("captured", reason).answering(result(configuration)) })
     }
 
-    /// The record of an attachment before ADD. Refuses one of another mesh, because a record names one mesh, whose rules DEL
-    /// removes.
+    /// The record of an attachment before ADD; an error for one of another mesh, as DEL removes the rules of one.
     fn before(&self, key: &AttachmentKey, mesh: Mesh) -> Result<StoredRecord, CniError> {
         let stored = self.state.record(key).map_err(|error| state_read_error(&error))?;
         match stored.mesh() {
@@ -95,8 +89,8 @@ impl CallContext<'_> {
     ) -> Result<CaptureDecision, CniError> {
         // The rest of the time is for setting the rules.
         let time = self.timeout.mul_f64(0.75);
-        decide(configuration, &target.pod, |kubeconfig, pod| {
-            ask_for_pod(&super::beside(NODE_PROGRAM), kubeconfig, pod, time)
+        decide(configuration, &target.pod, |kubeconfig, namespace, name| {
+            ask_for_pod(kubeconfig, namespace, name, time)
         })
     }
 
@@ -143,8 +137,7 @@ impl CallContext<'_> {
         Ok(compared)
     }
 
-    /// DEL: removes all that is ours, in the namespace if it exists, and on the node. A container that is gone is not a reason
-    /// to fail.
+    /// DEL: removes all that is ours, in the namespace if it exists, and on the node. A container may be gone.
     pub(super) fn del(
         &self,
         target: &AttachmentTarget,
@@ -215,8 +208,7 @@ impl CallContext<'_> {
         Done::new("forgotten", why.to_owned())
     }
 
-    /// Forgets an attachment without rules. A record that stays, as on a read-only file system, keeps no container from
-    /// going.
+    /// Forgets an attachment. A record that stays, as on a read-only file system, keeps no container from going.
     fn forget(&self, key: &AttachmentKey) {
         if let Err(error) = self.state.forget(key) {
             tracing::warn!(
@@ -248,8 +240,8 @@ struct AddEffects {
 }
 
 impl AddEffects {
-    /// Restores the record and rules of an earlier ADD. Where there was none, removes both; but where another attachment of
-    /// the container needs rules, sets those of its record.
+    /// Restores the record and rules of an earlier ADD; without one removes both, or sets those of another attachment's
+    /// record.
     fn undo(self) -> Result<(), CniError> {
         let Self { state, key, before, mut session, is_changed } = self;
         match before {
@@ -421,15 +413,7 @@ pub(super) fn status(
 const BAD_INPUT: i32 = 2;
 
 /// Reads a pod by a program, in at most this time.
-///
-/// # Errors
-/// When the pod can't be read. The runtime may try again, unless the kubeconfig is wrong.
-fn ask_for_pod(
-    program: &Path,
-    kubeconfig: &Path,
-    PodReference { namespace, name }: PodReference<'_>,
-    time: Duration,
-) -> Result<Pod, CniError> {
+fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -> Result<Pod, CniError> {
     let kubeconfig = kubeconfig.to_string_lossy();
     let milliseconds = time.as_millis().to_string();
     let arguments = [
@@ -443,7 +427,8 @@ fn ask_for_pod(
         "--timeout",
         &milliseconds,
     ];
-    let output = Runner::new(time).run(program, &arguments).map_err(|error| unknown(&error))?;
+    let output =
+        Runner::new(time).run(&super::beside(NODE_PROGRAM), &arguments).map_err(|error| unknown(&error))?;
     let unreadable = "what the API server knows of the pod can't be read";
     let objects = pod::objects("the pod", &output.stdout)
         .map_err(|problems| CniError::of_problems(CniErrorCode::TryAgain, unreadable, &problems.0))?;

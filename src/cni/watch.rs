@@ -1,11 +1,8 @@
-//! The time limit of a call: it ends when the work is done or when its time is up, whatever the work waits for.
-//!
-//! A thread waits for that time. Only the first of the two to finish writes a result. Where time is
-//! up the process ends as a killed one does: a change that was on its way is completed by the next ADD or removed by DEL.
+//! The time limit of a call: it ends when the work is done or its time is up, and the first of the two writes a result. Where
+//! time is up the process ends as a killed one does: a change on its way is completed by the next ADD or removed by DEL.
 
-use super::counters;
-use super::log::{self, FAILED, LogEntry};
 use super::protocol::{CniError, CniErrorCode, CniVersion, Places, TIMEOUT, Verb};
+use super::traces::{self, FAILED, LogEntry};
 use sidecar_init::sys::streams::write_stdout;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -66,8 +63,7 @@ impl TimedCall {
         self.changed.notify_one();
     }
 
-    /// Prints the answer. If it can't be written, the work is undone and the call fails. Does not return if time was up
-    /// before.
+    /// Prints the answer, or undoes the work. Does not return if time was up before.
     pub(super) fn answer(&self, outcome: Result<Done, CniError>) -> Result<Done, CniError> {
         let (version, end) = {
             let progress = self.progress();
@@ -112,14 +108,14 @@ impl TimedCall {
         let (places, verb, line) = {
             let progress = self.progress();
             let (Some(places), Some(verb)) = (progress.places.clone(), progress.verb) else { return };
-            let warnings = log::warnings();
+            let warnings = traces::warnings();
             (places, verb, LogEntry { outcome, reason, details, warnings, ..progress.line.clone() })
         };
         let count = {
             let folder = places.state.clone();
-            move || counters::count(&folder, verb.name(), outcome, took)
+            move || traces::count(&folder, verb.name(), outcome, took)
         };
-        for left in [log::write(&places, &line, took), within(TRACE_TIMEOUT, count)] {
+        for left in [traces::write_line(&places, &line, took), within(TRACE_TIMEOUT, count)] {
             if let Err(error) = left {
                 // Only the runtime's log is left.
                 let _ = writeln!(io::stderr(), "sidecar-init cni: no trace can be left: {error}");
@@ -197,7 +193,7 @@ pub(super) struct Done {
     pub(super) undo: Option<Undo>,
 }
 
-type Undo = Box<dyn FnOnce() -> Result<(), CniError>>;
+pub(super) type Undo = Box<dyn FnOnce() -> Result<(), CniError>>;
 
 impl Done {
     pub(super) fn new(outcome: &'static str, reason: String) -> Self {
@@ -206,9 +202,5 @@ impl Done {
 
     pub(super) fn answering(self, answer: String) -> Self {
         Self { answer: Some(answer), ..self }
-    }
-
-    pub(super) fn undone_by(self, undo: Undo) -> Self {
-        Self { undo: Some(undo), ..self }
     }
 }

@@ -1,13 +1,14 @@
 //! The operations: plan, apply, check, clean.
 
-use super::commit::{CommitFailure, commit};
-use super::compare::{DesiredState, LiveComparison, compare};
-use super::{finding::blocking, provenance::doubtful, session::Choice, steps::steps};
+use super::compare::{DesiredState, LiveComparison, blocking, compare};
+use super::steps::{steps, way_back};
+use super::{provenance::doubtful, session::Choice};
 use crate::backend::nftables::BlockedTable;
 use crate::backend::{
-    self, Backend, BackendName, CommitStep, Snapshot, UnlistableTable, Variant, of_iptables,
+    self, Backend, BackendName, CommitStep, Error, Snapshot, UnlistableTable, Variant, of_iptables,
 };
 use rules::{Family, Ownership, Table, desired::Desired};
+use std::fmt;
 
 /// How often a change is planned again when another program changes the rules at the same time.
 const MAX_ATTEMPTS: u32 = 5;
@@ -18,8 +19,7 @@ pub struct Options {
     pub on_drift: OnDrift,
     /// Sets all rules again, also those that are in place (`--force`).
     pub force: bool,
-    /// Ownerships of other programs that capture traffic. Where one of them captures, nothing is set, unless the owner's
-    /// ownership includes it. The owner itself may be among them.
+    /// Owners whose capture is a reason to set nothing, unless the owner's ownership includes them.
     pub known_owners: &'static [Ownership],
 }
 
@@ -30,8 +30,7 @@ impl Options {
     }
 }
 
-/// Treatment of rules of the owner that differ from the desired ones. An incomplete state, which a killed run leaves, is
-/// completed either way.
+/// Treatment of rules of the owner that differ. An incomplete state, which a killed run leaves, is completed either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDrift {
     Replace,
@@ -92,9 +91,6 @@ pub struct Summary {
 }
 
 /// Plans the way to the desired state. Changes nothing.
-///
-/// # Errors
-/// When the namespace can't be read, or has rules that differ and may not be replaced.
 pub fn plan(
     backend: &mut dyn Backend,
     desired: &Desired,
@@ -121,9 +117,6 @@ pub fn plan(
 }
 
 /// Brings a namespace to the desired state, or leaves it in the old one. Idempotent: a second call finds nothing to do.
-///
-/// # Errors
-/// As [`plan()`], or when a step fails; the error says in which state the namespace is.
 pub fn apply(
     backend: &mut dyn Backend,
     desired: &Desired,
@@ -154,8 +147,7 @@ pub fn apply(
     })
 }
 
-/// Plans the removal of all that is the owner's. Changes nothing. `known_owners` may capture here: what other
-/// owners have is logged and kept.
+/// Plans the removal of all that is the owner's. Changes nothing. What `known_owners` have is logged and kept.
 pub fn plan_clean(
     backend: &mut dyn Backend,
     owner: Ownership,
@@ -176,11 +168,7 @@ pub fn plan_clean(
     Ok(ApplyPlan { before, target, steps })
 }
 
-/// Removes all that is the owner's, whatever options made it, and all that is surely its predecessor's. Idempotent. `known_owners` as
-/// for [`plan_clean`].
-///
-/// # Errors
-/// When the namespace can't be read in full, or when a step fails; the error says in which state it is.
+/// Removes all that is the owner's, whatever options made it, and all that is surely its predecessor's. Idempotent.
 pub fn clean(
     backend: &mut dyn Backend,
     owner: Ownership,
@@ -278,4 +266,129 @@ fn captured(found: &[(Ownership, String)], requested: &str) -> String {
          with {commands}, or exchange it in one step with sidecar-init apply --replace; to keep it from coming back: \
          {opt_outs}"
     )
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{step} failed; {aftermath}")]
+pub struct CommitFailure {
+    pub step: String,
+    pub aftermath: Aftermath,
+    pub source: Error,
+}
+
+/// The state that a failed change leaves.
+#[derive(Debug)]
+pub enum Aftermath {
+    RolledBack,
+    /// The old one, except the owner's rules in these tables of iptables (nft), which its program can't show.
+    Lost {
+        tables: Vec<(Family, Table)>,
+    },
+    /// Neither the old nor the new one: these steps back failed as well, each with its reason.
+    Left {
+        steps: Vec<(CommitStep, Error)>,
+    },
+    /// It can't even be read.
+    Unknown(Error),
+}
+
+impl fmt::Display for Aftermath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RolledBack => f.write_str("the old state is back in place"),
+            Self::Lost { tables } => {
+                let names = tables.iter().map(|(family, table)| format!("{family} {}", table.name()));
+                let names: Vec<String> = names.collect();
+                write!(
+                    f,
+                    "the old state is back, but for rules that were removed from tables that {} can't show ({}), so run \
+                     this again or clean",
+                    Variant::Nft,
+                    names.join(", ")
+                )
+            }
+            Self::Left { steps } => {
+                f.write_str("it could not be taken back in full, so run this again or clean; left undone:")?;
+                steps.iter().try_for_each(|(step, error)| write!(f, "\n  {step}: {error}"))
+            }
+            Self::Unknown(error) => write!(f, "whether the old state is back can't be read: {error}"),
+        }
+    }
+}
+
+impl CommitFailure {
+    /// True if another program changed rules at the same time, and the change can be tried again.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self.aftermath, Aftermath::RolledBack | Aftermath::Lost { .. })
+            && matches!(&self.source, Error::Conflict { .. })
+    }
+}
+
+pub(super) fn commit(
+    backend: &mut dyn Backend,
+    before: &Snapshot,
+    steps: &[CommitStep],
+    owner: &Ownership,
+) -> Result<(), Box<CommitFailure>> {
+    for (index, step) in steps.iter().enumerate() {
+        if let Some(next) = steps.get(index + 1) {
+            backend.prepare(Some(next));
+        }
+        if let Err(source) = backend.commit(step) {
+            let aftermath = roll_back(backend, before, &steps[..=index], owner);
+            return Err(Box::new(CommitFailure { step: step.to_string(), aftermath, source }));
+        }
+    }
+    Ok(())
+}
+
+/// Takes back what has taken effect of the attempted steps, the last of which failed.
+fn roll_back(
+    backend: &mut dyn Backend,
+    before: &Snapshot,
+    attempted: &[CommitStep],
+    owner: &Ownership,
+) -> Aftermath {
+    backend.prepare(None);
+    let now = match backend.read() {
+        Ok(now) => now,
+        Err(error) => return Aftermath::Unknown(error),
+    };
+    let mut failed = Vec::new();
+    for step in way_back(before, &now, attempted, owner) {
+        if let Err(error) = backend.commit(&step) {
+            failed.push((step, error));
+        }
+    }
+    let cleaned = attempted.iter().filter_map(|step| match step {
+        CommitStep::CleanUnlistable(tables) => Some(tables),
+        _ => None,
+    });
+    let is_kept = |place: &(Family, Table)| {
+        now.unlistable.get(place).is_some_and(|unlistable| unlistable.holds_any_of(owner))
+    };
+    let tables: Vec<(Family, Table)> = cleaned.flatten().copied().filter(|place| !is_kept(place)).collect();
+    match (failed.is_empty(), tables.is_empty()) {
+        (true, true) => Aftermath::RolledBack,
+        (true, false) => Aftermath::Lost { tables },
+        (false, _) => Aftermath::Left { steps: failed },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_is_tried_again_unless_steps_back_failed() {
+        for (aftermath, is_tried_again) in [
+            (Aftermath::RolledBack, true),
+            (Aftermath::Lost { tables: vec![(Family::V4, Table::Filter)] }, true),
+            (Aftermath::Left { steps: Vec::new() }, false),
+        ] {
+            let source = Error::Conflict { source: "too late".into() };
+            let failure = CommitFailure { step: "a step".to_owned(), aftermath, source };
+            assert_eq!(failure.is_conflict(), is_tried_again, "{failure}");
+        }
+    }
 }

@@ -1,9 +1,8 @@
-//! The desired state of a namespace in the terms of one backend, and how the live state differs from it, as data and as a
-//! diff.
+//! The desired state of a namespace in the terms of one backend, and how the live state differs from it.
 
-use super::finding::dormant_targets;
-use crate::backend::nftables::bytecode;
-use crate::backend::{BackendName, Contents, Snapshot, Variant, nftables};
+use crate::backend::nftables::bytecode::EncodedTable;
+use crate::backend::nftables::{self, BlockedTable, Obstacle};
+use crate::backend::{BackendName, CommitStep, Contents, Snapshot, Variant, of_iptables};
 use rules::drift::{ChainDrift, Compared, DifferingPart, Reason, Side, drift};
 use rules::{ByFamily, Family, Ownership, State, Table, desired::Desired, render, routing::Object};
 use std::{collections::BTreeSet, fmt};
@@ -141,7 +140,7 @@ impl DesiredState {
             BackendName::Nftables => {
                 let table = desired.nft_table();
                 table.map(|table| {
-                    Contents::Nftables(bytecode::EncodedTable::of(&table).with_record(desired.made.as_ref()))
+                    Contents::Nftables(EncodedTable::of(&table).with_record(desired.made.as_ref()))
                 })
             }
             BackendName::Iptables(variant) => {
@@ -172,7 +171,43 @@ impl DesiredState {
         self.contents(backend).map_or_else(State::default, |content| content.state(family))
     }
 
-    pub(super) fn nftables(&self) -> Option<&bytecode::EncodedTable> {
+    pub(super) fn nftables(&self) -> Option<&EncodedTable> {
         self.contents.as_ref().and_then(Contents::table)
     }
+}
+
+/// Obstacles to these steps: a table that they change and that has an owner, or a dormant one of iptables that needs rules.
+pub(super) fn blocking(before: &Snapshot, desired: &DesiredState, steps: &[CommitStep]) -> Vec<BlockedTable> {
+    if before.blocked_tables.is_empty() {
+        return Vec::new();
+    }
+    let changed: Vec<String> = steps.iter().flat_map(CommitStep::tables).collect();
+    let is_blocking = |one: &&BlockedTable| match one.obstacle {
+        Obstacle::Owned { .. } => changed.contains(&one.table),
+        Obstacle::Dormant => desired_in(desired, &one.table),
+        Obstacle::OfBridge => false,
+    };
+    before.blocked_tables.iter().filter(is_blocking).cloned().collect()
+}
+
+fn dormant_targets<'a>(
+    before: &'a Snapshot,
+    desired: &'a DesiredState,
+) -> impl Iterator<Item = &'a BlockedTable> {
+    let is_dormant = |one: &&BlockedTable| one.obstacle == Obstacle::Dormant;
+    before.blocked_tables.iter().filter(is_dormant).filter(|one| desired_in(desired, &one.table))
+}
+
+fn desired_in(desired: &DesiredState, table: &str) -> bool {
+    holds_of(desired.contents(BackendName::IPTABLES_NFT), table, &desired.owner)
+}
+
+pub(super) fn holds_of(contents: Option<&Contents>, table: &str, owner: &Ownership) -> bool {
+    let Some(Contents::Iptables { tables, .. }) = contents else { return false };
+    let holds = |family, state: &State| {
+        let own = state.part_of(owner);
+        let mut tables = own.tables.iter().filter(|(of, _)| of_iptables(family, **of) == table);
+        tables.any(|(_, chains)| chains.values().any(|chain| !chain.lines.is_empty()))
+    };
+    tables.iter().any(|(family, state)| holds(family, state))
 }

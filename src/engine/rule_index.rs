@@ -1,5 +1,4 @@
-//! All rules that a packet meets in a namespace, of any program; and by their handles in the kernel: the rule that a traced
-//! packet has met in the view that all other answers use.
+//! All rules that a packet meets in a namespace, and by their handles the rule that a traced packet has met.
 
 use crate::backend::{self, Kernel, Variant};
 use crate::sys::{header::*, netfilter::nfproto};
@@ -80,8 +79,8 @@ fn places(view: &View, handles: &backend::nftables::RuleHandles) -> ChainHandles
         let Some((family, table)) = in_kernel(&chain.table, view.family()) else { continue };
         let key = (family, table.to_owned(), chain.chain.clone());
         let numbers = handles.get(&key).cloned().unwrap_or_default();
-        // A listing shows the rules in the kernel's order, each as one; else it is not understood which is which. That of a
-        // `netdev` chain may end with one more, for the policy DROP.
+        // A listing shows the rules in the kernel's order, each as one. That of a `netdev` chain may end with one for the
+        // policy DROP.
         let most = numbers.len() + usize::from(family == NFPROTO_NETDEV);
         if (numbers.len()..=most).contains(&chain.rules.len()) {
             places.insert(key, (index, numbers));

@@ -1,7 +1,7 @@
 //! One network namespace, opened on behalf of an owner: what every front end does to it, and which backend takes the rules.
 
 use super::apply::{self, ApplyPlan, EngineError, OnDrift, Options, Summary};
-use super::{compare::LiveComparison, foreign::preceding_rules};
+use super::{compare::LiveComparison, provenance::preceding_rules};
 use crate::backend::iptables::Lock;
 use crate::backend::{self, Backend, BackendName, Kernel, Snapshot, Variant};
 use rules::{Ownership, desired::Desired};
@@ -32,9 +32,6 @@ impl Session {
     }
 
     /// Holds the namespace's lock until the session is dropped, for changes that have to happen together.
-    ///
-    /// # Errors
-    /// When another program has the lock for too long.
     pub fn hold(&mut self) -> Result<(), backend::Error> {
         self.kernel.hold()
     }
@@ -79,8 +76,7 @@ impl Session {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// None: the variant of iptables that holds rules of the owner is kept; else the preferred backend is used, if the machine
-    /// has it.
+    /// The variant of iptables that holds rules of the owner; else the preferred backend, if the machine has it.
     InUse(Preference),
     Nftables,
     /// Of any variant if `None`.
@@ -145,8 +141,8 @@ impl Choice {
     }
 }
 
-/// The variant that is forced, else the one that holds rules of the owner's, else legacy if it is in use already or the
-/// kernel has nothing else, else nft if its programs are there.
+/// The variant that is forced or holds rules of the owner's, else legacy if in use or alone, else nft if its programs are
+/// there.
 fn variant(
     backend: &dyn Backend,
     snapshot: &Snapshot,

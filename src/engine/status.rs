@@ -1,18 +1,15 @@
-//! The status of a network namespace: the rules of all programs with their counters, the listeners, the provenance of the
-//! rules, and findings about them. Reads only.
-//!
-//! What the rules mean is up to a policy. What is reported here needs no policy: whose the rules are, and which rules of
-//! other programs interfere.
+//! The status of a network namespace, without a policy: the rules of all programs with their counters, the listeners, the
+//! provenance of the rules, and findings about them. Reads only.
 
-use super::finding::{blocked_tables, doubtful_objects, foreign_chains, foreign_rules, unreadable};
-use super::provenance::{Maker, makers, remedy_of};
-use super::rule_index::live;
-use crate::backend::{self, Backend, Kernel, Snapshot};
+use super::provenance::{Maker, doubtful, droppers, makers, preceding_rules_in, predecessors, remedy_of};
+use super::{compare::holds_of, rule_index::live};
+use crate::backend::nftables::{BlockedTable, Obstacle, TableRecord};
+use crate::backend::{self, Backend, BackendName, Kernel, Snapshot};
 use crate::sys::listener::{self, ListeningSocket};
-use crate::{backend::nftables::TableRecord, sys::address, sys::link};
+use crate::sys::{address, link};
 use rules::finding::{Code, Finding};
 use rules::simulate::{LOOPBACK, View, ViewRule};
-use rules::{Action, ByFamily, Family, Ownership, Target, routing::Object};
+use rules::{Action, ByFamily, Family, Ownership, Table, Target, plan, routing::Object};
 use std::{collections::BTreeSet, io, net::IpAddr};
 
 #[derive(Debug)]
@@ -160,8 +157,7 @@ fn findings(
     findings
 }
 
-/// Findings about the address that the proxy of `one` calls from, and about routing that is left without rules. The
-/// snapshot was read for `owner`.
+/// Findings about the address that the proxy of `one` calls from, and about routing that is left without rules.
 fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&OwnRules]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
@@ -184,4 +180,92 @@ fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&
         findings.push(Finding::warning(Code::SpareRouting, "", text, remedy));
     }
     findings
+}
+
+fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
+    let unread = snapshot.unreadable.iter().map(|(variant, family)| {
+        let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
+        let text = format!("{text}: they may contain rules of this program");
+        Finding::failure(Code::Unreadable, "", text, "install iptables")
+    });
+    let unlistable = snapshot.unlistable.iter().filter_map(|(&(family, table), unlistable)| {
+        let what = unlistable.evidence_of(owner)?;
+        let (program, table, why) = (&unlistable.program, table.name(), &unlistable.why);
+        let text = format!(
+            "{program} can't show its table {table} of {family} ({why}), and it contains rules of this program: {what}"
+        );
+        Some(Finding::failure(Code::Unreadable, "", text, "sidecar-init clean removes them"))
+    });
+    unread.chain(unlistable).collect()
+}
+
+fn blocked_tables(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
+    let found = snapshot.blocked_tables.iter().map(|one| match disables(one, snapshot, owner) {
+        true => Finding::failure(Code::BlockedTable, "", one.to_string(), one.remedy()),
+        false => Finding::warning(Code::BlockedTable, "", one.to_string(), one.remedy()),
+    });
+    found.collect()
+}
+
+/// Rules of other programs that come before the owner's in the chains of iptables.
+fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for contents in snapshot.all_contents() {
+        let backend = contents.backend();
+        for (family, state) in contents.states() {
+            let state = state.seen_by(owner);
+            for table in Table::ALL {
+                for (chain, content) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
+                    let Some(line) = plan::foreign_before(&content.lines, owner) else { continue };
+                    let rule = rules::render::iptables::appended(chain, line);
+                    let text = format!(
+                        "{family} {table} ({backend}): {rule} sees packets before sidecar-init's rules"
+                    );
+                    let remedy = "sidecar-init apply puts its own first";
+                    findings.push(Finding::warning(Code::OthersFirst, "", text, remedy));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Chains of other programs: those that do NAT before the chains of `captures`, and those that drop, before or after.
+fn foreign_chains<'a>(
+    views: impl IntoIterator<Item = &'a View>,
+    owner: &Ownership,
+    captures: &[Ownership],
+) -> Vec<Finding> {
+    // A table of both families is seen twice.
+    let mut seen = BTreeSet::new();
+    let mut findings = Vec::new();
+    for view in views {
+        let preceding_rules =
+            captures.iter().flat_map(|one| preceding_rules_in(view, &one.union(owner.joined)));
+        let preceding_rules = preceding_rules.map(|preceding| (Code::OthersFirst, preceding.to_string()));
+        let drops = droppers(view, owner).into_iter();
+        let drops = drops.map(|(place, rule)| (Code::MayDrop, format!("{place} may drop packets: {rule}")));
+        for (code, text) in preceding_rules.chain(drops).filter(|one| seen.insert(one.clone())) {
+            let remedy = "see what it does with nft list ruleset or iptables-save";
+            findings.push(Finding::warning(code, "", text, remedy));
+        }
+    }
+    findings
+}
+
+fn doubtful_objects(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
+    let remedy = "sidecar-init clean leaves it; remove it by hand if nothing needs it";
+    let found = doubtful(snapshot, owner).into_iter().map(|doubtful| {
+        let text = format!("made by {} or another program: {doubtful}", predecessors(owner));
+        Finding::warning(Code::UnknownOrigin, "", text, remedy)
+    });
+    found.collect()
+}
+
+fn disables(blocked: &BlockedTable, snapshot: &Snapshot, owner: &Ownership) -> bool {
+    let holds = || {
+        let own = |one: Ownership| blocked.table == format!("inet {}", one.table);
+        owner.each().any(own) || holds_of(snapshot.contents(BackendName::IPTABLES_NFT), &blocked.table, owner)
+    };
+    blocked.obstacle == Obstacle::Dormant && holds()
 }

@@ -1,18 +1,16 @@
-//! The steps of a change, in order, and the way back.
-//!
-//! iptables commits table by table, so a change takes several steps. They are ordered so that every state between them
-//! captures at least what both ends capture.
+//! The steps of a change, in order, and the way back. iptables commits table by table, so a change takes several steps,
+//! ordered so that every state between them captures at least what both ends capture.
 
-use super::bridge::{Bridge, is_transparent};
 use super::compare::DesiredState;
+use crate::backend::nftables::bytecode::EncodedTable;
 use crate::backend::{BackendName, CommitStep, Contents, Snapshot, Variant, nftables};
 use rules::routing::{Object, RoutingEntry};
-use rules::{Family, Ownership, State, Table, TableChange, inheritance::Inheritance, plan};
-use std::{borrow::Cow, collections::BTreeSet};
+use rules::{Family, Mark, Ownership, State, Table, TableChange, bridge, inheritance::Inheritance, plan};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The steps from the live to the desired state: first what rules rely on, then rules, then what nothing relies on any
-/// more. The new capture is installed before the old one is removed, and while both exist, guards keep
-/// them from taking the same packet. `force` sets everything again, also what is in place.
+/// The steps from the live to the desired state: first what rules rely on, then rules, then what nothing relies on any more.
+/// While both captures exist, guards keep them from taking the same packet. `force` sets everything again.
 pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<CommitStep> {
     let Inheritance { inherited, joined, .. } = before.inheritance(&desired.owner);
     let mut steps = adoption(before, &inherited);
@@ -44,8 +42,8 @@ pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<Comm
     steps
 }
 
-/// Inherited routing becomes the owner's before anything else, desired or not: the evidence of its provenance may be
-/// gone when a run is cut short. A policy rule is replaced by adding the owner's and then removing the other.
+/// Inherited routing becomes the owner's first, desired or not: the evidence of its provenance may be gone when a run is cut
+/// short. A policy rule is replaced by adding the owner's and then removing the other.
 fn adoption(before: &Snapshot, inherited: &BTreeSet<RoutingEntry>) -> Vec<CommitStep> {
     let objects: BTreeSet<Object> = inherited.iter().map(|route| route.object).collect();
     let adopted = objects.into_iter().filter(|object| !before.routes.contains(object)).map(CommitStep::Adopt);
@@ -53,8 +51,8 @@ fn adoption(before: &Snapshot, inherited: &BTreeSet<RoutingEntry>) -> Vec<Commit
     adopted.chain(inherited.iter().filter(is_rule).copied().map(CommitStep::RemoveInherited)).collect()
 }
 
-/// Routing of the joined owners: what is desired becomes the owner's, and the rest is removed. Its protocol identifies its
-/// owner independently of rules, so this comes last: until then, everything can be rolled back.
+/// Routing of the joined owners: what is desired becomes the owner's, the rest is removed; last, as all can be rolled back
+/// before.
 fn change_of_hands(
     before: &Snapshot,
     desired: &DesiredState,
@@ -176,7 +174,7 @@ impl<'a> Migration<'a> {
         }
     }
 
-    fn nftables(&mut self, desired: Option<&nftables::bytecode::EncodedTable>, force: bool) {
+    fn nftables(&mut self, desired: Option<&EncodedTable>, force: bool) {
         let live = self.now.nftables();
         if nftables::same(live, desired) && !(force && desired.is_some()) {
             return;
@@ -200,8 +198,8 @@ impl<'a> Migration<'a> {
     }
 
     /// Makes the owner's table into this, or puts it in the place of another's in the same transaction.
-    fn table(&mut self, desired: Option<&nftables::bytecode::EncodedTable>) {
-        let captures_alike = |table: &&nftables::bytecode::EncodedTable| {
+    fn table(&mut self, desired: Option<&EncodedTable>) {
+        let captures_alike = |table: &&EncodedTable| {
             let is_transparent = |table| !nftables::marks(table).is_empty();
             desired.is_some_and(|desired| !is_transparent(desired)) && !is_transparent(*table)
         };
@@ -219,8 +217,7 @@ impl<'a> Migration<'a> {
     }
 }
 
-/// The number of changes before the one with which another table than until now takes inbound packets: TPROXY is in
-/// `mangle`, REDIRECT in `nat`.
+/// The number of changes before another table takes inbound packets: TPROXY is in `mangle`, REDIRECT in `nat`.
 fn count_before_handover(changes: &[TableChange], live: &State, desired: &State, owner: &Ownership) -> usize {
     let (live, takes) = (live.part_of(owner), |change: &&TableChange| change.table != Table::Raw);
     let differs =
@@ -238,8 +235,8 @@ pub(super) fn way_back(
     attempted: &[CommitStep],
     owner: &Ownership,
 ) -> Vec<CommitStep> {
-    // Joined owners get back their routing. Inherited routing has no protocol: removed, it
-    // comes back as the owner's, and adopted, it remains so. Packets see no difference.
+    // Joined owners get back their routing. Inherited routing has no protocol, and comes back as the owner's. Packets see no
+    // difference.
     let others: Vec<Ownership> = owner.others().collect();
     let theirs = others.iter().flat_map(|other| before.routes_of(other)).copied();
     let lost: Vec<RoutingEntry> = theirs.filter(|route| !now.routes_of_others.contains(route)).collect();
@@ -299,14 +296,9 @@ pub(super) fn way_back(
     back
 }
 
-fn took_effect(
-    now: &Snapshot,
-    live: Option<&nftables::bytecode::EncodedTable>,
-    desired: Option<&nftables::bytecode::EncodedTable>,
-) -> bool {
-    let is_there =
-        |table: &nftables::bytecode::EncodedTable| nftables::same(now.table_named(&table.name), Some(table));
-    let is_gone = |table: &nftables::bytecode::EncodedTable| now.table_named(&table.name).is_none();
+fn took_effect(now: &Snapshot, live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> bool {
+    let is_there = |table: &EncodedTable| nftables::same(now.table_named(&table.name), Some(table));
+    let is_gone = |table: &EncodedTable| now.table_named(&table.name).is_none();
     match (live, desired) {
         (Some(live), Some(desired)) if live.name != desired.name => is_gone(live) && is_there(desired),
         (_, Some(desired)) => is_there(desired),
@@ -324,4 +316,75 @@ fn states(before: &Snapshot, steps: &[CommitStep], variant: Variant, family: Fam
         }
     }
     states
+}
+
+/// The marks of TPROXY in a change, of the live and the desired rules together.
+pub(super) struct Bridge {
+    by_variant: BTreeMap<BackendName, BTreeSet<Mark>>,
+    by_table: BTreeMap<String, BTreeSet<Mark>>,
+    owner: Ownership,
+}
+
+impl Bridge {
+    pub(super) fn between(before: &Snapshot, desired_state: &DesiredState) -> Self {
+        let mut by_variant: BTreeMap<BackendName, BTreeSet<Mark>> = BTreeMap::new();
+        let mut by_table: BTreeMap<String, BTreeSet<Mark>> = BTreeMap::new();
+        let desired = desired_state.contents.iter().map(Cow::Borrowed);
+        for contents in before.contents_with_joined().chain(desired) {
+            let marks = match contents.table() {
+                Some(table) => by_table.entry(table.name.clone()).or_default(),
+                None => by_variant.entry(contents.backend()).or_default(),
+            };
+            marks.extend(contents.marks(&desired_state.owner));
+        }
+        Self { by_variant, by_table, owner: desired_state.owner }
+    }
+
+    /// False where neither capture hands packets over by TPROXY.
+    pub(super) fn is_needed(&self) -> bool {
+        !self.all_marks().is_empty()
+    }
+
+    /// What a backend holds, with the guards that it needs while the other capture exists.
+    pub(super) fn guarded<'a>(&self, contents: &'a Contents) -> Cow<'a, Contents> {
+        if !self.is_needed() {
+            return Cow::Borrowed(contents);
+        }
+        let backend = contents.backend();
+        Cow::Owned(contents.map(|state| self.state(backend, state.clone()), |table| self.table(table)))
+    }
+
+    /// The same of a table of nf_tables. Its rules for `mangle` come before those of iptables, but may meet marks of another
+    /// table.
+    pub(super) fn table(&self, table: &EncodedTable) -> EncodedTable {
+        let marks = match nftables::marks(table).is_empty() {
+            true => self.all_marks(),
+            false => self.by_variant.values().flatten().copied().collect(),
+        };
+        let others = self.by_table.iter().filter(|(name, _)| **name != table.name);
+        nftables::guarded(table.clone(), &marks, &others.flat_map(|(_, marks)| marks).copied().collect())
+    }
+
+    fn state(&self, backend: BackendName, state: State) -> State {
+        let is_transparent = is_transparent(&state);
+        let state = bridge::guarded(state, Table::Mangle, &self.marks_elsewhere(backend), &self.owner);
+        match is_transparent {
+            true => state,
+            false => bridge::guarded(state, Table::Nat, &self.all_marks(), &self.owner),
+        }
+    }
+
+    fn all_marks(&self) -> BTreeSet<Mark> {
+        self.by_variant.values().chain(self.by_table.values()).flatten().copied().collect()
+    }
+
+    fn marks_elsewhere(&self, variant: BackendName) -> BTreeSet<Mark> {
+        let others = self.by_variant.iter().filter(|(other, _)| **other != variant).map(|(_, marks)| marks);
+        others.chain(self.by_table.values()).flatten().copied().collect()
+    }
+}
+
+/// True if inbound packets are handed over by TPROXY.
+pub(super) fn is_transparent(state: &State) -> bool {
+    !bridge::marks(state).is_empty()
 }

@@ -1,7 +1,5 @@
-//! The captures in a network namespace, and in all of a node: the engine's reading, as the policies of meshes understand it.
-//!
-//! Above the engine, which knows no mesh. It prints nothing and reads no environment, as front ends and the program of the
-//! node share it.
+//! The captures in a network namespace, and in all of a node, as the policies of meshes understand them. It prints nothing
+//! and reads no environment, as front ends and the program of the node share it.
 
 mod node;
 
@@ -44,9 +42,6 @@ pub struct NamespaceObserver {
 
 impl NamespaceObserver {
     /// Of the network namespace that the thread is in.
-    ///
-    /// # Errors
-    /// When its backends can't be opened.
     pub fn open(settings: &ObserverSettings) -> Result<Self, backend::Error> {
         let ObserverSettings { lock, owner, only } = settings.clone();
         let kernel = Kernel::open(lock, owner)?;
@@ -58,10 +53,6 @@ impl NamespaceObserver {
         Self { processes: Some(processes), ..self }
     }
 
-    /// Reads all of it.
-    ///
-    /// # Errors
-    /// When the rules can't be read.
     pub fn look(&mut self) -> Result<CaptureStatus, backend::Error> {
         let seen = engine::status(&mut self.kernel, &self.owner)?;
         let mut findings = seen.findings;

@@ -25,8 +25,7 @@ pub struct NodeObserver {
     places: LookupPlaces,
     done: (Sender<NamespaceReading>, Receiver<NamespaceReading>),
     next: u64,
-    /// Readings that were given up and have not ended: their namespaces are not read again meanwhile, so that threads do not
-    /// pile up.
+    /// Readings that were given up and have not ended: their namespaces are not read again meanwhile.
     late: BTreeMap<u64, NamespaceId>,
 }
 
@@ -42,9 +41,6 @@ impl NodeObserver {
     }
 
     /// Reads every network namespace but the node's.
-    ///
-    /// # Errors
-    /// When the namespaces can't be listed.
     pub fn look(&mut self) -> io::Result<Overview> {
         // What has ended since the last look is not late any more.
         for (number, _) in self.done.1.try_iter() {

@@ -1,21 +1,19 @@
 //! iptables as a backend: `iptables-save` to read, `iptables-restore` to commit.
 
-mod failure;
 mod programs;
-
-pub use programs::{Programs, find};
 
 use super::{Error, Variant};
 use crate::sys::exec::{self, ExecError};
-use crate::sys::xtables;
+use crate::sys::{process, xtables};
 use rules::{Family, Listing, Table, TableChange, Version, parse, render, saved};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, ffi::OsStr, fs, io, time::Duration};
 
+pub use programs::{Programs, find};
+
 /// Limits and version of the programs of iptables, and the lock that those of the legacy variant share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// Seconds to wait for the lock.
     pub wait: u32,
     /// Another file than `/run/xtables.lock` to lock.
     pub file: Option<PathBuf>,
@@ -32,8 +30,8 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// On a node all pods share the file system, and with it the lock that each would wait for. We hold the namespace's
-    /// own, so the program may lock whatever is its alone: its standard input.
+    /// On a node all pods share the file system, and its lock. The namespace's own is held, so this is one that only the
+    /// program has: its input.
     pub fn on_node(wait: u32) -> Self {
         Self { wait, file: Some(PathBuf::from("/proc/self/fd/0")), ..Self::default() }
     }
@@ -49,9 +47,8 @@ pub struct LegacyTables {
 
 pub const CAPTURING: [Table; 3] = [Table::Raw, Table::Mangle, Table::Nat];
 
-/// The list in `/proc` names those that are there, so that asking for them creates none. Root alone may read it; for
-/// everybody else, and without `/proc`, those of `unlisted` are asked for, which may make them, empty (see
-/// [`xtables::holds_anything`]).
+/// The list in `/proc` names those that are there, and only root may read it. Else those of `unlisted` are asked for, which
+/// may make them, empty (see [`xtables::holds_anything`]).
 pub fn legacy_tables(family: Family, unlisted: &[Table]) -> io::Result<LegacyTables> {
     let file = match family {
         Family::V4 => "/proc/thread-self/net/ip_tables_names",
@@ -82,34 +79,23 @@ impl LegacyTables {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counters {
-    Leave,
-    List,
-}
-
-impl Counters {
-    fn words(self) -> &'static [&'static str] {
-        match self {
-            Self::Leave => &[],
-            Self::List => &["-c"],
-        }
-    }
-}
+/// Arguments of a listing with counters, and of one without.
+pub(super) const COUNTERS: &[&str] = &["-c"];
+pub(super) const NO_COUNTERS: &[&str] = &[];
 
 /// Reads legacy tables of one family, with the rules of other programs as far as they are understood.
 pub(super) fn legacy_listing(
     programs: &Programs,
     family: Family,
     tables: &LegacyTables,
-    counters: Counters,
+    counters: &[&str],
 ) -> Result<Listing, Error> {
     if tables.is_listed {
-        return understood(programs, family, &save(programs, family, counters.words())?);
+        return understood(programs, family, &save(programs, family, counters)?);
     }
     let mut text = String::new();
     for name in &tables.names {
-        text.push_str(&save(programs, family, &[counters.words(), &["-t", name]].concat())?);
+        text.push_str(&save(programs, family, &[counters, &["-t", name]].concat())?);
     }
     understood(programs, family, &text)
 }
@@ -120,32 +106,26 @@ pub(super) struct Shown {
     pub(super) unlistable: BTreeMap<Table, String>,
 }
 
-impl From<Listing> for Shown {
-    fn from(listing: Listing) -> Self {
-        Self { listing, unlistable: BTreeMap::new() }
-    }
-}
-
 /// Reads all tables of one family, with the rules of other programs as far as they are understood. `tables` are those that
 /// are there: where the program fails because of one of them, they are listed one by one.
 pub(super) fn listing(
     programs: &Programs,
     family: Family,
     tables: &[Table],
-    counters: Counters,
+    counters: &[&str],
 ) -> Result<Shown, Error> {
-    let failure = match save(programs, family, counters.words()) {
+    let failure = match save(programs, family, counters) {
         Err(Error::Program { source, .. }) if !tables.is_empty() => source,
         text => return shown(programs, family, &text?),
     };
-    let mut all = Shown::from(Listing::empty(family));
+    let mut all = Shown { listing: Listing::empty(family), unlistable: BTreeMap::new() };
     if !matches!(&failure, ExecError::Status { status, .. } if status.code().is_some()) {
         // It was killed, or can't be run at all.
         all.unlistable.extend(tables.iter().map(|table| (*table, failure.to_string())));
         return Ok(all);
     }
     for table in tables {
-        match save(programs, family, &[counters.words(), &["-t", table.name()]].concat()) {
+        match save(programs, family, &[counters, &["-t", table.name()]].concat()) {
             Err(Error::Program { source, .. }) => drop(all.unlistable.insert(*table, complaint(&source))),
             text => {
                 let Shown { listing, unlistable } = shown(programs, family, &text?)?;
@@ -202,7 +182,7 @@ fn blocks(text: &str) -> impl Iterator<Item = (Table, &str)> {
 
 fn save(programs: &Programs, family: Family, arguments: &[&str]) -> Result<String, Error> {
     let output = programs.runner().run(programs.save(family)?, arguments);
-    Ok(output.map_err(|error| failure::explain(error, programs, ""))?.stdout)
+    Ok(output.map_err(|error| explain(error, programs, ""))?.stdout)
 }
 
 fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing, Error> {
@@ -210,12 +190,8 @@ fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing
     parse::listing(text, family).map_err(|source| Error::Output { program, source })
 }
 
-/// A program that waits for the changes that it is to commit.
-pub(super) struct RestoreProcess(exec::Waiting);
-
-/// Starts the program that commits changes of one family's tables. It touches nothing, and holds no lock, before it gets
-/// the first table.
-pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<RestoreProcess, Error> {
+/// Starts the program that commits changes of one family's tables. Before its input it touches nothing, and holds no lock.
+pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<exec::Waiting, Error> {
     let program = programs.restore(family)?;
     // Shorter than the program may take: it says itself that it did not get the lock. Zero, or no flag at all, means to wait
     // for ever to the programs of 1.8.9: they set no alarm then.
@@ -225,15 +201,156 @@ pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result
     let file = lock.file.as_deref().filter(|_| programs.moves_lock(lock.version)).map(Path::as_os_str);
     let variables: Vec<(&str, &OsStr)> = file.into_iter().map(|file| ("XTABLES_LOCKFILE", file)).collect();
     let waiting = programs.runner().start(program, arguments, &variables);
-    waiting.map(RestoreProcess).map_err(|error| failure::explain(error, programs, ""))
+    waiting.map_err(|error| explain(error, programs, ""))
 }
 
-/// Commits changes of one family's tables in one run of the program, each table on its own.
 pub(super) fn commit(
-    writer: RestoreProcess,
+    writer: exec::Waiting,
     programs: &Programs,
     changes: &[TableChange],
 ) -> Result<(), Error> {
     let script: String = changes.iter().map(render::iptables::change).collect();
-    writer.0.finish(&script).map(drop).map_err(|error| failure::explain(error, programs, &script))
+    writer.finish(&script).map(drop).map_err(|error| explain(error, programs, &script))
+}
+
+pub(super) fn explain(error: ExecError, programs: &Programs, script: &str) -> Error {
+    let hint = match &error {
+        ExecError::Status { stderr, .. } if is_conflict(stderr) => {
+            return Error::Conflict { source: error.into() };
+        }
+        ExecError::Start { .. } => format!("{} can't be run", programs.variant()),
+        ExecError::Late { .. } => format!("{} does not end", programs.variant()),
+        ExecError::Long { .. } => format!("{} prints without end", programs.variant()),
+        ExecError::Status { stderr, status, .. } => hint(stderr, status.code(), programs.variant(), script),
+    };
+    Error::Program { hint, source: error }
+}
+
+/// The lock that legacy programs share (`XT_LOCK_NAME` in iptables), unless `XTABLES_LOCKFILE` names another.
+const LOCK: &str = "/run/xtables.lock";
+
+/// nf_tables refuses a change that was made against an older generation of the rules.
+fn is_conflict(stderr: &str) -> bool {
+    // The legacy variant says the same of its lock.
+    stderr.contains("Resource temporarily unavailable") && !stderr.contains("lock")
+        || stderr.contains("Interrupted system call should be restarted")
+}
+
+/// Exit status of iptables when it did not get the lock (`RESOURCE_PROBLEM` in xtables.h).
+const NO_LOCK: i32 = 4;
+
+fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> String {
+    let says = |text: &str| stderr.contains(text);
+    let module = format!("modprobe {}", module(stderr, variant));
+    if let Some((_, rest)) = stderr.split_once("can't open lock file") {
+        let file = rest.split(':').next().map(str::trim).filter(|file| !file.is_empty()).unwrap_or(LOCK);
+        format!("{variant} can't open its lock file, {file}: it takes root, and a folder to put it in")
+    } else if says("xtables lock") || (code == Some(NO_LOCK) && says("lock")) {
+        match process::lock_holder(Path::new(LOCK)) {
+            Some(id) => {
+                format!(
+                    "process {id} holds the lock of iptables, {LOCK} (unless XTABLES_LOCKFILE names another); raise --lock-wait, \
+                     and --timeout if that is shorter, or end it"
+                )
+            }
+            None => {
+                format!(
+                    "another program held the lock of iptables, {LOCK} (unless XTABLES_LOCKFILE names another), for too long; \
+                     raise --lock-wait, and --timeout if that is shorter"
+                )
+            }
+        }
+    } else if says("Permission denied") || says("Operation not permitted") {
+        format!("{variant} may not change rules here; it needs CAP_NET_ADMIN and CAP_NET_RAW")
+    } else if says("unable to initialize table") {
+        // The restore programs do not print why.
+        format!(
+            "{variant} can't use its table: CAP_NET_ADMIN and CAP_NET_RAW are missing, or the kernel has no such table; \
+             try {module} on the node, or another backend"
+        )
+    } else if says("can't initialize") || says("does not exist") && says("Table") {
+        format!("the kernel has no tables for {variant}; try {module} on the node, or another backend")
+    } else if let Some(line) =
+        failed_line(stderr).and_then(|number| script.lines().nth(number.checked_sub(1)?))
+    {
+        format!("{variant} refused {line:?}")
+    } else {
+        format!("{variant} failed")
+    }
+}
+
+/// The module of the kernel that has the table which a complaint names, for the family of the program that complains.
+fn module(stderr: &str, variant: Variant) -> String {
+    if variant == Variant::Nft {
+        return "nf_tables".to_owned();
+    }
+    let family = if stderr.contains("ip6tables") { "ip6table" } else { "iptable" };
+    let is_named = |table: &Table| {
+        let name = table.name();
+        [format!("table '{name}'"), format!("table `{name}'")].iter().any(|named| stderr.contains(named))
+    };
+    let table = Table::ALL.into_iter().find(is_named).unwrap_or(Table::Nat);
+    format!("{family}_{}", table.name())
+}
+
+/// The number in `line 7 failed`, in `line 7: ...`, or in `Error occurred at line: 7`.
+fn failed_line(stderr: &str) -> Option<usize> {
+    let (_, rest) = stderr.rsplit_once("at line: ").or_else(|| stderr.rsplit_once("line "))?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..digits].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(stderr: &str, code: i32, expected: &str) {
+        let script = "*nat\n-A OUTPUT -j NOWHERE\nCOMMIT\n";
+        let hint = hint(stderr, Some(code), Variant::Nft, script);
+        assert!(hint.contains(expected), "{hint:?}");
+    }
+
+    #[test]
+    fn complaints_of_both_variants_are_understood() {
+        check(
+            "iptables-restore v1.8.9 (nf_tables): Couldn't load target `NOWHERE'\nError occurred at line: 2\n",
+            2,
+            "refused \"-A OUTPUT -j NOWHERE\"",
+        );
+        check(
+            "iptables-restore v1.6.1: iptables-restore: unable to initialize table 'nat'\n\nError occurred at line: 1\n",
+            2,
+            "CAP_NET_RAW are missing, or the kernel has no such table",
+        );
+        check("iptables-restore: line 2 failed\n", 1, "refused \"-A OUTPUT -j NOWHERE\"");
+        check(
+            "iptables-restore v1.8.9 (nf_tables): \nline 2: RULE_APPEND failed (Invalid argument): rule in chain OUTPUT\n",
+            4,
+            "refused",
+        );
+        check(
+            "Another app is currently holding the xtables lock; still 1s 0us time ahead to have a chance to grab the lock...\n",
+            4,
+            "lock",
+        );
+        check("Fatal: can't open lock file /run/xtables.lock: Permission denied\n", 4, "takes root");
+        check("Fatal: can't open lock file /tmp/x: No such file or directory\n", 4, "lock file, /tmp/x: ");
+        check(
+            "Could not fetch rule set generation id: Permission denied (you must be root)\n",
+            4,
+            "CAP_NET_ADMIN",
+        );
+    }
+
+    #[test]
+    fn the_module_is_that_of_the_table_and_the_family() {
+        for (stderr, module) in [
+            ("iptables-restore: unable to initialize table 'nat'\n", "iptable_nat"),
+            ("ip6tables-restore: unable to initialize table 'mangle'\n", "ip6table_mangle"),
+            ("iptables: can't initialize iptables table `raw': Table does not exist\n", "iptable_raw"),
+        ] {
+            let hint = hint(stderr, Some(3), Variant::Legacy, "");
+            assert!(hint.contains(&format!("try modprobe {module} on the node")), "{hint:?}");
+        }
+    }
 }

@@ -30,30 +30,25 @@ struct Pair {
     restore: PathBuf,
 }
 
-/// The programs of a variant, if they are there. Programs named after the variant come first; plain
-/// `iptables` serves if it is of this variant. `version` spares asking it.
+/// The programs of a variant: those named after it, else plain `iptables` if it is of this variant. `version` spares asking
+/// it.
 pub fn find(variant: Variant, version: Option<Version>, runner: &Runner) -> Option<Programs> {
     let runner = runner.clone();
     let infix = match variant {
         Variant::Legacy => "-legacy",
         Variant::Nft => "-nft",
     };
-    if let Some(v4) = pair("iptables", infix) {
+    let (infix, waits) = match pair("iptables", infix) {
         // Programs have these names since 1.8.0, which knows --wait; the nft variant locks nothing.
-        let waits = variant == Variant::Legacy;
-        return Some(Programs { variant, infix, waits, v4: Some(v4), v6: pair("ip6tables", infix), runner });
-    }
-    let v4 = pair("iptables", "")?;
-    let (found, version_found) = plain(variant, &runner)?;
-    let waits = variant == Variant::Legacy && version.unwrap_or(version_found) >= WAITS_SINCE;
-    (found == variant).then(|| Programs {
-        variant,
-        infix: "",
-        waits,
-        v4: Some(v4),
-        v6: pair("ip6tables", ""),
-        runner,
-    })
+        Some(_) => (infix, variant == Variant::Legacy),
+        None => {
+            pair("iptables", "")?;
+            let (_, version_found) = plain(variant, &runner).filter(|(found, _)| *found == variant)?;
+            ("", variant == Variant::Legacy && version.unwrap_or(version_found) >= WAITS_SINCE)
+        }
+    };
+    let [v4, v6] = ["iptables", "ip6tables"].map(|name| pair(name, infix));
+    Some(Programs { variant, infix, waits, v4, v6, runner })
 }
 
 fn pair(name: &str, infix: &str) -> Option<Pair> {
@@ -100,8 +95,7 @@ impl Programs {
         self.waits
     }
 
-    /// True if the restore program takes no lock before it has read of a table: those of 1.8.0 and later, which are named
-    /// after their variant.
+    /// True if the restore program takes no lock before it has read of a table: from 1.8.0 on, named after the variant.
     pub fn waits_for_input(&self) -> bool {
         !self.infix.is_empty()
     }
@@ -121,9 +115,6 @@ impl Programs {
 
     /// Lists a chain of IPv4 (`iptables -S`). The `iptables` crate runs the program without limits, so it does that in a
     /// process that has some. A lock that another program holds is waited for as long.
-    ///
-    /// # Errors
-    /// When the program is not there, fails, or reaches a limit.
     pub fn can_list(&self, table: Table, chain: &Chain) -> Result<(), String> {
         let cmd = match self.infix {
             "-legacy" => "iptables-legacy",

@@ -1,12 +1,11 @@
-//! Verifies programs of iptables against the kernel: what they list, and that they have carried out their changes.
-//!
-//! A program may be older than the rules, or a wrapper that hides a failure. The kernel itself shows, for both variants,
-//! which chains a table has and how many rules are in each. That is some microseconds beside the program's milliseconds.
+//! Verifies programs of iptables against the kernel: what they list, and that they have carried out their changes. A program
+//! may be older than the rules, or a wrapper that hides a failure. The kernel itself shows chains and the number of their
+//! rules.
 
 use super::{Kernel, legacy};
-use crate::backend::iptables::{self, Counters, LegacyTables, Programs, Shown};
+use crate::backend::iptables::{self, LegacyTables, Programs, Shown};
 use crate::backend::nftables::{Counts, Tables};
-use crate::backend::{Error, Variant};
+use crate::backend::{During, Error, Variant};
 use crate::sys::xtables;
 use rules::{ByFamily, Chain, Family, Listing, Ownership, State, Table, TableChange};
 use std::{collections::BTreeMap, mem, panic::resume_unwind, thread};
@@ -35,13 +34,13 @@ enum KernelTables {
 
 impl KernelTables {
     fn listed(&self, programs: &Programs, family: Family, owner: &Ownership) -> Result<FamilyRules, Error> {
-        let shown = match self {
-            Self::Legacy(tables) => {
-                iptables::legacy_listing(programs, family, tables, Counters::Leave)?.into()
-            }
-            Self::Nft(tables) => iptables::listing(programs, family, tables, Counters::Leave)?,
+        let Shown { listing, unlistable } = match self {
+            Self::Legacy(tables) => Shown {
+                listing: iptables::legacy_listing(programs, family, tables, iptables::NO_COUNTERS)?,
+                unlistable: BTreeMap::new(),
+            },
+            Self::Nft(tables) => iptables::listing(programs, family, tables, iptables::NO_COUNTERS)?,
         };
-        let Shown { listing, unlistable } = shown;
         Ok(FamilyRules { state: listing.state(owner), listing, unlistable })
     }
 
@@ -54,8 +53,7 @@ impl KernelTables {
 }
 
 impl Kernel {
-    /// `None` where there are tables and no program to read them. Families are read at the same time, as each takes a
-    /// separate program.
+    /// `None` where there are tables and no program to read them. Families are read at the same time, each by a program.
     pub(super) fn listed(
         &mut self,
         variant: Variant,
@@ -96,13 +94,12 @@ impl Kernel {
         Ok(listed)
     }
 
-    /// Replaces what iptables (nft) prints by what the kernel has. Tables that the program can't show stay unlistable: it has
-    /// to change them.
+    /// Replaces what iptables (nft) prints by what the kernel has. Tables that the program can't show stay unlistable.
     fn read_again(&mut self, tables: &Tables, listed: &mut FamilyRules) -> Result<(), Error> {
         let family = listed.listing.family;
         let printed = mem::replace(&mut listed.listing, Listing::empty(family));
-        let agreed = self.needed_nftables()?.agreed(tables, printed);
-        let mut listing = agreed.map_err(|source| Error::netlink("reading nf_tables", source))?;
+        let nftables = self.needed_nftables()?;
+        let mut listing = nftables.agreed(tables, printed).during("reading nf_tables")?;
         listing.chains.retain(|(table, _), _| !listed.unlistable.contains_key(table));
         listed.state = listing.state(&self.owner);
         Ok(())
@@ -119,9 +116,9 @@ impl Kernel {
             Variant::Nft => {
                 let owner = self.owner;
                 let Some(nftables) = self.nftables()? else { return Ok(None) };
-                let exist = nftables.has_iptables(tables, family, &owner);
-                let exist =
-                    exist.map_err(|source| Error::netlink("listing the tables of nf_tables", source))?;
+                let exist = nftables
+                    .has_iptables(tables, family, &owner)
+                    .during("listing the tables of nf_tables")?;
                 Ok(exist.then(|| KernelTables::Nft(tables.of_iptables(family))))
             }
         }
@@ -165,16 +162,12 @@ impl Kernel {
         tables: &[Table],
     ) -> Result<Counts, Error> {
         match variant {
-            Variant::Nft => {
-                let counts = self.needed_nftables()?.counts(family);
-                counts.map_err(|source| Error::netlink("listing the rules of nf_tables", source))
-            }
+            Variant::Nft => self.needed_nftables()?.counts(family).during("listing the rules of nf_tables"),
             Variant::Legacy => tables
                 .iter()
                 .map(|table| {
-                    let counts = xtables::counts(family, table.name());
-                    let counts = counts
-                        .map_err(|source| Error::netlink("reading a table of iptables-legacy", source))?;
+                    let counts =
+                        xtables::counts(family, table.name()).during("reading a table of iptables-legacy")?;
                     Ok((table.name().to_owned(), counts))
                 })
                 .collect(),
@@ -217,8 +210,7 @@ impl Kernel {
     }
 }
 
-/// True if the kernel has the chains of a table as the state has them, with as many rules. Chains of others that the state
-/// leaves out do not count.
+/// True if the kernel has the chains of a table as the state has them, with as many rules; those of others may be left out.
 fn agree(state: &State, table: Table, counts: &Counts, owner: &Ownership) -> bool {
     let count = |name: &str| counts.get(table.name()).and_then(|chains| chains.get(name)).copied();
     let shown = state.chains(table).all(|(chain, content)| match chain {

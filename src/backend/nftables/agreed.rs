@@ -1,12 +1,11 @@
 //! Compares what a program of iptables prints of its tables in nf_tables with what the kernel has there.
-//!
-//! The program prints what rules of iptables can say and leaves out the rest, with success: `tcp dport { 80, 81 } drop`,
-//! which nft puts into such a table, is printed as a rule that drops everything. So a printed rule is believed where the
-//! kernel's own says the same. Extensions of iptables are bytes that only their program can read: what it prints of those
-//! that the kernel's rule has is believed, too. Any other rule is what our own reader makes of it.
+//! The program leaves out what rules of iptables can't say, with success: it prints `tcp dport { 80, 81 } drop` as a rule
+//! that drops everything. So a printed rule is believed where the kernel's own says the same, and so are extensions of
+//! iptables that the kernel's rule has. Any other rule is what our own reader makes of it.
 
+use super::bytecode::{EncodedChain, EncodedRule, EncodedTable};
 use super::lift::{self, Context};
-use super::{bytecode, expression::Expression, listed::Interfaces};
+use super::{expression::Expression, listed::Interfaces};
 use crate::sys::header::{NF_DROP, NFTA_MATCH_NAME, NFTA_TARGET_NAME};
 use crate::sys::message::{attribute, text};
 use rules::nft::{self, Field, LiveRule, protocol_number};
@@ -16,11 +15,7 @@ use rules::{
 };
 
 /// Tables that are not among these are left out.
-pub(super) fn agreed(
-    mut printed: Listing,
-    tables: &[bytecode::EncodedTable],
-    interfaces: &Interfaces,
-) -> Listing {
+pub(super) fn agreed(mut printed: Listing, tables: &[EncodedTable], interfaces: &Interfaces) -> Listing {
     let family = printed.family;
     let mut listing = Listing::empty(family);
     for table in tables {
@@ -31,7 +26,7 @@ pub(super) fn agreed(
             let content = printed.chains.remove(&(of, name.clone())).unwrap_or_default();
             let is_paired = content.rules.len() == chain.rules.len();
             let mut printed = content.rules.into_iter().filter(|_| is_paired);
-            let rule = |rule: &bytecode::EncodedRule| match printed.next() {
+            let rule = |rule: &EncodedRule| match printed.next() {
                 Some(listed) if agree(rule, &listed, &context) => listed,
                 listed => as_read(lift::rule(rule, &context), listed),
             };
@@ -42,15 +37,14 @@ pub(super) fn agreed(
     listing
 }
 
-fn policy(chain: &bytecode::EncodedChain) -> Policy {
+fn policy(chain: &EncodedChain) -> Policy {
     match &chain.base {
         Some(base) if base.policy == NF_DROP => Policy::Drop,
         _ => Policy::Accept,
     }
 }
 
-/// A rule as our own reader has it. One that leads to a chain keeps the words by which the program finds it, as it may have
-/// to be deleted.
+/// A rule as our own reader has it. One that leads to a chain keeps the program's words, by which it is deleted.
 fn as_read(rule: LiveRule, printed: Option<PrintedRule>) -> PrintedRule {
     let LiveRule { text, conditions, mut first, action, comment, .. } = rule;
     let action = match action {
@@ -75,11 +69,7 @@ fn as_read(rule: LiveRule, printed: Option<PrintedRule>) -> PrintedRule {
     PrintedRule { text, line, is_our_spelling: false, hits }
 }
 
-fn agree(
-    rule: &bytecode::EncodedRule,
-    PrintedRule { line, text, .. }: &PrintedRule,
-    context: &Context<'_>,
-) -> bool {
+fn agree(rule: &EncodedRule, PrintedRule { line, text, .. }: &PrintedRule, context: &Context<'_>) -> bool {
     let (extensions, native): (Vec<_>, Vec<_>) =
         rule.expressions.iter().cloned().partition(|one| extension(one).is_some());
     let mut matches = Vec::new();
@@ -95,7 +85,7 @@ fn agree(
         Expression::Other { name, .. } => name == "log",
         _ => false,
     });
-    let native = lift::rule(&bytecode::EncodedRule { expressions: native, userdata: Vec::new() }, context);
+    let native = lift::rule(&EncodedRule { expressions: native, userdata: Vec::new() }, context);
     let does_the_same = match (has_target, line.action()) {
         (true, action) => {
             native.action == Action::Continue(String::new())

@@ -1,9 +1,8 @@
-//! Batches: messages that the kernel takes as a whole or not at all.
-//!
-//! Only the last message is acknowledged. A complaint names a message by its number; what that one is about is read from its
-//! own bytes, so that a batch which the kernel takes pays nothing for words.
+//! Batches: messages that the kernel takes as a whole or not at all. Only the last one is acknowledged. A complaint names a
+//! message by its number; what that is about is read from its bytes, so that a batch without complaint pays nothing for
+//! words.
 
-use super::bytecode::{self, Element};
+use super::bytecode::{self, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::kind;
 use crate::sys::header::*;
 use crate::sys::message::{self, Messages, attribute};
@@ -18,21 +17,19 @@ const NFTNL_UDATA_SET_KEYBYTEORDER: u8 = 0;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BatchOperation<'a> {
-    /// Deletes a table of this family and name, with all that is in it.
     Delete(u8, &'a str),
-    /// Deletes a chain of this family, table and name.
     DeleteChain(u8, &'a str, &'a str),
     /// Deletes rules of a chain of this family, table and name: the one of this handle, or all.
     DeleteRules(u8, &'a str, &'a str, Option<u64>),
     /// Adds values to a set of our table of this name.
-    AddElements(&'a str, &'a bytecode::EncodedSet),
+    AddElements(&'a str, &'a EncodedSet),
     /// Takes values out of a set of our table of this name; all of them must be there.
-    DeleteElements(&'a str, &'a bytecode::EncodedSet),
+    DeleteElements(&'a str, &'a EncodedSet),
     /// Makes our table, which must not be there.
-    Create(&'a bytecode::EncodedTable),
-    /// Changes our table from what was read of it (first) to what it should be (second). Chains that stay the same but for
-    /// their rules are kept.
-    Exchange(&'a bytecode::EncodedTable, &'a bytecode::EncodedTable),
+    Create(&'a EncodedTable),
+    /// Changes our table from what was read of it (first) to what it should be (second). Chains that are called alike are
+    /// kept.
+    Exchange(&'a EncodedTable, &'a EncodedTable),
 }
 
 pub(super) struct Batch {
@@ -83,8 +80,8 @@ impl Batch {
     /// The messages that make a table of these sets and chains, as a batch that acknowledges the last one.
     pub(super) fn content<'a>(
         (name, flags): (&str, u32),
-        sets: &[bytecode::EncodedSet],
-        chains: impl IntoIterator<Item = &'a bytecode::EncodedChain>,
+        sets: &[EncodedSet],
+        chains: impl IntoIterator<Item = &'a EncodedChain>,
     ) -> Messages {
         let mut writer = BatchWriter::new(0);
         writer.border(NFNL_MSG_BATCH_BEGIN);
@@ -98,7 +95,6 @@ impl Batch {
         u32::try_from(self.starts.len()).expect("far fewer messages")
     }
 
-    /// The type of the message at this place, and its attributes.
     fn message(&self, place: u32) -> Option<(u16, &[u8])> {
         let start = *self.starts.get(usize::try_from(place).ok()?)?;
         let message = message::received(self.messages.bytes().get(start..)?).next()?;
@@ -188,7 +184,7 @@ impl BatchWriter {
     }
 
     /// Takes everything from a table but the chains that `desired` has as well: first rules, which name sets and chains.
-    fn empty(&mut self, live: &bytecode::EncodedTable, desired: &bytecode::EncodedTable) {
+    fn empty(&mut self, live: &EncodedTable, desired: &EncodedTable) {
         let name = live.name.as_str();
         self.ours(NFT_MSG_DELRULE, 0).text(NFTA_RULE_TABLE, name);
         // One without a name goes with its rule.
@@ -202,23 +198,23 @@ impl BatchWriter {
     }
 
     /// Makes a table; where one was there, all that is not there yet.
-    fn create(&mut self, table: &bytecode::EncodedTable, live: Option<&bytecode::EncodedTable>, last: bool) {
-        let chains: Vec<Cow<'_, bytecode::EncodedChain>> = table.written().collect();
+    fn create(&mut self, table: &EncodedTable, live: Option<&EncodedTable>, last: bool) {
+        let chains: Vec<Cow<'_, EncodedChain>> = table.written().collect();
         self.write((&table.name, table.flags), &table.sets, &chains, live, last);
     }
 
     fn write(
         &mut self,
         (name, table_flags): (&str, u32),
-        sets: &[bytecode::EncodedSet],
-        all: &[Cow<'_, bytecode::EncodedChain>],
-        live: Option<&bytecode::EncodedTable>,
+        sets: &[EncodedSet],
+        all: &[Cow<'_, EncodedChain>],
+        live: Option<&EncodedTable>,
         last: bool,
     ) {
         let rules =
             || all.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain.as_ref(), rule)));
-        let is_new = |chain: &&bytecode::EncodedChain| live.is_none_or(|live| !is_kept(chain, live));
-        let new: Vec<&bytecode::EncodedChain> = all.iter().map(AsRef::as_ref).filter(is_new).collect();
+        let is_new = |chain: &&EncodedChain| live.is_none_or(|live| !is_kept(chain, live));
+        let new: Vec<&EncodedChain> = all.iter().map(AsRef::as_ref).filter(is_new).collect();
         // The last message is acknowledged: that of a rule, or without rules that of a chain, a set or the table.
         let (chains, mut rules_left) = (new.len(), rules().count());
         let flags = |is_last: bool| if last && is_last { NLM_F_ACK } else { 0 };
@@ -240,7 +236,7 @@ impl BatchWriter {
         }
     }
 
-    fn set(&mut self, table: &str, index: usize, set: &bytecode::EncodedSet, flags: u16) {
+    fn set(&mut self, table: &str, index: usize, set: &EncodedSet, flags: u16) {
         // The kernel insists on an identifier, by which others could refer to the set within the batch.
         let id = u32::try_from(index).expect("few sets") + 1;
         let order = set.byte_order().to_ne_bytes();
@@ -262,7 +258,7 @@ impl BatchWriter {
         self.elements(NFT_MSG_NEWSETELEM, table, set, flags & NLM_F_ACK != 0);
     }
 
-    fn elements(&mut self, message: u8, table: &str, set: &bytecode::EncodedSet, last: bool) {
+    fn elements(&mut self, message: u8, table: &str, set: &EncodedSet, last: bool) {
         let chunks = set.elements.chunks(ELEMENTS_A_MESSAGE);
         let mut left = chunks.len();
         let create = if message == NFT_MSG_NEWSETELEM { NLM_F_CREATE } else { 0 };
@@ -278,7 +274,7 @@ impl BatchWriter {
         }
     }
 
-    fn chain(&mut self, table: &str, chain: &bytecode::EncodedChain, flags: u16) {
+    fn chain(&mut self, table: &str, chain: &EncodedChain, flags: u16) {
         let message = self.ours(NFT_MSG_NEWCHAIN, NLM_F_CREATE | flags);
         message.text(NFTA_CHAIN_TABLE, table).text(NFTA_CHAIN_NAME, &chain.name);
         if let Some(base) = &chain.base {
@@ -292,13 +288,7 @@ impl BatchWriter {
         }
     }
 
-    fn rule(
-        &mut self,
-        table: &str,
-        chain: &bytecode::EncodedChain,
-        rule: &bytecode::EncodedRule,
-        flags: u16,
-    ) {
+    fn rule(&mut self, table: &str, chain: &EncodedChain, rule: &EncodedRule, flags: u16) {
         let message = self.ours(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND | flags);
         message.text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, &chain.name);
         message.nest(NFTA_RULE_EXPRESSIONS, |list| {
@@ -311,7 +301,7 @@ impl BatchWriter {
 }
 
 /// True if a table has the chain as well, called in the same way, rules aside.
-fn is_kept(chain: &bytecode::EncodedChain, table: &bytecode::EncodedTable) -> bool {
+fn is_kept(chain: &EncodedChain, table: &EncodedTable) -> bool {
     table.written().any(|other| (&other.name, &other.base) == (&chain.name, &chain.base))
 }
 

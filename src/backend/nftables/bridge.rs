@@ -24,8 +24,8 @@ fn mark(rule: &EncodedRule) -> Option<Mark> {
     }
 }
 
-/// The table with guards before its rules in PREROUTING, where it has any: against these marks before those for `nat`, and
-/// against those `of_others`, which other tables of nf_tables set, before those for `mangle`.
+/// The table with guards in PREROUTING, where it has rules: against these marks before those for `nat`, and against those of
+/// other tables of nf_tables before those for `mangle`.
 #[must_use]
 pub fn guarded(mut table: EncodedTable, marks: &BTreeSet<Mark>, of_others: &BTreeSet<Mark>) -> EncodedTable {
     for chain in &mut table.chains {

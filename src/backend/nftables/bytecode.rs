@@ -1,8 +1,5 @@
-//! Our table as the kernel holds it: what is written, and what is read back.
-//!
-//! Rules are bytecode here: lists of expressions, which the kernel's virtual machine of nf_tables carries out one by
-//! one, and which `nft --debug=netlink` prints. One type for both directions, so that comparing and restoring an old
-//! state need no third form. Counters, handles and whatever else the kernel adds on its own are left out.
+//! Our table as the kernel holds it, for both directions: lists of expressions, which the kernel's virtual machine carries
+//! out and `nft --debug=netlink` prints. Counters, handles and whatever else the kernel adds on its own are left out.
 
 use super::expression::{EncodedVerdict, Expression};
 use super::record::{NFTNL_UDATA_RULE_COMMENT, TableRecord, item};
@@ -16,9 +13,8 @@ pub struct EncodedTable {
     pub name: String,
     /// `NFT_TABLE_F_*`; 0 for a table that we make.
     pub flags: u32,
-    /// In the order in which they were made.
     pub sets: Vec<EncodedSet>,
-    /// In the order in which they were made.
+    /// In the order in which they were made, as sets are.
     pub chains: Vec<EncodedChain>,
     /// How it was made, as far as it is known. It is not a part of what the table says.
     pub record: Option<Box<TableRecord>>,
@@ -29,7 +25,6 @@ pub struct EncodedSet {
     pub name: String,
     /// What `nft` takes the keys for; the kernel does not care.
     pub key_type: u32,
-    /// Bytes of a key.
     pub key_length: u32,
     /// `NFT_SET_*`.
     pub flags: u32,
@@ -67,7 +62,7 @@ pub struct BaseChain {
     pub priority: i32,
     /// `NF_ACCEPT` or `NF_DROP`.
     pub policy: u32,
-    /// Names of single interfaces that it is called for, or prefixes of names with `*`.
+    /// Names of single interfaces, or prefixes of names with `*`.
     pub devices: Vec<String>,
 }
 
@@ -134,7 +129,6 @@ impl EncodedRule {
     }
 }
 
-/// Empty if there is none.
 pub(super) fn comment_of(userdata: &[u8]) -> &str {
     match userdata {
         [NFTNL_UDATA_RULE_COMMENT, _, text @ ..] => crate::sys::message::text(text),
@@ -192,8 +186,7 @@ pub(super) fn set(set: &nft::Set) -> EncodedSet {
     EncodedSet { name, key_type, key_length, flags, elements, others: 0, verdicts: Vec::new() }
 }
 
-/// Sorts elements by key. Where a range starts right after another, its start comes after the end of the other:
-/// the kernel takes them in this order only.
+/// Sorts elements by key, the end of a range before the start of another: the kernel takes them in this order only.
 pub(super) fn sort(elements: &mut [Element]) {
     // A number of which the first byte is the most significant compares as the bytes do, and faster.
     elements.sort_unstable_by_key(|element| (u128::from_be_bytes(element.key), !element.is_end));
@@ -207,8 +200,8 @@ impl EncodedSet {
         DataType::ALL.into_iter().find(is_such)
     }
 
-    /// The byte order of keys, by which `nft` lists them: `enum byteorder` of its `datatype.h`. To `nft`, strings are in host
-    /// byte order.
+    /// The byte order of keys, by which `nft` lists them: `enum byteorder` of its `datatype.h`. Strings are in host byte
+    /// order.
     pub(super) fn byte_order(&self) -> u32 {
         const BYTEORDER_HOST_ENDIAN: u32 = 1;
         const BYTEORDER_BIG_ENDIAN: u32 = 2;

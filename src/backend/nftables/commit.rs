@@ -7,7 +7,6 @@ use crate::sys::{header::*, message::number};
 use nix::libc;
 use std::io;
 
-/// nf_tables of the thread's network namespace.
 pub struct Nftables {
     pub(super) socket: NetlinkSocket,
     pub(super) table: &'static str,
@@ -64,6 +63,9 @@ impl Nftables {
         jobs: &[BatchOperation<'_>],
         generation: Option<u32>,
     ) -> Result<(), Refusal> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
         let first = self.socket.next_sequence();
         let batch = Batch::new(jobs, first, generation);
         let sequences = first..first + batch.count();
@@ -85,8 +87,7 @@ pub(super) const fn kind(message: u8) -> u16 {
     message_type(NFNL_SUBSYS_NFTABLES, message)
 }
 
-/// The job that begins with the message at this place; `None` unless all jobs before it delete tables, which takes one
-/// message each. The message at place 0 begins the batch.
+/// The job that begins with the message at this place; `None` unless all before it delete tables, by one message each.
 fn job_at<'a>(jobs: &[BatchOperation<'a>], place: u32) -> Option<BatchOperation<'a>> {
     let (job, earlier) = jobs.get(..usize::try_from(place).ok()?)?.split_last()?;
     earlier.iter().all(|job| matches!(job, BatchOperation::Delete(..))).then_some(*job)

@@ -1,8 +1,7 @@
-//! The expressions that rules are made of, and how they are written and read.
-//!
-//! A rule is a list of small steps: load a field into a register, compare the register, act. All ours load into
-//! the first register; a range of ports takes the second as well. What is read is what would be written with the same
-//! attributes: an expression in a form that we never write is [`Expression::Other`], so that it never passes for one of ours.
+//! The expressions that rules are made of, and how they are written and read. All ours load into the first register; a range
+//! of ports takes the second as well.
+//! What is read is what would be written with the same attributes: any other form is [`Expression::Other`], so that it never
+//! passes for one of ours.
 
 use crate::sys::header::*;
 use crate::sys::message::{Messages, attribute, attributes, name, number, text};
@@ -11,10 +10,8 @@ use rules::LogLevel;
 /// One step of a rule. A register that is not named is the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
-    /// Loads metadata of the packet.
     Meta(Meta),
     SetMetaMark,
-    /// Loads metadata of the connection.
     Ct(Ct),
     SetCtMark,
     SetCtZone,
@@ -25,8 +22,7 @@ pub enum Expression {
     },
     /// Goes on if the register compares so to the value.
     Cmp(CmpOperator, Vec<u8>),
-    /// Goes on if the register lies between both, or is one of them; negated, if it does not. (Ours are negated: ranges
-    /// that it may lie in are two comparisons.)
+    /// Goes on if the register lies between both, or is one of them; negated, as ours are, if it does not.
     Range {
         negated: bool,
         first: Vec<u8>,
@@ -52,7 +48,6 @@ pub enum Expression {
     },
     /// Hands the packet to a transparent socket at the port in the register.
     Tproxy {
-        /// `NFPROTO_*`.
         family: u8,
     },
     Counter,
@@ -68,7 +63,6 @@ pub enum Expression {
     },
     /// Decides about the packet, or goes on in another chain: an immediate value for the register of verdicts.
     Verdict(EncodedVerdict),
-    /// Anything that we never write.
     Other {
         name: String,
         data: Vec<u8>,
@@ -112,7 +106,6 @@ pub enum CmpOperator {
     Gte = NFT_CMP_GTE,
 }
 
-/// 16 bytes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Register {

@@ -1,6 +1,6 @@
 //! Tables as a walk can follow them, with the hooks of their chains and the values of their sets.
 
-use super::bytecode::{self, BaseChain, Element, EncodedSet};
+use super::bytecode::{BaseChain, Element, EncodedChain, EncodedSet, EncodedTable};
 use super::lift::{self, Context};
 use super::read::TableCounters;
 use crate::sys::header::*;
@@ -26,11 +26,10 @@ impl Interfaces {
     }
 }
 
-/// A table as it is listed; `None` for one of a family that no packet of ours passes (ARP). `bridges` are those of the
-/// namespace, `counters` those of the table's rules.
+/// A table as it is listed; `None` for one of a family that no packet of ours passes (ARP). `bridges` are the namespace's.
 pub(super) fn table(
     family: u8,
-    table: &bytecode::EncodedTable,
+    table: &EncodedTable,
     interfaces: &Interfaces,
     bridges: &[String],
     counters: &TableCounters,
@@ -44,7 +43,7 @@ pub(super) fn table(
         _ => return None,
     };
     let context = Context { family: of, table, interfaces };
-    let chain = |chain: &bytecode::EncodedChain| {
+    let chain = |chain: &EncodedChain| {
         let mut rules: Vec<LiveRule> = chain.rules.iter().map(|rule| lift::rule(rule, &context)).collect();
         // Rules that are added below have no counters.
         counters.note(&chain.name, &mut rules);
@@ -68,8 +67,8 @@ fn is_called(family: u8, base: &BaseChain) -> bool {
 }
 
 /// A table of the family `bridge`, whose rules are not followed: what becomes of packets by a bridge is not known.
-fn of_bridges(table: &bytecode::EncodedTable, bridges: &[String]) -> LiveTable {
-    let chain = |chain: &bytecode::EncodedChain| {
+fn of_bridges(table: &EncodedTable, bridges: &[String]) -> LiveTable {
+    let chain = |chain: &EncodedChain| {
         let base = chain.base.as_ref()?;
         // Frames come in before the address family sees them, and leave behind it.
         let (hook, priority) = match base.hook {
@@ -97,7 +96,7 @@ fn of_bridges(table: &bytecode::EncodedTable, bridges: &[String]) -> LiveTable {
 }
 
 /// True for a table of iptables: by its name, and by all of its base chains.
-pub(super) fn is_of_iptables(family: u8, table: &bytecode::EncodedTable) -> bool {
+pub(super) fn is_of_iptables(family: u8, table: &EncodedTable) -> bool {
     let mut bases = table.chains.iter().filter(|chain| chain.base.is_some()).peekable();
     bases.peek().is_some() && bases.all(|chain| chain.is_of_iptables(family, &table.name))
 }
@@ -213,7 +212,6 @@ pub(super) fn elements(set: &EncodedSet) -> Vec<String> {
     }
 }
 
-/// In the words of `nft`; of other types, the number.
 pub(super) fn type_name(set: &EncodedSet) -> String {
     match set.data_type() {
         Some(kind) => kind.name().to_owned(),
@@ -221,7 +219,6 @@ pub(super) fn type_name(set: &EncodedSet) -> String {
     }
 }
 
-/// In the words of `nft`.
 pub(super) fn base_text(base: &BaseChain) -> String {
     let listed = base_chain(NFPROTO_INET, base);
     let mut text = render::nft::base(listed.base, listed.policy);

@@ -25,7 +25,6 @@ pub(super) fn matches<'a>(matches: impl IntoIterator<Item = &'a Match>) -> Vec<E
     conditions(matches.into_iter().filter_map(Match::condition))
 }
 
-/// Each condition has one range.
 pub(super) fn conditions(conditions: impl IntoIterator<Item = Condition>) -> Vec<Expression> {
     let tests: Vec<Test> = conditions.into_iter().map(|condition| Test { condition, set: None }).collect();
     self::tests(&tests)

@@ -1,10 +1,7 @@
 //! nf_tables without any other program: our table written and read over netlink.
-//!
-//! Every change is one batch, so the kernel holds the old table or the new one, never a part of either. The chains that
-//! hooks call stay where they are, and the rules in them are exchanged: a packet walks those of before or those of after.
-//! If the table is no longer what was read, the kernel refuses, and the caller reads again. Nothing is deleted without
-//! need: a deletion makes closing the socket wait 10 to 30 ms. Tables of others are not touched, but for the empty ones
-//! that iptables leaves behind ([`Nftables::remove_empty_iptables_tables`]).
+//! Every change is one batch, so the kernel holds the old table or the new one. Chains that hooks call stay, and their rules
+//! are exchanged. If the table is no longer what was read, the kernel refuses, and the caller reads again. Nothing is deleted
+//! without need: a deletion makes closing the socket wait 10 to 30 ms.
 
 mod agreed;
 mod batch;
@@ -12,7 +9,6 @@ mod bridge;
 pub mod bytecode;
 mod commit;
 mod compare;
-mod digest;
 mod expression;
 mod lift;
 mod listed;
@@ -21,7 +17,6 @@ mod read;
 mod record;
 mod removal;
 pub mod snat;
-mod tables;
 #[cfg(test)]
 mod tests;
 pub mod tracing;
@@ -32,54 +27,47 @@ use commit::{TRIES, kind};
 pub use compare::{differences, dormant, predecessor, same};
 pub use expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
 use listed::Interfaces;
-use read::TableCounters;
+pub use read::{BlockedTable, Counts, Obstacle, RuleHandles, Tables};
+use read::{TableCounters, TableHeader};
 pub use record::TableRecord;
 pub use removal::ListingGeneration;
-use tables::TableHeader;
-pub use tables::{BlockedTable, Counts, Obstacle, RuleHandles, Tables};
 
 use crate::sys::{header::*, link, netfilter::nfproto};
 use batch::BatchOperation;
+use bytecode::EncodedTable;
 use rules::{Family, Listing, Table, nft::LiveTable};
 use std::io;
 
 #[derive(Debug)]
 pub struct VisibleTable {
     /// As it was read, if iptables made it: its program prints what its extensions say.
-    pub as_read: Option<bytecode::EncodedTable>,
+    pub as_read: Option<EncodedTable>,
     pub listed: LiveTable,
 }
 
 impl VisibleTable {
     /// The printed rules, as far as these tables have the same.
-    pub fn agreed(printed: Listing, tables: &[bytecode::EncodedTable]) -> Listing {
+    pub fn agreed(printed: Listing, tables: &[EncodedTable]) -> Listing {
         agreed::agreed(printed, tables, &Interfaces::read())
     }
 }
 
 impl Nftables {
     /// `None` if it is not there. Reading creates nothing.
-    pub fn read(&mut self) -> io::Result<Option<bytecode::EncodedTable>> {
+    pub fn read(&mut self) -> io::Result<Option<EncodedTable>> {
         let tables = self.tables()?.unwrap_or_default();
-        self.read_among(&tables)
-    }
-
-    pub fn read_among(&mut self, tables: &Tables) -> io::Result<Option<bytecode::EncodedTable>> {
-        self.read_named(tables, self.table)
+        self.read_named(&tables, self.table)
     }
 
     /// Of the family `inet`; `None` if it is not among these.
-    pub fn read_named(&mut self, tables: &Tables, name: &str) -> io::Result<Option<bytecode::EncodedTable>> {
+    pub fn read_named(&mut self, tables: &Tables, name: &str) -> io::Result<Option<EncodedTable>> {
         let ours = tables.0.iter().find(|table| table.family == NFPROTO_INET && table.name == name);
         let Some(ours) = ours else { return Ok(None) };
         Ok(self.read_counted(ours)?.map(|(table, _)| table))
     }
 
     /// `None` if the table has gone since the tables were listed.
-    fn read_counted(
-        &mut self,
-        header: &TableHeader,
-    ) -> io::Result<Option<(bytecode::EncodedTable, TableCounters)>> {
+    fn read_counted(&mut self, header: &TableHeader) -> io::Result<Option<(EncodedTable, TableCounters)>> {
         let mut now = Some(header.clone());
         for _ in 0..TRIES {
             let Some(found) = now else { return Ok(None) };
@@ -142,8 +130,8 @@ impl Nftables {
     /// has gone is a conflict, and so is that it has changed, unless it is only deleted.
     pub fn replace(
         &mut self,
-        live: Option<&bytecode::EncodedTable>,
-        desired: Option<&bytecode::EncodedTable>,
+        live: Option<&EncodedTable>,
+        desired: Option<&EncodedTable>,
     ) -> Result<(), Refusal> {
         match (live, desired) {
             (None, None) => Ok(()),
@@ -153,11 +141,7 @@ impl Nftables {
         }
     }
 
-    fn exchange(
-        &mut self,
-        live: &bytecode::EncodedTable,
-        desired: &bytecode::EncodedTable,
-    ) -> Result<(), Refusal> {
+    fn exchange(&mut self, live: &EncodedTable, desired: &EncodedTable) -> Result<(), Refusal> {
         let generation = self.generation().map_err(Refusal::Conflict)?;
         let tables = self.tables().map_err(Refusal::Conflict)?.unwrap_or_default();
         let now = self.read_named(&tables, &live.name).map_err(Refusal::Conflict)?;
@@ -180,6 +164,6 @@ impl Nftables {
     pub fn remove(&mut self, names: &[String]) -> Result<(), Refusal> {
         let jobs: Vec<BatchOperation<'_>> =
             names.iter().map(|name| BatchOperation::Delete(NFPROTO_INET, name)).collect();
-        if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, None) }
+        self.commit(&jobs, None)
     }
 }

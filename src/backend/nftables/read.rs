@@ -1,29 +1,26 @@
-//! Reads tables back: ours, and those of others.
+//! Reads tables back, ours and those of others; and lists across all of them: tables, objects of a kind, the handles of rules, and the
+//! number of rules of each chain.
 
-use super::bytecode::{self, Element};
+use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{EncodedVerdict, Expression};
-use super::{kind, record::TableRecord, tables::TableHeader};
+use super::{Nftables, kind, record::TableRecord};
 use crate::sys::message::{self, Messages, attribute, attributes, number, text};
-use crate::sys::netfilter::{body, nfgenmsg};
-use crate::sys::{header::*, netlink::NetlinkSocket};
-use rules::{Hits, nft::LiveRule};
+use crate::sys::netfilter::{body, lacks_nf_tables, nfgenmsg, nfproto};
+use crate::{sys::header::*, sys::netlink::NetlinkSocket};
+use rules::{Family, Hits, Ownership, Table, nft::LiveRule};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::{fmt, io};
 
-/// If the table goes meanwhile, the answer is `NotFound`, or lacks what has gone.
-pub(super) fn table(socket: &mut NetlinkSocket, header: &TableHeader) -> io::Result<bytecode::EncodedTable> {
-    counted(socket, header).map(|(table, _)| table)
-}
-
+/// A table with its counters. If it goes meanwhile, the answer is `NotFound`, or lacks what has gone.
 pub(super) fn counted(
     socket: &mut NetlinkSocket,
     header: &TableHeader,
-) -> io::Result<(bytecode::EncodedTable, TableCounters)> {
+) -> io::Result<(EncodedTable, TableCounters)> {
     let TableHeader { family, name, flags, .. } = header;
     let head = nfgenmsg(*family, 0);
     let mut reader = TableReader { socket, head, table: name };
     let (sets, chains) = (reader.sets()?, reader.chains()?);
-    let mut table = bytecode::EncodedTable { name: name.clone(), flags: *flags, sets, chains, record: None };
+    let mut table = EncodedTable { name: name.clone(), flags: *flags, sets, chains, record: None };
     let mut counts = TableCounters::default();
     for (name, rule, hits) in reader.rules()? {
         counts.0.entry(name.clone()).or_default().push(hits);
@@ -73,23 +70,23 @@ impl TableReader<'_> {
         })
     }
 
-    fn chains(&mut self) -> io::Result<Vec<bytecode::EncodedChain>> {
+    fn chains(&mut self) -> io::Result<Vec<EncodedChain>> {
         self.dump(NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, chain)
     }
 
-    fn rules(&mut self) -> io::Result<Vec<(String, bytecode::EncodedRule, Option<Hits>)>> {
+    fn rules(&mut self) -> io::Result<Vec<(String, EncodedRule, Option<Hits>)>> {
         self.dump(NFT_MSG_GETRULE, NFTA_RULE_TABLE, |rule| {
             let list = attribute(rule, NFTA_RULE_EXPRESSIONS).unwrap_or_default();
             let expressions = attributes(list).filter_map(|(_, item)| Expression::decode(item)).collect();
             let userdata = attribute(rule, NFTA_RULE_USERDATA).unwrap_or_default().to_vec();
             let hits = attributes(list).find_map(|(_, item)| hits(item));
-            Some((name(rule, NFTA_RULE_CHAIN)?, bytecode::EncodedRule { expressions, userdata }, hits))
+            Some((name(rule, NFTA_RULE_CHAIN)?, EncodedRule { expressions, userdata }, hits))
         })
     }
 
-    fn sets(&mut self) -> io::Result<Vec<bytecode::EncodedSet>> {
+    fn sets(&mut self) -> io::Result<Vec<EncodedSet>> {
         self.dump(NFT_MSG_GETSET, NFTA_SET_TABLE, |set| {
-            Some(bytecode::EncodedSet {
+            Some(EncodedSet {
                 name: name(set, NFTA_SET_NAME)?,
                 key_type: number(set, NFTA_SET_KEY_TYPE)?,
                 key_length: number(set, NFTA_SET_KEY_LEN)?,
@@ -101,7 +98,7 @@ impl TableReader<'_> {
         })
     }
 
-    fn elements(&mut self, set: &mut bytecode::EncodedSet) -> io::Result<()> {
+    fn elements(&mut self, set: &mut EncodedSet) -> io::Result<()> {
         let (table, name) = (self.table, set.name.clone());
         let of_set = |message: &mut Messages| {
             message.text(NFTA_SET_ELEM_LIST_TABLE, table).text(NFTA_SET_ELEM_LIST_SET, &name);
@@ -125,9 +122,9 @@ impl TableReader<'_> {
     }
 }
 
-pub(super) fn chain(chain: &[u8]) -> Option<bytecode::EncodedChain> {
+pub(super) fn chain(chain: &[u8]) -> Option<EncodedChain> {
     let base = attribute(chain, NFTA_CHAIN_HOOK).and_then(|hook| {
-        Some(bytecode::BaseChain {
+        Some(BaseChain {
             kind: name(chain, NFTA_CHAIN_TYPE)?,
             hook: number(hook, NFTA_HOOK_HOOKNUM)?,
             priority: number(hook, NFTA_HOOK_PRIORITY)?.cast_signed(),
@@ -135,7 +132,7 @@ pub(super) fn chain(chain: &[u8]) -> Option<bytecode::EncodedChain> {
             devices: devices(hook),
         })
     });
-    Some(bytecode::EncodedChain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
+    Some(EncodedChain { name: name(chain, NFTA_CHAIN_NAME)?, base, rules: Vec::new() })
 }
 
 fn hits(item: &[u8]) -> Option<Hits> {
@@ -164,8 +161,8 @@ pub(super) fn name(attributes: &[u8], kind: u16) -> Option<String> {
     attribute(attributes, kind).map(message::name)
 }
 
-/// An element, and the verdict that a map has for it; `None` for one that is not just there: it expires, stands for more
-/// than its key, or has a statement that decides whether it counts.
+/// An element, and the verdict that a map has for it; `None` for one that expires, stands for more than its key, or has a
+/// statement that decides whether it counts.
 fn element(item: &[u8]) -> Option<(Element, Option<EncodedVerdict>)> {
     let others =
         [NFTA_SET_ELEM_TIMEOUT, NFTA_SET_ELEM_EXPIRATION, NFTA_SET_ELEM_OBJREF, NFTA_SET_ELEM_KEY_END];
@@ -195,4 +192,224 @@ fn only_counts(item: &[u8]) -> bool {
     statements
         .map(|item| attribute(item, NFTA_EXPR_NAME).map(text))
         .all(|name| matches!(name, Some("counter" | "last")))
+}
+
+/// The handles of the rules of each chain in order, by family (`NFPROTO_*`), table and chain.
+pub type RuleHandles = BTreeMap<(u8, String, String), Vec<u64>>;
+
+pub type Counts = BTreeMap<String, BTreeMap<String, usize>>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TableHeader {
+    /// `NFPROTO_*`.
+    pub(super) family: u8,
+    pub(super) name: String,
+    /// `NFT_TABLE_F_*`.
+    pub(super) flags: u32,
+    /// The netlink port of the socket that alone may change it.
+    pub(super) port: Option<u32>,
+}
+
+impl TableHeader {
+    pub(super) fn is_dormant(&self) -> bool {
+        self.flags & NFT_TABLE_F_DORMANT != 0
+    }
+
+    pub(super) fn title(&self) -> String {
+        let family = match self.family {
+            NFPROTO_INET => "inet",
+            NFPROTO_IPV4 => "ip",
+            NFPROTO_IPV6 => "ip6",
+            NFPROTO_NETDEV => "netdev",
+            NFPROTO_BRIDGE => "bridge",
+            _ => "arp",
+        };
+        format!("{family} {}", self.name)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Obstacle {
+    /// No hook calls its chains.
+    Dormant,
+    /// Only the socket of this netlink port can change it.
+    Owned { port: u32 },
+    /// Its packets cross a bridge, which no walk follows.
+    OfBridge,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BlockedTable {
+    pub table: String,
+    pub obstacle: Obstacle,
+}
+
+impl BlockedTable {
+    pub fn remedy(&self) -> String {
+        let Self { table, obstacle } = self;
+        match obstacle {
+            Obstacle::Dormant => format!("nft add table {table} wakes it"),
+            Obstacle::Owned { .. } => format!(
+                "end the process that holds {table}, or let it give the table back; ss -f netlink -p shows who has the port"
+            ),
+            Obstacle::OfBridge => format!("see what it does with nft list table {table}"),
+        }
+    }
+}
+
+impl fmt::Display for BlockedTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { table, obstacle } = self;
+        match obstacle {
+            Obstacle::Dormant => write!(f, "table {table} is dormant: no packet meets its rules"),
+            Obstacle::Owned { port } => {
+                write!(
+                    f,
+                    "table {table} has an owner, the process with netlink port {port}, which alone can change it"
+                )
+            }
+            Obstacle::OfBridge => {
+                write!(f, "table {table} sees packets that cross a bridge, which is not followed here")
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tables(pub(super) Vec<TableHeader>);
+
+impl Tables {
+    pub fn of_others(&self, owner: &Ownership) -> BTreeSet<String> {
+        let of_others = |table: &&TableHeader| table.family == NFPROTO_INET && table.name != owner.table;
+        self.0.iter().filter(of_others).map(|table| table.name.clone()).collect()
+    }
+
+    /// True if there is none but the owner's.
+    pub fn are_of(&self, owner: &Ownership) -> bool {
+        self.0.iter().all(|table| table.family == NFPROTO_INET && table.name == owner.table)
+    }
+
+    pub fn of_iptables(&self, family: Family) -> Vec<Table> {
+        Table::ALL.into_iter().filter(|table| self.holds(nfproto(family), &[table.name()])).collect()
+    }
+
+    /// A table with an owner counts only where a mesh of ours would change it.
+    pub fn blocked_tables(&self, owner: &Ownership) -> Vec<BlockedTable> {
+        let is_changed = |table: &TableHeader| match table.family {
+            NFPROTO_INET => owner.each().any(|one| {
+                one.table == table.name
+                    || one.predecessor.is_some_and(|other| other.tables.contains(&table.name.as_str()))
+            }),
+            NFPROTO_IPV4 | NFPROTO_IPV6 => Table::ALL.iter().any(|one| one.name() == table.name),
+            _ => false,
+        };
+        let of_table = |table: &TableHeader| {
+            let owned = table.port.filter(|_| is_changed(table)).map(|port| Obstacle::Owned { port });
+            let found = [
+                table.is_dormant().then_some(Obstacle::Dormant),
+                owned,
+                (table.family == NFPROTO_BRIDGE && !table.is_dormant()).then_some(Obstacle::OfBridge),
+            ];
+            let title = table.title();
+            found.into_iter().flatten().map(move |obstacle| BlockedTable { table: title.clone(), obstacle })
+        };
+        let mut found: Vec<BlockedTable> = self.0.iter().flat_map(of_table).collect();
+        found.sort();
+        found
+    }
+
+    fn holds(&self, family: u8, names: &[&str]) -> bool {
+        self.0.iter().any(|table| table.family == family && names.contains(&table.name.as_str()))
+    }
+}
+
+impl Nftables {
+    /// The objects of a kind (`NFT_MSG_GET*`) of a family, or of all (`NFPROTO_UNSPEC`), by family and attributes.
+    pub(super) fn list<T>(
+        &mut self,
+        message: u8,
+        family: u8,
+        read: impl Fn(u8, &[u8]) -> Option<T>,
+    ) -> io::Result<Vec<T>> {
+        self.socket.dump(kind(message), &nfgenmsg(family, 0), |payload| {
+            let of = *payload.first()?;
+            if [of, NFPROTO_UNSPEC].contains(&family) { read(of, body(payload)?) } else { None }
+        })
+    }
+
+    /// The handles of all rules of a family, or of all families (`NFPROTO_UNSPEC`).
+    pub fn rule_handles(&mut self, family: u8) -> io::Result<RuleHandles> {
+        let rules = self.list(NFT_MSG_GETRULE, family, |family, rule| {
+            Some((
+                (family, name(rule, NFTA_RULE_TABLE)?, name(rule, NFTA_RULE_CHAIN)?),
+                attribute(rule, NFTA_RULE_HANDLE)?.try_into().ok().map(u64::from_be_bytes)?,
+            ))
+        })?;
+        let mut handles = RuleHandles::new();
+        for (chain, handle) in rules {
+            handles.entry(chain).or_default().push(handle);
+        }
+        Ok(handles)
+    }
+
+    pub fn counts(&mut self, family: Family) -> io::Result<Counts> {
+        let family = nfproto(family);
+        let chains = self.list(NFT_MSG_GETCHAIN, family, |_, chain| {
+            Some((name(chain, NFTA_CHAIN_TABLE)?, name(chain, NFTA_CHAIN_NAME)?))
+        })?;
+        let handles = self.rule_handles(family)?;
+        let mut counts = Counts::new();
+        let chains = chains.into_iter().map(|(table, chain)| (table, chain, 0));
+        let filled = handles.into_iter().map(|((_, table, chain), handles)| (table, chain, handles.len()));
+        for (table, chain, count) in chains.chain(filled) {
+            counts.entry(table).or_default().insert(chain, count);
+        }
+        Ok(counts)
+    }
+
+    /// `None` where the kernel has no nf_tables. Asking creates none.
+    pub fn tables(&mut self) -> io::Result<Option<Tables>> {
+        let found = self.list(NFT_MSG_GETTABLE, NFPROTO_UNSPEC, |family, table| {
+            let flags = number(table, NFTA_TABLE_FLAGS).unwrap_or(0);
+            let port = number(table, NFTA_TABLE_OWNER);
+            Some(TableHeader { family, name: name(table, NFTA_TABLE_NAME)?, flags, port })
+        });
+        match found {
+            Err(error) if lacks_nf_tables(&error) => Ok(None),
+            found => Ok(Some(Tables(found?))),
+        }
+    }
+
+    /// True if there are tables by the names that iptables uses in which we make rules, or another with a chain of the
+    /// owner's.
+    pub fn has_iptables(&mut self, tables: &Tables, family: Family, owner: &Ownership) -> io::Result<bool> {
+        const OTHERS: [&str; 2] = ["filter", "security"];
+        let of = nfproto(family);
+        let are_usual = tables.holds(of, &["nat", "mangle", "raw"]);
+        if are_usual || !tables.holds(of, &OTHERS) {
+            return Ok(are_usual);
+        }
+        let chains = self.list(NFT_MSG_GETCHAIN, of, |_, chain| {
+            let is_owned =
+                name(chain, NFTA_CHAIN_NAME)?.parse().is_ok_and(|name| owner.owns_chain_named(&name));
+            (is_owned && OTHERS.contains(&name(chain, NFTA_CHAIN_TABLE)?.as_str())).then_some(())
+        })?;
+        Ok(!chains.is_empty())
+    }
+
+    /// Whether a base chain does NAT that is neither the owner's nor a usual one of iptables, and whether a usual one does.
+    pub fn has_nat(&mut self, tables: &Tables, owner: &Ownership) -> io::Result<(bool, bool)> {
+        let mut chains = self.list(NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, |family, attributes| {
+            let (table, chain) = (name(attributes, NFTA_CHAIN_TABLE)?, chain(attributes)?);
+            let is_of_iptables = chain.is_of_iptables(family, &table);
+            (chain.base?.kind == "nat").then_some((family, table, is_of_iptables))
+        })?;
+        chains.retain(|(family, name, _)| {
+            let is_its = |table: &TableHeader| table.family == *family && table.name == *name;
+            let is_of_owner = *family == NFPROTO_INET && name == owner.table;
+            !is_of_owner && !tables.0.iter().any(|table| table.is_dormant() && is_its(table))
+        });
+        let any = |usual: bool| chains.iter().any(|(.., is_of_iptables)| *is_of_iptables == usual);
+        Ok((any(false), any(true)))
+    }
 }

@@ -1,13 +1,8 @@
 //! A record of how our table was made, kept in the table itself, for readers that know none of the flags.
-//!
-//! The kernel keeps user data of tables, sets and chains from when those are made; a change of ours exchanges rules and
-//! leaves the table and its base chains where they are. So the record is the user data of a rule, in a separate chain
-//! that nothing leads to: it comes and goes in the same batch as the rules that it describes. Its comment is what `nft`
-//! lists, and short enough that `nft -f` takes it back; the capture settings follow as data of a type that `nft`
-//! passes over, as far as the kernel's 256 bytes reach.
-//!
-//! The record says nothing about any packet, so it is not a part of what is compared: rules that are in place are not
-//! written again for it.
+//! The kernel keeps user data of tables and chains from when those are made, and changes exchange rules alone. So the record
+//! is the user data of a rule, in a chain that nothing leads to. Its comment is short enough that `nft -f` takes it back; the
+//! settings follow as data that `nft` passes over, as far as the kernel's 256 bytes reach. The record is not compared: rules
+//! in place are not written again for it.
 
 use super::bytecode::{EncodedChain, EncodedRule};
 use super::expression::{EncodedVerdict, Expression};
@@ -97,7 +92,6 @@ fn word(text: &str) -> String {
     if word.is_empty() { "unknown".to_owned() } else { word }
 }
 
-/// Type, length, text with NUL.
 pub(super) fn item(kind: u8, text: &[u8]) -> Vec<u8> {
     let length = u8::try_from(text.len() + 1).expect("user data has at most 256 bytes");
     [&[kind, length], text, &[0]].concat()
@@ -116,8 +110,7 @@ fn find(mut userdata: &[u8], kind_sought: u8) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bytecode::EncodedTable;
-    use super::*;
+    use super::{super::bytecode::EncodedTable, *};
 
     fn made(settings: &str) -> Made {
         Made {

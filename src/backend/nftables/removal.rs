@@ -1,22 +1,15 @@
-//! Rules of ours in the tables of iptables (nft), removed without its programs, and what iptables leaves behind when its rules
-//! are gone.
-//!
-//! Each program that deletes waits for the kernel to free what it has deleted before it ends (some 10 ms), one after the
-//! other. Over our netlink socket all of it is one wait. Tables that its program can't show are read as far as it matters,
-//! and cleaned, in the same way.
-//!
-//! A rule is found by its place in the listing in which the program showed it, and deleted by the handle that the kernel
-//! has for that place. The place means the same rule only as long as nothing has changed since, so the kernel is given
-//! the generation of the listing, and takes the removal in that one only.
-//!
-//! Left behind are base chains without rules, and tables with nothing else. iptables makes them again when it needs them, and
-//! removes them itself on request (`iptables -X CHAIN`). Others may use tables of these names too. What iptables would not
-//! have made so is theirs, and stays.
+//! Rules of ours in the tables of iptables (nft), removed without its programs, and what iptables leaves behind when its
+//! rules are gone.
+//! Each program that deletes waits for the kernel to free what it has deleted (some 10 ms), one after the other; over our
+//! netlink socket all of it is one wait. A rule is found by its place in the program's listing, and deleted by the handle at
+//! that place, in the generation of the listing only.
+//! Left behind are base chains without rules, and tables with nothing else. iptables makes them again when it needs them.
+//! What iptables would not have made so is of others, and stays.
 
+use super::bytecode::{EncodedChain, EncodedRule};
 use super::expression::{EncodedVerdict, Expression};
-use super::{
-    Nftables, Refusal, RuleHandles, batch::BatchOperation, bytecode, read, retry, tables::TableHeader,
-};
+use super::read::{self, TableHeader};
+use super::{Nftables, Refusal, RuleHandles, batch::BatchOperation, retry};
 use crate::backend::{UnlistableRule, UnlistableTable};
 use crate::sys::header::*;
 use crate::sys::message::{attribute, text};
@@ -40,24 +33,20 @@ impl ListingGeneration {
 /// What is about to go from the tables of iptables, by family (`NFPROTO_*`) and table.
 #[derive(Debug, Default)]
 struct Removed {
-    /// By their handles.
     rules: BTreeSet<(u8, String, u64)>,
     /// By their names, with all rules in them.
     chains: BTreeSet<(u8, String, String)>,
 }
 
 impl Nftables {
-    /// The generation for [`Nftables::remove_listed`]. It is read before the programs list the rules, so that no change
-    /// during the listing is missed.
+    /// The generation for [`Nftables::remove_listed`], read before the listing, so that no change during it is missed.
     pub fn before_listing(&mut self) -> io::Result<ListingGeneration> {
         Ok(ListingGeneration { generation: self.generation()? })
     }
 
-    /// Removes from the tables of iptables what the changes remove, and the tables and base chains that are left without
-    /// rules then: all of it or nothing. `states` is what was listed.
-    ///
-    /// False where rules have changed since the listing or the kernel refuses: the programs of iptables have to remove the
-    /// rules then, and to report what fails.
+    /// Removes what the changes remove, and the tables and base chains that are left without rules then: all of it or
+    /// nothing. False where rules have changed since the listing or the kernel refuses: the programs of iptables have to
+    /// remove the rules then, and to report what fails.
     pub fn remove_listed<'a>(
         &mut self,
         listed: ListingGeneration,
@@ -119,7 +108,6 @@ const NAMES: [&str; 5] = ["nat", "mangle", "raw", "filter", "security"];
 
 #[derive(Debug, PartialEq, Eq)]
 struct Leftover {
-    /// `NFPROTO_*`.
     family: u8,
     table: &'static str,
     /// One chain of the table; `None` for the table as a whole.
@@ -136,8 +124,7 @@ impl Leftover {
 }
 
 impl Nftables {
-    /// Deletes base chains that are as iptables makes them and hold no rule, and tables that hold nothing else. Only if
-    /// nothing changes between the look and the deletion.
+    /// Deletes base chains that are as iptables makes them and hold no rule, and tables that hold nothing else.
     pub fn remove_empty_iptables_tables(&mut self) -> Result<(), Refusal> {
         retry(|| {
             let read = |nftables: &mut Self| {
@@ -149,7 +136,7 @@ impl Nftables {
                 other => other.map_err(|source| Refusal::of("listing the tables of iptables", source))?,
             };
             let jobs: Vec<BatchOperation<'_>> = leftovers.iter().map(Leftover::job).collect();
-            if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
+            self.commit(&jobs, Some(generation))
         })
     }
 
@@ -213,9 +200,9 @@ impl Nftables {
     pub fn unlistable(&mut self, family: Family, table: Table) -> io::Result<UnlistableTable> {
         let outside =
             TableHeader { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
-        let read = read::table(&mut self.socket, &outside)?;
+        let (read, _) = read::counted(&mut self.socket, &outside)?;
         let chains = read.chains.iter().map(|chain| chain.name.clone()).collect();
-        let of_chain = |chain: &bytecode::EncodedChain| -> Vec<UnlistableRule> {
+        let of_chain = |chain: &EncodedChain| -> Vec<UnlistableRule> {
             chain.rules.iter().map(|rule| unlistable_rule(&chain.name, rule)).collect()
         };
         let rules = read.chains.iter().flat_map(of_chain).collect();
@@ -255,12 +242,12 @@ impl Nftables {
             jobs.extend(
                 unlistable.chains_of(owner).map(|chain| BatchOperation::DeleteChain(of, name, chain)),
             );
-            if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
+            self.commit(&jobs, Some(generation))
         })
     }
 }
 
-fn unlistable_rule(chain: &str, rule: &bytecode::EncodedRule) -> UnlistableRule {
+fn unlistable_rule(chain: &str, rule: &EncodedRule) -> UnlistableRule {
     let leads_to = rule.expressions.iter().find_map(|expression| match expression {
         Expression::Verdict(EncodedVerdict::Jump(chain) | EncodedVerdict::Goto(chain)) => Some(chain.clone()),
         _ => None,

@@ -1,14 +1,14 @@
-//! A table that changes the source of what this machine's own processes send to listed addresses.
-//!
-//! Pods know calls of their host by that source, such as the kubelet's probes. What is only forwarded keeps its own: such
-//! packets belong to no socket. The table is separate from that of the capture, as it is on the host and
-//! not in a pod. It is read, compared and committed as a whole, but for its values, which come and go singly.
+//! A table that changes the source of what this machine's own processes send to listed addresses. Pods know calls of their
+//! host by that source, such as the kubelet's probes; what is only forwarded belongs to no socket, and keeps its own. The
+//! table is committed as a whole, but for its values, which come and go singly.
 
 use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{Expression, Register};
-use super::{Nftables, Refusal, batch::BatchOperation, lower, same};
+use super::{Nftables, Refusal, batch::BatchOperation, lower, retry, same};
+use crate::backend::{During, Error};
+use crate::sys::header::*;
 use crate::sys::message::{Messages, ip, octets};
-use crate::sys::{header::*, netfilter::nfproto};
+use crate::sys::netfilter::{lacks_netlink, nfproto};
 use rules::nft::{self, Condition, DataType, Field, Interval, Intervals, SetKind, Test};
 use rules::{Family, Protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -18,22 +18,11 @@ use std::{collections::BTreeSet, io};
 pub struct Snat {
     /// The pods to which calls get another source.
     pub pods: BTreeSet<IpAddr>,
-    /// The source of calls over IPv4.
     pub v4: Ipv4Addr,
-    /// The source of calls over IPv6.
     pub v6: Ipv6Addr,
 }
 
-/// The live content. Whatever others have removed from the table is missing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LiveSnat {
-    pub pods: BTreeSet<IpAddr>,
-    pub v4: Option<Ipv4Addr>,
-    pub v6: Option<Ipv6Addr>,
-}
-
-/// One less than the priority at which iptables and others change sources (`NF_IP_PRI_NAT_SRC`), so that our rules come
-/// before the masquerading of others.
+/// One less than that at which iptables and others change sources (`NF_IP_PRI_NAT_SRC`): our rules come before theirs.
 const PRIORITY: i32 = 99;
 
 const CHAIN: &str = "nat_POSTROUTING";
@@ -46,10 +35,9 @@ const fn set_name(family: Family) -> &'static str {
 }
 
 impl Snat {
-    /// Each rule carries the comment.
-    pub fn table(&self, name: &str, comment: &str) -> EncodedTable {
-        let rule = |family| EncodedRule {
-            expressions: expressions(family, self.source(family)),
+    fn table(&self, name: &str, comment: &str) -> EncodedTable {
+        let rule = |family, source| EncodedRule {
+            expressions: expressions(family, source),
             userdata: bytecode::comment(comment),
         };
         let base = BaseChain {
@@ -59,57 +47,40 @@ impl Snat {
             policy: NF_ACCEPT,
             devices: Vec::new(),
         };
+        let rules = vec![rule(Family::V4, self.v4.into()), rule(Family::V6, self.v6.into())];
         EncodedTable {
             name: name.to_owned(),
             sets: Family::BOTH.map(|family| set(family, &self.pods)).to_vec(),
-            chains: vec![EncodedChain {
-                name: CHAIN.to_owned(),
-                base: Some(base),
-                rules: Family::BOTH.map(rule).to_vec(),
-            }],
+            chains: vec![EncodedChain { name: CHAIN.to_owned(), base: Some(base), rules }],
             ..EncodedTable::default()
         }
     }
-
-    fn source(&self, family: Family) -> IpAddr {
-        match family {
-            Family::V4 => self.v4.into(),
-            Family::V6 => self.v6.into(),
-        }
-    }
 }
 
-impl LiveSnat {
-    pub fn of(table: &EncodedTable) -> Self {
-        let mut found = Self::default();
-        for family in Family::BOTH {
-            let set = table.sets.iter().find(|set| set.name == set_name(family));
-            let is_such = |set: &&EncodedSet| set.data_type() == Some(DataType::Address(family));
-            let elements = set.filter(is_such).into_iter().flat_map(|set| &set.elements);
-            let width = DataType::Address(family).width();
-            found.pods.extend(elements.filter_map(|element| ip(&element.key[..width])));
-        }
-        let rules = table.chains.iter().filter(|chain| chain.name == CHAIN).flat_map(|chain| &chain.rules);
-        for expression in rules.flat_map(|rule| &rule.expressions) {
-            let Expression::Immediate(Register::First, bytes) = expression else { continue };
-            match ip(bytes) {
-                Some(IpAddr::V4(address)) => found.v4 = Some(address),
-                Some(IpAddr::V6(address)) => found.v6 = Some(address),
-                None => {}
-            }
-        }
-        found
+/// The live content. Whatever others have removed from the table is missing.
+fn content(table: &EncodedTable) -> (BTreeSet<IpAddr>, Option<Ipv4Addr>, Option<Ipv6Addr>) {
+    let (mut pods, mut v4, mut v6) = (BTreeSet::new(), None, None);
+    for family in Family::BOTH {
+        let kind = DataType::Address(family);
+        let is_such = |set: &&EncodedSet| set.name == set_name(family) && set.data_type() == Some(kind);
+        let elements = table.sets.iter().find(is_such).into_iter().flat_map(|set| &set.elements);
+        pods.extend(elements.filter_map(|element| ip(&element.key[..kind.width()])));
     }
+    let rules = table.chains.iter().filter(|chain| chain.name == CHAIN).flat_map(|chain| &chain.rules);
+    for expression in rules.flat_map(|rule| &rule.expressions) {
+        let Expression::Immediate(Register::First, bytes) = expression else { continue };
+        match ip(bytes) {
+            Some(IpAddr::V4(address)) => v4 = Some(address),
+            Some(IpAddr::V6(address)) => v6 = Some(address),
+            None => {}
+        }
+    }
+    (pods, v4, v6)
 }
 
 impl Nftables {
-    /// Brings our table from what was read of it to this, in one step; values alone, where only they differ. That it is
-    /// no longer what was read is a conflict.
-    pub fn replace_snat(
-        &mut self,
-        live: Option<&EncodedTable>,
-        desired: &EncodedTable,
-    ) -> Result<(), Refusal> {
+    /// Brings our table from what was read of it to this, in one step; values alone, where only they differ.
+    fn replace_snat(&mut self, live: Option<&EncodedTable>, desired: &EncodedTable) -> Result<(), Refusal> {
         let bare = |table: &EncodedTable| {
             let sets = table.sets.iter().map(|set| EncodedSet { elements: Vec::new(), ..set.clone() });
             EncodedTable { sets: sets.collect(), ..table.clone() }
@@ -133,7 +104,7 @@ impl Nftables {
             .map(|set| BatchOperation::DeleteElements(name, set))
             .chain(come.iter().map(|set| BatchOperation::AddElements(name, set)))
             .collect();
-        if jobs.is_empty() { Ok(()) } else { self.commit(&jobs, Some(generation)) }
+        self.commit(&jobs, Some(generation))
     }
 }
 
@@ -177,8 +148,8 @@ fn expressions(family: Family, source: IpAddr) -> Vec<Expression> {
     expressions
 }
 
-/// The data of an expression that changes the source to the address in the first register, attribute by attribute as the
-/// kernel dumps them (`nft_nat_dump`), so that what is read equals what was written.
+/// The data of `snat` to the address in the first register, as the kernel dumps it (`nft_nat_dump`), so that what is read
+/// equals what was written.
 fn nat(nfproto: u8) -> Vec<u8> {
     Messages::alone(|data| {
         data.number(NFTA_NAT_TYPE, NFT_NAT_SNAT)
@@ -187,4 +158,92 @@ fn nat(nfproto: u8) -> Vec<u8> {
             .number(NFTA_NAT_REG_ADDR_MAX, NFT_REG_1)
             .number(NFTA_NAT_FLAGS, NF_NAT_RANGE_MAP_IPS);
     })
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnatChange {
+    /// The name of the table, of the family `inet`.
+    pub table: &'static str,
+    /// The comment of each rule, at most 127 bytes.
+    pub comment: &'static str,
+    /// Pods that come; one that is there already is fine.
+    pub add: BTreeSet<IpAddr>,
+    /// Pods that go; one that is not there is fine.
+    pub remove: BTreeSet<IpAddr>,
+    /// The source over IPv4; `None` keeps that of the table, else takes that of `defaults`.
+    pub v4: Option<Ipv4Addr>,
+    pub v6: Option<Ipv6Addr>,
+    pub defaults: (Ipv4Addr, Ipv6Addr),
+}
+
+/// Brings the table to the requested state, or leaves it. Returns whether it was changed, and its content.
+pub fn change(change: &SnatChange) -> Result<(bool, Snat), Error> {
+    let mut nftables = open(change.table)?;
+    let changed = retry(|| {
+        let live = nftables.read().map_err(unread)?;
+        let (mut pods, v4, v6) = live.as_ref().map(content).unwrap_or_default();
+        pods.extend(&change.add);
+        pods.retain(|pod| !change.remove.contains(pod));
+        let (v4, v6) = (change.v4.or(v4), change.v6.or(v6));
+        let (of_v4, of_v6) = change.defaults;
+        let content = Snat { pods, v4: v4.unwrap_or(of_v4), v6: v6.unwrap_or(of_v6) };
+        let table = content.table(change.table, change.comment);
+        let changed = !same(live.as_ref(), Some(&table));
+        if changed {
+            nftables.replace_snat(live.as_ref(), &table)?;
+        }
+        Ok((changed, content))
+    });
+    changed.map_err(Error::from)
+}
+
+/// Removes the table of this name; false if there was none.
+pub fn remove(table: &'static str) -> Result<bool, Error> {
+    let mut nftables = match open(table) {
+        Err(Error::NoNftables) => return Ok(false),
+        opened => opened?,
+    };
+    let removed = retry(|| {
+        let live = nftables.read().map_err(unread)?;
+        nftables.replace(live.as_ref(), None)?;
+        Ok(live.is_some())
+    });
+    removed.map_err(Error::from)
+}
+
+fn open(table: &'static str) -> Result<Nftables, Error> {
+    match Nftables::open(table) {
+        Err(error) if lacks_netlink(&error) => Err(Error::NoNftables),
+        opened => opened.during("opening a netlink socket"),
+    }
+}
+
+/// Why the table could not be read: others change nf_tables meanwhile, or the kernel refuses.
+fn unread(source: io::Error) -> Refusal {
+    match source.kind() {
+        io::ErrorKind::ResourceBusy | io::ErrorKind::Interrupted => Refusal::Conflict(source),
+        _ => Refusal::of("reading nf_tables", source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_always_comes_too_late_is_a_conflict() {
+        let failed = |kind: io::ErrorKind| {
+            let mut tries = 0;
+            let failed = retry::<()>(|| {
+                tries += 1;
+                Err(unread(kind.into()))
+            });
+            (tries > 1, Error::from(failed.expect_err("it always fails")).to_string())
+        };
+        for kind in [io::ErrorKind::ResourceBusy, io::ErrorKind::Interrupted] {
+            assert_eq!(failed(kind), (true, "another program changed the rules at the same time".to_owned()));
+        }
+        let (is_repeated, text) = failed(io::ErrorKind::PermissionDenied);
+        assert!(!is_repeated && text.contains("CAP_NET_ADMIN is needed"), "{text}");
+    }
 }

@@ -1,7 +1,5 @@
-//! A table that makes the kernel trace packets, for as long as a trace runs, and the numbers by which it refers to rules.
-//!
-//! The table belongs to its socket: the kernel deletes it when that is closed, however its process ends. Kernels before
-//! 5.12 know no such tables. There the trace deletes it, or else the next one does.
+//! A table that makes the kernel trace packets, for as long as a trace runs. It belongs to its socket, and the kernel deletes
+//! it when that is closed. Kernels before 5.12 know no such tables: there the trace deletes it, or else the next one does.
 
 use super::bytecode::{BaseChain, EncodedChain, EncodedRule, EncodedTable};
 use super::lift::{SYN, TCP_FLAGS};
@@ -15,9 +13,8 @@ use std::io;
 /// Of the family `inet`.
 pub const TABLE: &str = "sidecar_init_trace";
 
-/// The chains in which a packet's way begins ..
+/// The chains in which a packet's way begins, and those in which it ends.
 pub const FIRST: [&str; 2] = ["prerouting", "output"];
-/// .. and those in which it ends.
 pub const LAST: [&str; 2] = ["input", "postrouting"];
 
 /// The flag of TCP that a first segment lacks (RFC 9293).
@@ -41,11 +38,8 @@ pub struct Tracing {
 }
 
 impl Tracing {
-    /// Starts to trace in the thread's network namespace. Packets are reported to an NFLOG group too, if one is given: a
-    /// trace does not show the owner of a packet.
-    ///
-    /// # Errors
-    /// When the kernel refuses; [`Refusal::Conflict`] if another trace is running.
+    /// Starts to trace in the thread's network namespace; [`Refusal::Conflict`] if another trace is running. Packets are
+    /// reported to an NFLOG group too, if one is given: a trace does not show the owner of a packet.
     pub fn start(aim: &Aim, group: Option<u16>) -> Result<Self, Refusal> {
         let mut nftables =
             Nftables::open(TABLE).map_err(|source| Refusal::of("opening a netlink socket", source))?;
@@ -78,8 +72,7 @@ impl Drop for Tracing {
 }
 
 impl Nftables {
-    /// Removes the table of a trace that has ended without doing so; false if there was none. One that belongs to a socket
-    /// belongs to a running trace.
+    /// Removes the table of a trace that has ended without doing so; false if there was none, or a running trace owns it.
     pub fn remove_leftover_trace(&mut self) -> Result<bool, Refusal> {
         let is_left = self.trace_flags()?.is_some_and(|flags| flags & NFT_TABLE_F_OWNER == 0);
         if is_left {

@@ -4,7 +4,7 @@
 //! outputs have these forms.
 
 use crate::cli::command::COMMANDS;
-use crate::cli::data::{Answers, VersionedDocument};
+use crate::cli::report::{Answers, VersionedDocument};
 use crate::cli::{ambient_host, change, lint, render, report, status as cli_status, verify};
 use diagnose::{
     compare::DiffReport, explain::PacketReport, overview::Overview, picture::TrafficReport, status, trace,

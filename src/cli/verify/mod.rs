@@ -6,10 +6,10 @@ mod summary;
 #[cfg(test)]
 pub(in crate::cli) use summary::VerifyReport;
 
-use super::manifest::{self, Subject};
-use super::noted::{self, NotedSettings};
-use super::run::{self, Format, ResolvedCall, Run};
-use super::{Exit, host::System, logging::Stdout, report, rule_views::from_kernel};
+use super::manifest::{self, NotedSettings, Subject};
+use super::report::{self, Format};
+use super::run::{self, ResolvedCall, Run};
+use super::{Exit, host::System, live::from_kernel, logging::Stdout};
 use diagnose::probe::{self, ProbeContext, Route};
 use diagnose::{Basis, explain::PodContext, live_proxy};
 use mesh::{CapturePolicy, OWNERS, Problems, Proxy, sources::Dialect};
@@ -43,7 +43,7 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     if let Some(basis) = subject.described() {
         return by_settings(subject, &basis);
     }
-    match noted::settings(subject)? {
+    match manifest::settings(subject)? {
         Ok(NotedSettings::Found(noted, basis)) => by_settings(&noted, &basis),
         Ok(NotedSettings::Unknown(_) | NotedSettings::NoRules) => by_rules(subject),
         Err(exit) => Ok(exit),
@@ -55,7 +55,7 @@ fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
     manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
     let (pod, mut tried) = match tried(&call, subject.dialect(), probe::calls, false) {
         Ok(tried) => tried,
-        Err(error) => return Ok(failed(&error)),
+        Err(error) => return Ok(report::failure(&error, Exit::Failed)),
     };
     let is_wrong = tried.iter().any(|one| one.judgement.is_wrong());
     if is_wrong {
@@ -73,7 +73,7 @@ fn tried(
     calls: fn(&dyn CapturePolicy, &ProbeContext<'_>) -> Vec<probe::Call>,
     retries: bool,
 ) -> io::Result<(PodContext, Vec<JudgedCall>)> {
-    let (config, timeout) = (&*call.capture, call.run.validation.timeout);
+    let (config, timeout) = (&*call.capture, call.run.probe_timeout);
     let pod = pod(Some(config))?;
     let mut calls = calls(config, &facts(&call.run, &pod, dialect));
     if !retries {
@@ -100,8 +100,7 @@ fn tried(
 }
 
 fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
-    let (run, logging) = run::resolve_run(&subject.raw, subject.before.clone())?;
-    manifest::begin(slice::from_ref(subject), &logging, [], Stdout::Answer)?;
+    let (run, ()) = run::begin(&subject.raw, subject.before.clone(), run::ANSWER, |_| ())?;
     let tried = || {
         let pod = pod(None)?;
         let rule_views = from_kernel(&run, &pod).map_err(io::Error::other)?;
@@ -112,18 +111,14 @@ fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
         let calls = probe::calls_by_rules(&rule_views, &facts(&run, &pod, Dialect::default()));
         match calls.is_empty() {
             true => Ok(Vec::new()),
-            false => attempt(listeners(&calls, &proxy), calls, run.validation.timeout),
+            false => attempt(listeners(&calls, &proxy), calls, run.probe_timeout),
         }
     };
     let basis = Basis::Rules { namespace: subject.namespace() };
     Ok(match tried() {
         Ok(tried) => print(run.format, &basis, &tried, false),
-        Err(error) => failed(&error),
+        Err(error) => report::failure(&error, Exit::Failed),
     })
-}
-
-fn failed(error: &io::Error) -> Exit {
-    report::failure(error, Exit::Failed)
 }
 
 fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differs: bool) -> Exit {
@@ -161,7 +156,7 @@ fn facts(run: &Run, pod: &PodContext, dialect: Dialect) -> ProbeContext<'static>
     ProbeContext {
         pod: pod.clone(),
         own,
-        port: run.validation.probe_port,
+        port: run.probe_port,
         route: &|to| {
             let route = route_lookup::to(to).ok()?;
             Some(Route { source: route.source, ..Route::by(route.interface) })
@@ -267,7 +262,7 @@ pub(super) fn validated(call: &ResolvedCall) -> Exit {
     }
     let tried = match tried(call, Dialect::default(), probe::proofs, true) {
         Ok((_, tried)) => tried,
-        Err(error) => return failed(&error),
+        Err(error) => return report::failure(&error, Exit::Failed),
     };
     let mut untried = None;
     for one in &tried {
@@ -282,7 +277,7 @@ pub(super) fn validated(call: &ResolvedCall) -> Exit {
                     destination: one.call.to,
                     instead: summary::instead(&one.judgement),
                     expected: summary::expected(&one.call),
-                    timeout: call.run.validation.timeout,
+                    timeout: call.run.probe_timeout,
                 };
                 return report::failure(&error, Exit::ValidationFailed);
             }
@@ -373,13 +368,13 @@ fn judge(call: &probe::Call, outcome: Result<ProbeObservation, NoResult>, has_co
     if right { Judgement::Right(seen) } else { Judgement::Wrong(seen) }
 }
 
-/// The proof in words, unless it is the usual one.
-fn known(proof: ProbeEvidence) -> Option<&'static str> {
+/// The word for a proof in documents, and what it is to people, unless it is the usual one.
+fn words(proof: ProbeEvidence) -> (&'static str, Option<&'static str>) {
     match proof {
-        ProbeEvidence::Token => None,
-        ProbeEvidence::Conntrack => Some("conntrack"),
-        ProbeEvidence::Answer => Some("an unknown listener answered"),
-        ProbeEvidence::Silence => Some("no listener heard of it"),
+        ProbeEvidence::Token => ("token", None),
+        ProbeEvidence::Conntrack => ("conntrack", Some("conntrack")),
+        ProbeEvidence::Answer => ("answer", Some("an unknown listener answered")),
+        ProbeEvidence::Silence => ("silence", Some("no listener heard of it")),
     }
 }
 

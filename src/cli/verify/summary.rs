@@ -1,6 +1,6 @@
 //! The outcome of the connections, as text and as data.
 
-use super::{JudgedCall, Judgement, known};
+use super::{JudgedCall, Judgement, words};
 use crate::cli::{Exit, report};
 use command_line::columns;
 use diagnose::explain::{ExplainedRule, VerdictKind};
@@ -9,7 +9,7 @@ use mesh::settings;
 use rules::Family;
 use rules::simulate::{Direction, Verdict};
 use serde::Serialize;
-use sidecar_init::engine::{ConnectionOutcome, ProbeEvidence, ProbeObservation};
+use sidecar_init::engine::{ConnectionOutcome, ProbeObservation};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub(super) fn expected(call: &Call) -> String {
@@ -57,12 +57,10 @@ fn outcome(seen: &ProbeObservation) -> (&'static str, Option<u16>, Style, String
     }
 }
 
-/// Widths of the columns before the outcome.
 const CALLER: usize = 16;
 const TO: usize = 20;
 
-/// A table by families, each failure with what was expected and by which rule; each reason why calls were not tried; a line
-/// at the end. `differs` is whether the rules are others than those of the basis.
+/// A table by families, each failure with its reason, then why calls were not tried. `differs` is whether rules and basis do.
 pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differs: bool) -> String {
     let mut text = basis.line(report::line_width());
     for family in Family::BOTH {
@@ -115,7 +113,7 @@ fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
     let (mark, style, what, note) = match judgement {
         Judgement::Right(seen) => {
             let (_, _, style, what) = outcome(seen);
-            ("ok", style, what, known(seen.proof).map(str::to_owned))
+            ("ok", style, what, words(seen.proof).1)
         }
         Judgement::Wrong(seen) => ("fail", Style::Dropped, outcome(seen).3, None),
         Judgement::NoResult(_) => return,
@@ -263,16 +261,10 @@ impl<'a> ReportedCall<'a> {
 impl Observed {
     fn of(seen: &ProbeObservation) -> Self {
         let (end, port, ..) = outcome(seen);
-        let proof = match seen.proof {
-            ProbeEvidence::Token => "token",
-            ProbeEvidence::Conntrack => "conntrack",
-            ProbeEvidence::Answer => "answer",
-            ProbeEvidence::Silence => "silence",
-        };
         Self {
             end,
             port,
-            proof,
+            proof: words(seen.proof).0,
             original_destination: seen.original.map(|address| address.ip()),
             original_port: seen.original.map(|address| address.port()),
         }

@@ -1,7 +1,6 @@
-//! Network configurations as text, with our entry put in or taken out and every other byte as it was.
-//!
-//! The parser returns slices of the text, which give the position of each plugin. A configuration is usable if `libcni`
-//! accepts it (`ConfListFromBytes`, `ConfFromBytes`) and the plugin accepts its name and supports its version.
+//! Network configurations as text, with our entry put in or taken out and every other byte as it was. A configuration is
+//! usable if `libcni` accepts it (`ConfListFromBytes`, `ConfFromBytes`) and the plugin accepts its name and supports its
+//! version.
 
 use crate::cni::PLUGIN;
 use crate::cni::protocol::{CniVersion, PluginFields, is_id};
@@ -28,9 +27,8 @@ pub(super) enum Unusable {
     /// Go reads it, with U+FFFD for what is not UTF-8. Written back, those bytes would differ.
     #[error("is not UTF-8")]
     Encoding,
-    /// Since version 1.3, `libcni` adds the plugins of the folder with the network's name to those of the list
-    /// (`NetworkPluginConfsFromFiles`). An entry there would not be called by older ones, nor by CRI-O for DEL, which reads the
-    /// list alone from its cache.
+    /// Since version 1.3, `libcni` adds the plugins of the folder with the network's name (`NetworkPluginConfsFromFiles`).
+    /// Older ones would not call an entry there, nor would CRI-O for DEL.
     #[error(
         "has no plugins, but loads those of the folder {0:?} beside it, where the entry can't be put; move them into its \
          key plugins"
@@ -47,8 +45,7 @@ pub(super) enum Unusable {
     Version(String),
 }
 
-/// The key that marks a list which we made of a single plugin. Its value is the name of that plugin's file. Runtimes ignore
-/// unknown keys of lists.
+/// The key that marks a list which we made of a single plugin: the name of that plugin's file. Runtimes ignore unknown keys.
 const MADE_OF: &str = "sidecar-init/made-of";
 /// The key by which `libcni` loads no plugins of a folder. Older ones ignore it.
 const INLINED: &str = "loadOnlyInlinedPlugins";
@@ -120,8 +117,8 @@ impl<'a> NetworkConfiguration<'a> {
         Ok(Self { text, kind, name, version, plugins, made_of: field(MADE_OF) })
     }
 
-    /// Checks that the plugin accepts its name, in a file of that name, and supports its version. The version is never raised
-    /// here, because the other plugins may support only this one.
+    /// Checks that the plugin accepts its name and supports its version, which the other plugins may not support a higher one
+    /// of.
     pub(super) fn serves(&self, file: &str) -> Result<(), Unusable> {
         let name = self.name_in(file);
         if !is_id(name) {
@@ -180,8 +177,7 @@ impl<'a> NetworkConfiguration<'a> {
         if self.name.is_empty() { file } else { &self.name }
     }
 
-    /// A list of this single plugin, whose file has that name, and our entry. No plugins of a folder are added to it, as none
-    /// are to a single one.
+    /// A list of this single plugin and our entry. No plugins of a folder are added to it, as none are to a single one.
     pub(super) fn list(&self, file: &str, entry: &str) -> String {
         debug_assert_eq!(self.kind, FileKind::Single);
         let quoted = |text: &str| Value::from(text).to_string();
@@ -229,7 +225,6 @@ impl<'a> NetworkConfiguration<'a> {
         end + self.text[end..].find(',').unwrap_or_default()
     }
 
-    /// The text with pieces exchanged, which don't overlap.
     fn edited(&self, mut cuts: Vec<(Range<usize>, &str)>) -> String {
         cuts.sort_by_key(|(range, _)| range.start);
         let mut text = self.text.to_owned();
@@ -259,8 +254,7 @@ fn plugins<'a>(fields: &PluginFields<'a>, name: &str) -> Result<Vec<Plugin<'a>>,
     if plugins.is_empty() { Err(Unusable::Lacks("plugins")) } else { Ok(plugins) }
 }
 
-/// The version of a list: the highest one in `cniVersions` and `cniVersion` that the plugin supports, as `libcni` takes the
-/// highest that it supports itself. Where the plugin supports none, one of them.
+/// The highest version that the plugin supports, as `libcni` takes the highest that it supports itself; else any of them.
 fn version(fields: &PluginFields<'_>) -> Result<String, Unusable> {
     let mut named: Vec<String> = match fields.value("cniVersions") {
         Some(list) => serde_json::from_str(list.get())

@@ -2,40 +2,30 @@
 
 use super::conflist::{FileKind, NetworkConfiguration, Unusable};
 use super::neighbours::{Delegation, InstallWarning, Replaced, UNUSABLE_FILE, second_meshes};
-use super::replace::{self, Put};
 use crate::cni::PLUGIN;
-use crate::cni::files::{self, Links, UnreadableFile};
+use crate::cni::files::{self, MAX_CONFIGURATION, Put, UnreadableFile};
 use crate::cni::protocol::{CAPTURE, KUBECONFIG, has_key};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{borrow::Cow, collections::BTreeMap, fs, thread};
 
-/// The time to wait for a half-written file before it is skipped, as CRI-O skips it. containerd uses no file until this one
-/// is valid.
+/// The time to wait for a half-written file before it is skipped, as CRI-O skips it.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Attempts that other agents may overtake.
 const ATTEMPTS: u32 = 20;
-/// The pause after the last of them.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// The longest network configuration that is read or written. Real ones have a few kilobytes.
-const MAX_BYTES: u64 = 1024 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum InstallState {
-    /// In this file, the first that a runtime takes.
     Installed(PathBuf),
-    /// Not installed yet, for this reason.
     Waiting(String),
 }
 
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) state: InstallState,
-    /// The file and text into which the entry was put, if it was not there.
     pub(super) replaced: Option<Replaced>,
     pub(super) warnings: Vec<InstallWarning>,
-    /// When to try again, even if no file changes.
     pub(super) again: Option<Instant>,
 }
 
@@ -96,9 +86,7 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
             FileKind::List => match network.with(entry) {
                 None => InsertOutcome::AlreadyThere(path.clone()),
                 Some(new) if is_long(&new) => InsertOutcome::Blocked(grown(path)),
-                Some(new) => {
-                    InsertOutcome::of(replace::replace(path, text.as_bytes(), new.as_bytes())?, path)
-                }
+                Some(new) => InsertOutcome::of(files::replace(path, text.as_bytes(), new.as_bytes())?, path),
             },
         };
         let (state, replaced) = match put {
@@ -127,8 +115,8 @@ fn unusable_file(text: String) -> InstallWarning {
     InstallWarning { cause: UNUSABLE_FILE, text, is_blocking: false }
 }
 
-/// Finds the list to which a configuration of Multus delegates, if the entry has its effect there. A delegate that is a single
-/// plugin stays as it is, because Multus reads the file by its name.
+/// Finds the list to which a configuration of Multus delegates, if the entry has its effect there. A single plugin stays as
+/// it is, because Multus reads the file by its name.
 fn delegate(
     folder: &Path,
     (own, kind, text): &ConfigurationFile,
@@ -149,11 +137,11 @@ fn delegate(
 }
 
 fn is_long(text: &str) -> bool {
-    u64::try_from(text.len()).is_ok_and(|length| length > MAX_BYTES)
+    u64::try_from(text.len()).is_ok_and(|length| length > MAX_CONFIGURATION)
 }
 
 fn grown(path: &Path) -> String {
-    format!("{} would have more than {MAX_BYTES} bytes with the entry", path.display())
+    format!("{} would have more than {MAX_CONFIGURATION} bytes with the entry", path.display())
 }
 
 /// Takes our entry out of every file, and files that we have made. Returns those that were changed.
@@ -170,7 +158,7 @@ pub(super) fn withdraw(folder: &Path) -> io::Result<Vec<PathBuf>> {
 fn withdraw_of(path: &Path) -> io::Result<bool> {
     let end = Instant::now() + TIMEOUT;
     loop {
-        let bytes = match content(path) {
+        let bytes = match files::configuration(path) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(false),
             Err(UnreadableFile::Io(error)) => return Err(error),
@@ -182,7 +170,7 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
         let put = match NetworkConfiguration::decode(&bytes, FileKind::List) {
             Ok(network) => match (single_of(path, &network).zip(network.original()), network.without()) {
                 (Some((single, original)), _) => restore(path, &bytes, &single, &original)?,
-                (None, Some(without)) => replace::replace(path, &bytes, without.as_bytes())?,
+                (None, Some(without)) => files::replace(path, &bytes, without.as_bytes())?,
                 (None, None) => return Ok(false),
             },
             Err(_) if !String::from_utf8_lossy(&bytes).contains(PLUGIN) => return Ok(false),
@@ -214,18 +202,16 @@ fn single_of(path: &Path, network: &NetworkConfiguration<'_>) -> Option<PathBuf>
 /// Restores a single plugin in place of the list that was made from it. An existing one is newer, and is kept.
 fn restore(path: &Path, list: &[u8], single: &Path, original: &str) -> io::Result<Put> {
     let is_there = fs::symlink_metadata(single).is_ok();
-    if !is_there && replace::create(single, original.as_bytes(), path)? == Put::Overtaken {
+    if !is_there && files::create(single, original.as_bytes(), path)? == Put::Overtaken {
         return Ok(Put::Overtaken);
     }
-    replace::remove(path, list)
+    files::remove_known(path, list)
 }
 
 enum InsertOutcome {
     AlreadyThere(PathBuf),
     Inserted(PathBuf),
-    /// Another program has written the file meanwhile.
     Overtaken,
-    /// Not possible, for this reason.
     Blocked(String),
 }
 
@@ -251,10 +237,10 @@ fn convert(
     if is_long(&new) {
         return Ok(InsertOutcome::Blocked(grown(path)));
     }
-    let put = match content(&list) {
+    let put = match files::configuration(&list) {
         Err(UnreadableFile::Io(error)) => return Err(error),
         Err(why) => return Ok(InsertOutcome::Blocked(format!("{} {why}; remove it", list.display()))),
-        Ok(None) => replace::create(&list, new.as_bytes(), path)?,
+        Ok(None) => files::create(&list, new.as_bytes(), path)?,
         Ok(Some(there)) if there == new.as_bytes() => Put::Done,
         Ok(Some(there)) => {
             let text = String::from_utf8_lossy(&there);
@@ -266,19 +252,19 @@ fn convert(
                     "both {one} and {other} are there; remove one of them"
                 )));
             }
-            replace::replace(&list, &there, new.as_bytes())?
+            files::replace(&list, &there, new.as_bytes())?
         }
     };
     Ok(match put {
         Put::Overtaken => InsertOutcome::Overtaken,
-        Put::Done => InsertOutcome::of(replace::remove(path, text.as_bytes())?, &list),
+        Put::Done => InsertOutcome::of(files::remove_known(path, text.as_bytes())?, &list),
     })
 }
 
 fn scan(folder: &Path) -> io::Result<FolderScan> {
     let mut view = FolderScan { first: None, unusable: Vec::new() };
     for (path, kind) in files(folder)? {
-        let usable = match content(&path) {
+        let usable = match files::configuration(&path) {
             Ok(None) => continue,
             Ok(Some(bytes)) => NetworkConfiguration::decode(&bytes, kind)
                 .map(|network| (String::from_utf8_lossy(&bytes).into_owned(), single_of(&path, &network))),
@@ -314,7 +300,7 @@ fn file_name(path: &Path) -> Cow<'_, str> {
 }
 
 fn readable(file: &Path, kind: FileKind) -> Option<String> {
-    let text = String::from_utf8(content(file).ok()??).ok()?;
+    let text = String::from_utf8(files::configuration(file).ok()??).ok()?;
     NetworkConfiguration::read(&text, kind).is_ok().then_some(text)
 }
 
@@ -329,14 +315,6 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, FileKind)>> {
     }
     found.sort_by(|(one, _), (other, _)| one.as_os_str().cmp(other.as_os_str()));
     Ok(found)
-}
-
-/// Follows a link; `None` if the file does not exist.
-pub(super) fn content(path: &Path) -> Result<Option<Vec<u8>>, UnreadableFile> {
-    match files::read(path, MAX_BYTES, Links::Followed) {
-        Err(absent) if absent.is_absence() => Ok(None),
-        other => other.map(Some),
-    }
 }
 
 impl Broken {

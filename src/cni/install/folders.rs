@@ -1,10 +1,8 @@
-//! The files to install, and their folders; the programs in the runtime's folder of plugins; and their removal.
-//!
-//! The programs are this one, by the plugin's name, and `sidecar-node`, which the plugin starts, if it is next to this program.
-//! It is optional: without a kubeconfig it is not used.
+//! The files to install, their folders, and their removal. The programs are this one, by the plugin's name, and
+//! `sidecar-node`, which the plugin starts for a kubeconfig, if it is next to this program.
 
 use super::folder;
-use super::replace::{self, CopiedProgram};
+use crate::cni::files::{self, CopiedProgram};
 use crate::cni::protocol::{KUBECONFIG, has_key};
 use crate::cni::{NODE_PROGRAM, PLUGIN, beside};
 use nix::fcntl::{Flock, FlockArg};
@@ -25,9 +23,7 @@ pub(crate) struct CniInstallOptions {
     pub(crate) folders: Folders,
     /// Our entry, as JSON on one line.
     pub(crate) entry: String,
-    /// Keep running, and restore what is lost.
     pub(crate) watch: Option<WatchOptions>,
-    /// The time to wait for a network configuration.
     pub(crate) wait: Option<Duration>,
 }
 
@@ -37,7 +33,6 @@ pub(crate) struct WatchOptions {
     pub(crate) ready_file: Option<PathBuf>,
     /// Of readiness and metrics.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Uninstall at the end.
     pub(crate) uninstall: bool,
 }
 
@@ -56,8 +51,7 @@ impl Folders {
         [self.configurations.as_path(), &self.programs].into_iter().find(|folder| !is_there(folder))
     }
 
-    /// Locks the folder of configurations; `None` if another installer has the lock. The kernel releases it when the process
-    /// ends.
+    /// Locks the folder of configurations until the process ends; `None` if another installer has the lock.
     pub(super) fn lock(&self) -> Result<Option<Flock<File>>, InstallError> {
         let failed = |error| InstallError::Configurations(self.configurations.clone(), error);
         let mut options = File::options();
@@ -72,9 +66,10 @@ impl Folders {
 
     /// Removes what killed runs have left. The caller holds the lock.
     pub(super) fn sweep(&self) -> Result<(), InstallError> {
-        replace::sweep(&self.configurations)
+        files::sweep(&self.configurations, Duration::ZERO)
             .map_err(|error| InstallError::Configurations(self.configurations.clone(), error))?;
-        replace::sweep(&self.programs).map_err(|error| InstallError::Programs(self.programs.clone(), error))
+        files::sweep(&self.programs, Duration::ZERO)
+            .map_err(|error| InstallError::Programs(self.programs.clone(), error))
     }
 }
 
@@ -117,15 +112,14 @@ impl Folders {
         self.programs.join(NODE_PROGRAM)
     }
 
-    /// Copies the programs to the plugins, `sidecar-node` first, because the plugin starts it. Returns how many were missing or
-    /// differed.
+    /// Copies the programs, `sidecar-node` first, because the plugin starts it. Returns how many were missing or differed.
     pub(super) fn put_programs(&self, placed: &mut Placed) -> Result<u64, InstallError> {
         let failed = |error| InstallError::Programs(self.programs.clone(), error);
         let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
         let is_new_node = ours.is_file()
             && !is_one_file(&ours, &place)
-            && replace::copy_program(&ours, &place, &mut placed.node).map_err(failed)?;
-        let is_new = replace::copy_program(Path::new("/proc/self/exe"), &self.program(), &mut placed.plugin)
+            && files::copy_program(&ours, &place, &mut placed.node).map_err(failed)?;
+        let is_new = files::copy_program(Path::new("/proc/self/exe"), &self.program(), &mut placed.plugin)
             .map_err(failed)?;
         Ok(u64::from(is_new_node) + u64::from(is_new))
     }
@@ -146,8 +140,7 @@ impl Folders {
         Ok(removed)
     }
 
-    /// True if `sidecar-node` in this folder is an original and not a copy: the running program is in the folder too, and is
-    /// not the plugin.
+    /// True if `sidecar-node` in this folder is an original: the running program is in the folder too, and is not the plugin.
     fn holds_originals(&self) -> bool {
         let is_plugin = env::current_exe().is_ok_and(|program| program.ends_with(PLUGIN));
         !is_plugin && is_one_file(&beside(NODE_PROGRAM), &self.node_program())
@@ -180,8 +173,8 @@ pub(crate) struct RemovedInstallation {
     pub(crate) programs: Vec<PathBuf>,
 }
 
-/// Removes the entry and the programs. The programs can be kept, because a runtime that remembers by which plugins it has added a container
-/// calls them when that container ends.
+/// Removes the entry and the programs. A runtime that remembers plugins calls them when a container ends, so they can be
+/// kept.
 pub(crate) fn uninstall(folders: &Folders, keep_program: bool) -> Result<RemovedInstallation, InstallError> {
     folders.exist()?;
     let _held = folders.lock()?.ok_or_else(|| InstallError::Busy(folders.configurations.clone()))?;

@@ -1,20 +1,315 @@
-//! `sidecar-init cni install`: the plugin's program among the runtime's plugins, and its entry in the network configuration
-//! that the runtime uses, with `sidecar-node` if that is next to this program. `--watch` restores what other programs overwrite.
-//!
-//! The program is installed before the entry and removed after it, so the runtime never misses it. At each moment every file
-//! has its old content or its new one. No API server is contacted: all state is in two folders.
+//! `sidecar-init cni install`: the plugin's program, and its entry in the network configuration that the runtime uses.
+//! `--watch` restores what other programs overwrite.
+//! The program is installed before the entry and removed after it, so the runtime never misses it. No API server is
+//! contacted: all state is in two folders.
 
 mod conflist;
 mod entry;
 mod folder;
 mod folders;
-mod keep;
 mod neighbours;
-mod replace;
 mod serve;
+
+use crate::cni::files::UNFINISHED;
+use crate::cni::{NODE_PROGRAM, PLUGIN};
+use entry::state_directory;
+use folder::{Broken, InstallState};
+use folders::{Placed, remove};
+use neighbours::{InstallWarning, Removals};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::{errno::Errno, fcntl::Flock};
+use serve::{Installer, SharedStatus};
+use sidecar_init::sys::wait::{Requests, Woken};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use std::{ffi::OsString, io};
 
 pub(crate) use entry::entry;
 pub(crate) use folders::{
     CniInstallOptions, Folders, InstallError, RemovedInstallation, WatchOptions, uninstall,
 };
-pub(crate) use keep::{InstallOutcome, keep};
+
+/// The longest sleep: changes without an event are found then.
+const MAX_SLEEP: Duration = Duration::from_secs(10);
+/// The sleep after a failure whose end no event reports.
+const RETRY: Duration = Duration::from_secs(5);
+/// Between attempts to take the lock that another installer has.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Repairs that follow each other within this time are delayed: an agent that undoes them must not keep the node busy.
+const QUIET: Duration = Duration::from_secs(10);
+const AT_ONCE: u32 = 4;
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum InstallOutcome {
+    Installed(PathBuf),
+    /// Ended by a signal; what was uninstalled then, if anything.
+    Asked(Option<RemovedInstallation>),
+}
+
+pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, InstallError> {
+    options.folders.exist()?;
+    options.warn_of_missing_node();
+    // Before there is any other thread, which would take the signals.
+    let requests = Requests::take().map_err(InstallError::Watch)?;
+    let silence = Inotify::init(InitFlags::IN_CLOEXEC).map_err(|error| InstallError::Watch(error.into()))?;
+    let installer = Mutex::new(Installer::default());
+    let status = Arc::new(SharedStatus { state: state_directory(&options.entry), installer });
+    for address in options.watch.iter().flat_map(|watch| &watch.addresses) {
+        let served = serve::serve(*address, Arc::clone(&status))
+            .map_err(|error| InstallError::Serve(*address, error))?;
+        tracing::info!(target: "install", "listening at http://{served}");
+    }
+    let end = options.wait.and_then(|wait| Instant::now().checked_add(wait));
+    let mut install = InstallLoop {
+        options,
+        requests,
+        silence,
+        status,
+        end,
+        interval: RetryInterval::default(),
+        placed: Placed::default(),
+        reported: None,
+        warnings: Vec::new(),
+        removals: Removals::default(),
+    };
+    install.show(false)?;
+    let Some(_held) = install.lock()? else {
+        return if options.watch.is_some() {
+            Ok(InstallOutcome::Asked(None))
+        } else {
+            Err(InstallError::Ended)
+        };
+    };
+    options.folders.sweep()?;
+    let ended = install.run();
+    let shown = install.show(matches!(ended, Ok(InstallOutcome::Installed(_))));
+    let ended = ended?;
+    shown?;
+    match (ended, &options.watch) {
+        (InstallOutcome::Asked(_), Some(WatchOptions { uninstall: true, .. })) => {
+            remove(&options.folders, false).map(|removed| InstallOutcome::Asked(Some(removed)))
+        }
+        (InstallOutcome::Asked(_), None) => Err(InstallError::Ended),
+        (ended, _) => Ok(ended),
+    }
+}
+
+struct InstallLoop<'a> {
+    options: &'a CniInstallOptions,
+    requests: Requests,
+    silence: Inotify,
+    status: Arc<SharedStatus>,
+    /// The end of waiting for a configuration.
+    end: Option<Instant>,
+    interval: RetryInterval,
+    placed: Placed,
+    reported: Option<String>,
+    warnings: Vec<InstallWarning>,
+    removals: Removals,
+}
+
+#[derive(Debug, Default)]
+struct RetryInterval {
+    last: Option<Instant>,
+    times: u32,
+}
+
+impl RetryInterval {
+    fn repaired(&mut self) {
+        let goes_on = self.last.is_some_and(|last| last.elapsed() < QUIET);
+        self.times = if goes_on { self.times + 1 } else { 1 };
+        self.last = Some(Instant::now());
+    }
+
+    fn pause(&self) -> Option<Duration> {
+        let more = self.times.checked_sub(AT_ONCE + 1)?;
+        let is_quiet = self.last.is_some_and(|last| last.elapsed() >= QUIET);
+        (!is_quiet).then(|| PAUSES[1].min(PAUSES[0] * 2_u32.saturating_pow(more.min(10))))
+    }
+}
+
+impl InstallLoop<'_> {
+    /// Locks the folder, once no other installer holds it; `None` if a signal arrives before.
+    fn lock(&mut self) -> Result<Option<Flock<File>>, InstallError> {
+        loop {
+            if let Some(held) = self.options.folders.lock()? {
+                return Ok(Some(held));
+            }
+            let busy = InstallError::Busy(self.options.folders.configurations.clone());
+            if self.end.is_some_and(|end| Instant::now() >= end) {
+                return Err(busy);
+            }
+            self.report_once(format!("waiting: {busy}"));
+            if self.sleep(POLL_INTERVAL)? == Woken::Asked {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn run(&mut self) -> Result<InstallOutcome, InstallError> {
+        let watcher = DirectoryWatcher::open(&self.options.folders)?;
+        let mut broken = Broken::default();
+        loop {
+            let (state, again) = self.check(&mut broken)?;
+            match state {
+                InstallState::Installed(path) if self.options.watch.is_none() => {
+                    return Ok(InstallOutcome::Installed(path));
+                }
+                InstallState::Installed(_) => {}
+                InstallState::Waiting(why) if self.end.is_some_and(|end| Instant::now() >= end) => {
+                    return Err(InstallError::Late(why));
+                }
+                InstallState::Waiting(_) => {}
+            }
+            let limits = [Some(Instant::now() + MAX_SLEEP), again, self.end];
+            let until = limits.into_iter().flatten().min();
+            loop {
+                match self.requests.wait(&watcher.0, until).map_err(InstallError::Watch)? {
+                    Woken::Asked => return Ok(InstallOutcome::Asked(None)),
+                    Woken::Late => break,
+                    Woken::Ready if watcher.has_relevant_events(&self.options.folders)? => break,
+                    Woken::Ready => {}
+                }
+            }
+            if let Some(pause) = self.interval.pause()
+                && self.sleep(pause)? == Woken::Asked
+            {
+                return Ok(InstallOutcome::Asked(None));
+            }
+        }
+    }
+
+    /// With `--watch`, failures are retried.
+    fn check(&mut self, broken: &mut Broken) -> Result<(InstallState, Option<Instant>), InstallError> {
+        let CniInstallOptions { folders, entry, watch, .. } = self.options;
+        if let Some(folder) = folders.gone() {
+            return Err(InstallError::Removed(folder.to_owned()));
+        }
+        let done = folders.put_programs(&mut self.placed).and_then(|new| {
+            let attempt = folder::insert(&folders.configurations, entry, broken)
+                .map_err(|error| InstallError::Configurations(folders.configurations.clone(), error))?;
+            Ok((new, attempt))
+        });
+        let (new, attempt) = match done {
+            Ok(done) => done,
+            Err(error) if watch.is_none() => return Err(error),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                let why = format!("{error}{}", cause.unwrap_or_default());
+                self.show(false)?;
+                self.report_once(format!("waiting: {why}"));
+                return Ok((InstallState::Waiting(why), Some(Instant::now() + RETRY)));
+            }
+        };
+        if new > 0 || attempt.replaced.is_some() {
+            self.interval.repaired();
+            self.status.change(|installer| {
+                installer.programs += new;
+                installer.entries += u64::from(attempt.replaced.is_some());
+            });
+            self.reported = None;
+        }
+        attempt.replaced.into_iter().for_each(|replaced| self.removals.inserted(replaced));
+        let warnings: Vec<InstallWarning> =
+            attempt.warnings.into_iter().chain(self.removals.warning()).collect();
+        for new in warnings.iter().filter(|warning| !self.warnings.contains(warning)) {
+            tracing::warn!(target: "install", "{}", new.text);
+        }
+        self.status.change(|installer| installer.warnings.clone_from(&warnings));
+        self.warnings = warnings;
+        match &attempt.state {
+            InstallState::Installed(path) => {
+                self.show(!self.warnings.iter().any(|warning| warning.is_blocking))?;
+                self.report_once(format!(
+                    "installed: {} and {}",
+                    path.display(),
+                    folders.program().display()
+                ));
+            }
+            InstallState::Waiting(why) => {
+                self.show(false)?;
+                self.report_once(format!("waiting: {why}"));
+            }
+        }
+        Ok((attempt.state, attempt.again))
+    }
+
+    fn show(&self, is_installed: bool) -> Result<(), InstallError> {
+        self.status.change(|installer| installer.is_installed = is_installed);
+        let Some(file) = self.options.watch.as_ref().and_then(|watch| watch.ready_file.as_ref()) else {
+            return Ok(());
+        };
+        let done = match (is_installed, file.exists()) {
+            (true, false) => fs::write(file, ""),
+            (false, true) => fs::remove_file(file),
+            (true, true) | (false, false) => Ok(()),
+        };
+        done.map_err(|error| InstallError::ReadyFile(file.clone(), error))
+    }
+
+    fn report_once(&mut self, what: String) {
+        if self.reported.as_ref() != Some(&what) {
+            tracing::info!(target: "install", "{what}");
+            self.status.change(|installer| installer.state.clone_from(&what));
+            self.reported = Some(what);
+        }
+    }
+
+    fn sleep(&self, time: Duration) -> Result<Woken, InstallError> {
+        self.requests.wait(&self.silence, Some(Instant::now() + time)).map_err(InstallError::Watch)
+    }
+}
+
+struct DirectoryWatcher(Inotify);
+
+impl DirectoryWatcher {
+    fn open(folders: &Folders) -> Result<Self, InstallError> {
+        let open = || {
+            let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+            let changes = AddWatchFlags::IN_CLOSE_WRITE
+                | AddWatchFlags::IN_MOVE
+                | AddWatchFlags::IN_CREATE
+                | AddWatchFlags::IN_DELETE
+                | AddWatchFlags::IN_ATTRIB
+                | AddWatchFlags::IN_ONLYDIR;
+            // A watched directory that is held open reports no removal; its parent does.
+            let goes = AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM;
+            let both = [&folders.configurations, &folders.programs];
+            for folder in both {
+                if let Some(above) = fs::canonicalize(folder).ok().as_deref().and_then(Path::parent) {
+                    inotify.add_watch(above, goes)?;
+                }
+            }
+            // Last, as the last word about a folder counts: one may be above the other.
+            for folder in both {
+                inotify.add_watch(folder, changes)?;
+            }
+            nix::Result::Ok(inotify)
+        };
+        open().map(Self).map_err(|error| InstallError::Watch(error.into()))
+    }
+
+    fn has_relevant_events(&self, folders: &Folders) -> Result<bool, InstallError> {
+        let mut concerns = false;
+        loop {
+            let events = match self.0.read_events() {
+                Err(Errno::EAGAIN) => return Ok(concerns),
+                Err(Errno::EINTR) => continue,
+                other => other.map_err(|error| InstallError::Watch(io::Error::from(error)))?,
+            };
+            // An event without a name is about a watched folder itself, or reports that events were lost.
+            let concern = |name: &OsString| is_of_concern(Path::new(name));
+            concerns |= events.iter().any(|event| event.name.as_ref().is_none_or(concern));
+            concerns |= folders.gone().is_some();
+        }
+    }
+}
+
+fn is_of_concern(name: &Path) -> bool {
+    let is_unfinished = name.as_os_str().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
+    !is_unfinished
+        && ([PLUGIN, NODE_PROGRAM].map(Path::new).contains(&name) || conflist::FileKind::of(name).is_some())
+}

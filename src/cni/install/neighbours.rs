@@ -1,5 +1,4 @@
-//! Programs beside the installer that decide whether the entry has an effect: Multus, which delegates to another configuration,
-//! plugins of other meshes, and programs that remove the entry. Each is a warning with its cause and the setting to change.
+//! Programs that decide whether the entry has an effect: Multus, plugins of other meshes, and programs that remove the entry.
 
 use super::conflist::{FileKind, NetworkConfiguration, word};
 use crate::cni::PLUGIN;
@@ -17,7 +16,6 @@ const REMOVAL: &str = "removal";
 /// A warning, logged once while it lasts, and shown at `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InstallWarning {
-    /// One of [`CAUSES`].
     pub(super) cause: &'static str,
     pub(super) text: String,
     /// Pods are not captured because of it.
@@ -58,8 +56,7 @@ impl Delegation {
         is_named && Self::of(network).is_none() && network.serves(file).is_ok()
     }
 
-    /// The warning about the file of Multus, unless the entry has its effect in the delegate's configuration. `is_usable` is an entry
-    /// that needs no annotations.
+    /// The warning about the file of Multus, unless the delegate's configuration has a usable entry: one without annotations.
     pub(super) fn warning(
         &self,
         own: &Path,
@@ -104,7 +101,6 @@ pub(super) fn second_meshes(path: &Path, network: &NetworkConfiguration<'_>) -> 
     found.map(warning).collect()
 }
 
-/// A file and its text, into which the entry was put.
 pub(super) type Replaced = (PathBuf, String);
 
 /// Removals of the entry that follow each other, each of which restores the text that the file had before.
@@ -117,7 +113,6 @@ pub(super) struct Removals {
 impl Removals {
     /// From this number on they are no coincidence, such as the restart of a network's agent.
     const LIMIT: u32 = 3;
-    /// The longest time from one to the next.
     const WINDOW: Duration = Duration::from_secs(120);
 
     pub(super) fn inserted(&mut self, replaced: Replaced) {

@@ -1,13 +1,9 @@
-//! Readiness and metrics over HTTP: one request a connection, limited in size and time.
-//!
-//! Each connection has a thread, so a silent client delays no other. Their number is limited: beyond it, the oldest is closed.
-//!
-//! The counters of the plugin and of the installer are in the text format of Prometheus, version 0.0.4 of its "Exposition
-//! formats"; names follow its "Metric and label naming": base units, `_total` for what only grows.
+//! Readiness and metrics over HTTP, in the text format of Prometheus, version 0.0.4: one request a connection, limited in
+//! size and time. Each connection has a thread, so a silent client delays no other; beyond a number of them, the oldest is
+//! closed.
 
 use super::neighbours::{CAUSES, InstallWarning};
-use crate::cni::counters;
-use crate::cni::counters::{BOUNDS, CallCounters, CniCounters, REPAIR};
+use crate::cni::traces::{self, BOUNDS, CallCounters, CniCounters, REPAIR};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +12,6 @@ use std::{collections::VecDeque, fmt::Write as _, path::PathBuf, thread};
 
 /// The time of a connection, from its start to the last byte of the answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The limit of a request's head.
 const MAX_BYTES: usize = 8 * 1024;
 /// The limit of open connections: a node has a kubelet and a scraper or two.
 const MAX_CONNECTIONS: usize = 64;
@@ -61,7 +56,6 @@ pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Resul
 
 struct InstallerServer {
     status: Arc<SharedStatus>,
-    /// In the order in which they came.
     open: Mutex<VecDeque<Arc<TcpStream>>>,
 }
 
@@ -131,7 +125,7 @@ fn answer(head: &str, status: &SharedStatus) -> String {
     let plain = |status: &'static str, text: &str| (status, "text/plain; charset=utf-8", format!("{text}\n"));
     let (status, kind, body) = match (method, target.split('?').next().unwrap_or_default()) {
         _ if !is_http => plain("400 Bad Request", "expected a request of HTTP/1.1"),
-        ("GET" | "HEAD", "/metrics") => match counters::read(&status.state) {
+        ("GET" | "HEAD", "/metrics") => match traces::read_counters(&status.state) {
             Ok(counters) => ("200 OK", CONTENT_TYPE, text(&counters, &status.installer())),
             Err(error) => plain("500 Internal Server Error", &format!("the counters can't be read: {error}")),
         },
@@ -163,9 +157,7 @@ pub(super) struct Installer {
     pub(super) is_installed: bool,
     pub(super) state: String,
     pub(super) warnings: Vec<InstallWarning>,
-    /// The number of programs that were put into the folder of plugins.
     pub(super) programs: u64,
-    /// The number of times that our entry was put into a network configuration.
     pub(super) entries: u64,
 }
 

@@ -1,6 +1,6 @@
 //! The network configuration: from bytes to values, with all problems reported together.
 
-use super::{CniError, CniErrorCode, CniVersion, PluginFields, Verb, environment::is_id, keys};
+use super::{CniError, CniErrorCode, CniVersion, PluginFields, Verb, is_id, keys};
 use mesh::pod::{EXCLUDED_NAMESPACES, configured};
 use mesh::sources::{Raw, duration};
 use mesh::{InputProblem, Setting};
@@ -10,9 +10,7 @@ use std::{collections::BTreeMap, path::PathBuf, str, time::Duration};
 
 /// The longest input that is read. Kubernetes allows 256 KiB of annotations; a thousand attachments take 100 KiB.
 pub(crate) const MAX_BYTES: u64 = 4 * 1024 * 1024;
-/// The default time limit of a call.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
-/// The range of that limit.
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(600)];
 /// The capability by which a runtime hands over a pod's annotations.
 pub(crate) const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
@@ -42,7 +40,6 @@ impl Default for Places {
     }
 }
 
-/// A container's attachment to the network, as the runtime names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(crate) struct Attachment {
     #[serde(rename = "containerID")]
@@ -75,14 +72,11 @@ pub(crate) struct PluginConfiguration<'a> {
     pub(crate) annotations: Option<BTreeMap<String, String>>,
     /// True if the entry has the capability by which it does.
     pub(crate) requests_annotations: bool,
-    /// The valid attachments of the network, where the runtime passes them.
     pub(crate) valid: Option<Vec<Attachment>>,
-    /// The settings for every container.
     pub(crate) capture: Option<Raw>,
     /// Defaults for the settings of injected pods.
     pub(crate) defaults: Raw,
     pub(crate) excluded_namespaces: Vec<String>,
-    /// The kubeconfig for reading pods from the API server, if any.
     pub(crate) kubeconfig: Option<PathBuf>,
     /// What holds the rules, by one of the names that `--backend` takes.
     pub(crate) backend: &'static str,
@@ -313,10 +307,7 @@ impl<'a> PluginConfigurationReader<'a> {
     }
 }
 
-/// Reads an object of settings. Values are strings, numbers, booleans, or lists of them.
-///
-/// # Errors
-/// All problems of its form and names. Values are validated later.
+/// Reads an object of settings: strings, numbers, booleans, or lists of them. Values are validated later.
 fn layer(key: &str, value: &RawValue) -> Result<Raw, Vec<InputProblem>> {
     let fields = PluginFields::parse(value.get())
         .map_err(|error| vec![InputProblem::of(key, format!("{error}; expected an object of settings"))])?;

@@ -1,5 +1,4 @@
-//! The keys of our network configuration in one table, those that are not ours, and an object of JSON whose values are not
-//! parsed yet.
+//! The keys of our network configuration in one table, those that are not ours, and an object of JSON with raw values.
 
 use super::CniVersion;
 use mesh::settings::nearest;
@@ -11,7 +10,6 @@ use std::{collections::HashSet, fmt};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PluginKey {
     pub(crate) name: &'static str,
-    /// The form of its value.
     pub(crate) form: &'static str,
     pub(crate) help: &'static str,
 }
@@ -114,8 +112,6 @@ pub(super) fn complaint(name: &str) -> Option<String> {
 pub(crate) struct PluginFields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> PluginFields<'a> {
-    /// # Errors
-    /// When the text is not an object.
     pub(crate) fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -165,7 +161,6 @@ impl<'de> Deserialize<'de> for PluginFields<'de> {
     }
 }
 
-/// The text after the command's description.
 pub(crate) fn help() -> String {
     let keys: String =
         KEYS.iter().map(|key| format!("  \"{}\": {}\n      {}\n", key.name, key.form, key.help)).collect();

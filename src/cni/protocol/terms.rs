@@ -1,10 +1,9 @@
-//! The terms of the specification: its versions and verbs, the result of ADD, and errors as it has them ("CNI operations",
-//! "Error"): a number, a sentence, details.
+//! The terms of the specification: the parameters of a call, versions and verbs, the result of ADD, and errors.
 
 use mesh::InputProblem;
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
-use std::{error::Error, fmt::Display, iter};
+use std::{error::Error, ffi::OsString, fmt::Display, iter, path::PathBuf};
 
 /// A version that the plugin supports. Earlier ones have no `prevResult`, so that no plugin can be chained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,8 +29,6 @@ impl CniVersion {
         }
     }
 
-    /// # Errors
-    /// When the plugin does not support this version.
     pub(crate) fn parse(text: &str) -> Result<Self, CniError> {
         Self::ALL.into_iter().find(|version| version.name() == text).ok_or_else(|| {
             CniError::new(
@@ -42,8 +39,6 @@ impl CniVersion {
         })
     }
 
-    /// # Errors
-    /// When this version of the specification does not have the verb.
     pub(crate) fn require(self, verb: Verb) -> Result<(), CniError> {
         let since = match verb {
             Verb::Add | Verb::Del | Verb::Version => Self::V0_3_0,
@@ -95,26 +90,19 @@ impl Verb {
     }
 }
 
-/// The numbers. Those from 100 on are a plugin's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CniErrorCode {
     IncompatibleVersion = 1,
-    /// An unknown field of the network configuration.
     UnsupportedField = 2,
-    /// A variable is missing or wrong.
     Environment = 4,
-    /// Something can't be read or written.
     Io = 5,
-    /// The network configuration is not valid JSON.
     Decode = 6,
     Configuration = 7,
     /// It may work later.
     TryAgain = 11,
-    /// No container can be added now.
     NotAvailable = 50,
     /// The container's network namespace can't be read or changed.
     Namespace = 100,
-    /// CHECK: the rules are not those that ADD has made.
     Drift = 101,
 }
 
@@ -155,7 +143,6 @@ impl CniError {
         Self::new(code, format!("{what}; nothing was changed: {}{more}", lines[0]), lines.join("\n"))
     }
 
-    /// As standard output has it.
     pub(crate) fn json(&self, version: CniVersion) -> String {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -172,8 +159,7 @@ impl CniError {
     }
 }
 
-/// The result for a network configuration's version. That of the plugins before us is passed on to the byte where it is
-/// of this version; else it is put into the form of this one. Without any, an empty one.
+/// The result: that of the plugins before us, to the byte where it is of this version, else in its form; or an empty one.
 pub(crate) fn result(before: Option<&RawValue>, version: CniVersion) -> String {
     let Some(before) = before else { return empty(version) };
     match serde_json::from_str::<Map<String, Value>>(before.get()) {
@@ -204,6 +190,142 @@ fn converted(mut fields: Map<String, Value>, version: CniVersion) -> String {
         }
     }
     Value::Object(fields).to_string()
+}
+
+/// The parameters of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CniRequest {
+    pub(crate) verb: Verb,
+    /// `None` for GC, STATUS and VERSION.
+    pub(crate) target: Option<AttachmentTarget>,
+    /// That of the container, which ADD and CHECK need. For DEL it may be gone.
+    pub(crate) netns: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AttachmentTarget {
+    pub(crate) container: String,
+    pub(crate) interface: String,
+    pub(crate) pod: RuntimePod,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RuntimePod {
+    pub(crate) name: Option<String>,
+    pub(crate) namespace: Option<String>,
+}
+
+impl CniRequest {
+    pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, CniError> {
+        let mut reader = CniEnvironmentReader { variable, problems: Vec::new() };
+        let Some(verb) = reader.verb() else { return Err(reader.fault()) };
+        let target = matches!(verb, Verb::Add | Verb::Check | Verb::Del).then(|| reader.target());
+        let netns = match verb {
+            Verb::Add | Verb::Check => reader.required("CNI_NETNS"),
+            Verb::Del => reader.optional("CNI_NETNS"),
+            Verb::Gc | Verb::Status | Verb::Version => None,
+        };
+        let request = Self { verb, target, netns: netns.map(PathBuf::from) };
+        if reader.problems.is_empty() { Ok(request) } else { Err(reader.fault()) }
+    }
+}
+
+struct CniEnvironmentReader<V> {
+    variable: V,
+    problems: Vec<InputProblem>,
+}
+
+impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
+    fn fault(&self) -> CniError {
+        CniError::of_problems(
+            CniErrorCode::Environment,
+            "the environment is not as the runtime should set it",
+            &self.problems,
+        )
+    }
+
+    fn optional(&self, name: &str) -> Option<OsString> {
+        (self.variable)(name).filter(|value| !value.is_empty())
+    }
+
+    fn required(&mut self, name: &str) -> Option<OsString> {
+        let value = self.optional(name);
+        if value.is_none() {
+            self.problems
+                .push(InputProblem::of(name, "is not set; the runtime has to set it for this CNI_COMMAND"));
+        }
+        value
+    }
+
+    /// A required variable; empty if it is not set. A missing or wrong one is added to the problems.
+    fn text(&mut self, name: &str, is_right: fn(&str) -> bool, complaint: &str) -> String {
+        let Some(value) = self.required(name) else { return String::new() };
+        let text = value.to_string_lossy().into_owned();
+        if value.to_str().is_none_or(|value| !is_right(value)) {
+            self.problems.push(InputProblem::with_item(name, &text, complaint));
+        }
+        text
+    }
+
+    fn verb(&mut self) -> Option<Verb> {
+        let names = Verb::ALL.map(Verb::name).join(", ");
+        let Some(value) = self.optional("CNI_COMMAND") else {
+            let text = format!("is not set; a container runtime sets it to one of {names}");
+            self.problems.push(InputProblem::of("CNI_COMMAND", text));
+            return None;
+        };
+        let verb = Verb::ALL.into_iter().find(|verb| value == verb.name());
+        if verb.is_none() {
+            let text = format!("is not a command; expected one of {names}");
+            self.problems.push(InputProblem::with_item("CNI_COMMAND", &value.to_string_lossy(), text));
+        }
+        verb
+    }
+
+    fn target(&mut self) -> AttachmentTarget {
+        let container = self.text(
+            "CNI_CONTAINERID",
+            is_id,
+            "is not a container ID; expected a letter or digit, then at most 109 more, _ . or -",
+        );
+        let interface = self.text(
+            "CNI_IFNAME",
+            is_interface,
+            "is not an interface name; expected 1 to 15 bytes without / : and spaces, and not . or ..",
+        );
+        AttachmentTarget { container, interface, pod: self.pod() }
+    }
+
+    /// Names of the pod. Other arguments in `CNI_ARGS` are ignored.
+    fn pod(&self) -> RuntimePod {
+        let arguments = self.optional("CNI_ARGS").unwrap_or_default();
+        let value = |key: &str| {
+            let pairs = arguments.to_str()?.split(';');
+            let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(k, _)| k.trim() == key)?.1;
+            Some(value.to_owned()).filter(|value| !value.is_empty())
+        };
+        RuntimePod { name: value("K8S_POD_NAME"), namespace: value("K8S_POD_NAMESPACE") }
+    }
+}
+
+/// True for a container's id or a network's name by the specification that is short enough for a file's name.
+pub(crate) fn is_id(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(inner) && text.len() <= 110
+}
+
+/// True for a name that the kernel takes for an interface (`dev_valid_name` in `net/core/dev.c`), without control characters.
+fn is_interface(text: &str) -> bool {
+    let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
+    (1..=15).contains(&text.len()) && !matches!(text, "." | "..") && !text.contains(wrong)
+}
+
+impl RuntimePod {
+    /// `NAMESPACE/NAME`.
+    pub(crate) fn label(&self) -> Option<String> {
+        let name = self.name.as_deref()?;
+        Some(self.namespace.as_deref().map_or(name.to_owned(), |namespace| format!("{namespace}/{name}")))
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
 //! One trial under way, and what it comes to.
 
-use super::listeners::{ArrivalPoint, DestinationState, ProbeListeners, read_into};
-use super::{ConnectionOutcome, Flows, NoResult, ProbeEvidence, ProbeObservation, ProbeTrial};
+use super::{
+    ConnectionOutcome, DeliveryPorts, Flows, NoResult, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
+};
 use crate::sys::dial::{self, DialedSocket, NoCall};
-use rules::{Family, Protocol};
+use crate::sys::route_lookup;
+use rules::{Family, Protocol, simulate::LOOPBACK};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{ErrorKind, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// Time that a connection may wait in a listener's queue once its handshake is complete.
@@ -14,8 +18,7 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Time to wait for a reaction before the lack of one counts.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// Before a token in a datagram: a DNS response without records (RFC 1035, 4.1.1), which DNS
-/// servers ignore.
+/// Before a token in a datagram: a DNS response without records (RFC 1035, 4.1.1), which DNS servers ignore.
 const NO_QUESTION: [u8; 12] = [0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 pub(super) struct ProbeAttempt<'a> {
@@ -38,8 +41,7 @@ pub(super) struct ProbeAttempt<'a> {
 }
 
 impl<'a> ProbeAttempt<'a> {
-    /// Calls, from a port that conntrack knows no connection of: a new one would go the way of the old one, past the
-    /// rules. Conntrack is queried again before an answer can have arrived.
+    /// Calls, from a port that conntrack knows no connection of: a new one would go the way of the old one, past the rules.
     pub(super) fn start(
         trial: &'a ProbeTrial,
         place: DestinationState,
@@ -94,14 +96,6 @@ impl<'a> ProbeAttempt<'a> {
         Family::of(self.trial.to.ip()) == family && self.goes_to.is_some()
     }
 
-    pub(super) fn comes_from(&self, peer: SocketAddr) -> bool {
-        self.trial.protocol == Protocol::Tcp && self.local == Some(peer)
-    }
-
-    pub(super) fn has_token(&self, received_bytes: &[u8]) -> bool {
-        self.trial.protocol == Protocol::Udp && self.token == received_bytes
-    }
-
     /// A listener of ours has accepted it: its token is sent now.
     pub(super) fn accepted(&mut self, at: ArrivalPoint, stream: TcpStream) {
         if let Some(DialedSocket::Tcp(call)) = &mut self.call {
@@ -109,10 +103,6 @@ impl<'a> ProbeAttempt<'a> {
             let _ = call.write_all(&self.token);
         }
         self.arrival = Some((at, stream, Vec::new()));
-    }
-
-    pub(super) fn received(&mut self, at: SocketAddr, answers: bool) {
-        self.read = Some((at, answers));
     }
 
     fn end(&mut self, end: ConnectionOutcome, proof: ProbeEvidence) {
@@ -143,7 +133,9 @@ impl<'a> ProbeAttempt<'a> {
     fn read_token(&mut self) {
         let Some((at, stream, received_bytes)) = &mut self.arrival else { return };
         // What is not there yet is read at the next look.
-        let _ = read_into(stream, received_bytes);
+        let mut room = [0; 64];
+        let length = stream.read(&mut room).unwrap_or(0);
+        received_bytes.extend(&room[..length]);
         if *received_bytes != self.token {
             return;
         }
@@ -189,10 +181,10 @@ impl<'a> ProbeAttempt<'a> {
             (Some(_), DestinationState::Elsewhere | DestinationState::Own) => {
                 self.end(ConnectionOutcome::Passed, ProbeEvidence::Conntrack);
             }
-            (Some(_), DestinationState::Listening) if waited && listeners.may_be_handed_to_others() => {
+            (Some(_), DestinationState::Listening) if waited && listeners.transparent_taken => {
                 self.end(ConnectionOutcome::Handed(None), ProbeEvidence::Answer);
             }
-            (Some(_), DestinationState::Taken) if waited && listeners.may_be_handed_to_others() => {
+            (Some(_), DestinationState::Taken) if waited && listeners.transparent_taken => {
                 self.outcome = Some(Err(NoResult::Taken(to)));
             }
             (Some(_), DestinationState::Taken) if waited => {
@@ -202,7 +194,7 @@ impl<'a> ProbeAttempt<'a> {
             (None, _) if refused => self.end(ConnectionOutcome::Refused, ProbeEvidence::Answer),
             (None, _) if has_left => self.end(ConnectionOutcome::Silent, ProbeEvidence::Silence),
             (None, DestinationState::Taken) if waited => self.outcome = Some(Err(NoResult::Taken(to))),
-            (None, _) if waited && listeners.may_go_to_others() => {
+            (None, _) if waited && listeners.taken => {
                 self.end(ConnectionOutcome::Accepted, ProbeEvidence::Answer);
             }
             (None, _) if now - self.started > QUIET && (has_conntrack || !patient) => {
@@ -225,8 +217,7 @@ impl<'a> ProbeAttempt<'a> {
             flows.forget(self.trial.protocol, (local, self.trial.to));
         }
         let seen = |end, proof| Ok(ProbeObservation { end, proof, original: None });
-        // Silence means that it got nowhere: conntrack works, or the destination is a listener of ours, and either would
-        // have seen it.
+        // Silence means that it got nowhere where conntrack or a listener of ours would have seen it.
         let silence_is_loss =
             tracked[Family::of(self.trial.to.ip()) as usize] || self.place == DestinationState::Listening;
         match (self.outcome, self.goes_to, self.read) {
@@ -250,5 +241,195 @@ fn token(protocol: Protocol) -> Vec<u8> {
     match protocol {
         Protocol::Tcp => token,
         Protocol::Udp => [&NO_QUESTION[..], &token].concat(),
+    }
+}
+
+/// At most so many ports of a range get a listener; for the others conntrack is queried.
+const MAX_LISTENERS: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DestinationState {
+    Elsewhere,
+    /// This machine's, and a listener of ours is there.
+    Listening,
+    /// This machine's, and another process listens there.
+    Taken,
+    /// This machine's, for datagrams: no listener is opened.
+    Own,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ArrivalPoint {
+    /// A port that rules lead to.
+    Port(u16),
+    Destination,
+}
+
+struct DatagramListener {
+    address: SocketAddr,
+    socket: UdpSocket,
+    /// True if rules lead its answers back.
+    answers: bool,
+}
+
+impl DatagramListener {
+    /// Opened as the user whose answers rules lead back; if that is not permitted, as our own.
+    fn open(owner: (u32, u32), address: SocketAddr) -> Result<Self, NoCall> {
+        let (socket, answers) = match dial::receive(owner, address) {
+            Err(NoCall::Owner { .. } | NoCall::Unmapped { .. }) => {
+                (dial::receive(dial::owner(), address)?, false)
+            }
+            opened => (opened?, true),
+        };
+        Ok(Self { address, socket, answers })
+    }
+}
+
+#[derive(Default)]
+pub(super) struct ProbeListeners {
+    connections: Vec<(ArrivalPoint, SocketAddr, TcpListener)>,
+    datagrams: Vec<DatagramListener>,
+    destinations: BTreeMap<SocketAddr, DestinationState>,
+    /// Another process has the port of a transparent listener.
+    transparent_taken: bool,
+    /// Another process has any of the ports.
+    taken: bool,
+    streams: Vec<TcpStream>,
+}
+
+impl ProbeListeners {
+    pub(super) fn open(what: &Probe) -> Self {
+        let mut all = Self::default();
+        for family in Family::BOTH {
+            if !what.trials.iter().any(|trial| Family::of(trial.to.ip()) == family) {
+                continue;
+            }
+            for listener in &what.listeners {
+                let ports = listener.ports.first().number()..=listener.ports.last().number();
+                for port in ports.take(MAX_LISTENERS) {
+                    let address = SocketAddr::new(listen_address(family, listener.transparent), port);
+                    all.add(listener, address);
+                }
+            }
+        }
+        all
+    }
+
+    fn add(&mut self, listener: &DeliveryPorts, address: SocketAddr) {
+        let DeliveryPorts { protocol, transparent, owner, .. } = *listener;
+        let opened = match protocol {
+            Protocol::Tcp => listen(address, transparent)
+                .map(|socket| self.connections.push((ArrivalPoint::Port(address.port()), address, socket)))
+                .map_err(NoCall::from),
+            Protocol::Udp => {
+                DatagramListener::open(owner, address).map(|listener| self.datagrams.push(listener))
+            }
+        };
+        if let Err(error) = opened {
+            tracing::debug!(target: "validation", %address, %error, "not ours to listen at");
+            self.taken = true;
+            self.transparent_taken |= transparent;
+        }
+    }
+
+    /// The state of a trial's destination, with a listener there if it is this machine's; and the source address.
+    pub(super) fn at_destination(&mut self, trial: &ProbeTrial) -> (DestinationState, Option<IpAddr>) {
+        let route = route_lookup::to(trial.to.ip()).ok();
+        let source = trial.from.or_else(|| route.as_ref()?.source);
+        (self.place(trial, route.is_some_and(|route| route.interface == LOOPBACK)), source)
+    }
+
+    fn place(&mut self, trial: &ProbeTrial, ours: bool) -> DestinationState {
+        match (ours, trial.protocol) {
+            (false, _) => DestinationState::Elsewhere,
+            (true, Protocol::Udp) => DestinationState::Own,
+            (true, Protocol::Tcp) => {
+                if let Some(place) = self.destinations.get(&trial.to) {
+                    return *place;
+                }
+                let place = match dial::listen(trial.to, false) {
+                    Ok(socket) => {
+                        self.connections.push((ArrivalPoint::Destination, trial.to, socket));
+                        DestinationState::Listening
+                    }
+                    // Rules lead to the same port, and the listener for these is there.
+                    Err(_) if self.has_listener_at(trial.protocol, trial.to) => DestinationState::Listening,
+                    Err(_) => DestinationState::Taken,
+                };
+                self.destinations.insert(trial.to, place);
+                place
+            }
+        }
+    }
+
+    pub(super) fn serve(&mut self, attempts: &mut [ProbeAttempt<'_>]) {
+        let Self { connections, datagrams, streams, .. } = self;
+        for (at, _, listener) in connections.iter() {
+            while let Ok((stream, peer)) = listener.accept() {
+                let is_its = |one: &&mut ProbeAttempt<'_>| {
+                    one.trial.protocol == Protocol::Tcp && one.local == Some(peer)
+                };
+                let Some(attempt) = attempts.iter_mut().find(is_its) else {
+                    tracing::debug!(target: "validation", %peer, "a stranger's connection is not kept");
+                    continue;
+                };
+                if stream.set_nonblocking(true).is_ok()
+                    && let Ok(kept) = stream.try_clone()
+                {
+                    streams.push(kept);
+                    attempt.accepted(*at, stream);
+                }
+            }
+        }
+        let mut room = [0; 64];
+        for DatagramListener { address, socket, answers } in datagrams.iter() {
+            while let Ok((length, peer)) = socket.recv_from(&mut room) {
+                let received_bytes = &room[..length];
+                let is_its = |one: &&mut ProbeAttempt<'_>| {
+                    one.trial.protocol == Protocol::Udp && one.token == received_bytes
+                };
+                if let Some(attempt) = attempts.iter_mut().find(is_its) {
+                    attempt.read = Some((*address, *answers));
+                    // Where the answer gets lost, the caller knows.
+                    let _ = socket.send_to(received_bytes, peer);
+                }
+            }
+        }
+    }
+
+    pub(super) fn has_listener_at(&self, protocol: Protocol, to: SocketAddr) -> bool {
+        match protocol {
+            Protocol::Tcp => self.connections.iter().any(|(_, at, _)| {
+                let everywhere = at.ip().is_unspecified() && at.is_ipv4() == to.is_ipv4();
+                at.port() == to.port() && (at.ip() == to.ip() || everywhere)
+            }),
+            Protocol::Udp => self.datagrams.iter().any(|listener| listener.address == to),
+        }
+    }
+
+    pub(super) fn sources(&self) -> Vec<BorrowedFd<'_>> {
+        let connections = self.connections.iter().map(|(_, _, listener)| listener.as_fd());
+        let datagrams = self.datagrams.iter().map(|listener| listener.socket.as_fd());
+        connections.chain(datagrams).chain(self.streams.iter().map(AsFd::as_fd)).collect()
+    }
+}
+
+/// Without the right to be transparent a listener still gets what is redirected.
+fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
+    match dial::listen(address, transparent) {
+        Err(error) if transparent && error.kind() == io::ErrorKind::PermissionDenied => {
+            dial::listen(address, false)
+        }
+        opened => opened,
+    }
+}
+
+/// Redirected calls of this machine go to loopback. TPROXY keeps the destination, so its listener is at every address.
+fn listen_address(family: Family, transparent: bool) -> IpAddr {
+    match (family, transparent) {
+        (Family::V4, false) => Ipv4Addr::LOCALHOST.into(),
+        (Family::V4, true) => Ipv4Addr::UNSPECIFIED.into(),
+        (Family::V6, false) => Ipv6Addr::LOCALHOST.into(),
+        (Family::V6, true) => Ipv6Addr::UNSPECIFIED.into(),
     }
 }

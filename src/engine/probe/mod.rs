@@ -1,26 +1,16 @@
-//! Probes: connections are made, and the outcome of each is observed where it arrives and in conntrack.
-//!
-//! A caller's packets get no further than the first router, and contain no data: a token is sent once a listener
-//! of ours has the connection. A listener is put at each port that rules may lead to, and at destinations that are this
-//! machine's; where a proxy has a port already, conntrack shows where the connection went. All trials run at once, so that
-//! the time for one is the time for all.
+//! Probes: connections are made, and the outcome of each is observed where it arrives and in conntrack. A caller's packets
+//! get no further than the first router, and contain no data: a token is sent once a listener of ours has the connection. All
+//! trials run at once, so that the time for one is the time for all.
 
 mod attempt;
-mod listeners;
-mod trial;
 
-pub use trial::{
-    ConnectionOutcome, DeliveryPorts, NoResult, Outcomes, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
-};
-
-use crate::sys::wait;
-use attempt::ProbeAttempt;
-use listeners::ProbeListeners;
-use rules::Family;
+use crate::{sys::conntrack::Conntrack, sys::dial::NoCall, sys::wait};
+use attempt::{ProbeAttempt, ProbeListeners};
+use rules::{Family, PortRange, Protocol};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::{self as unix, UnixDatagram};
 use std::time::{Duration, Instant};
 use std::{io, os::linux::net::SocketAddrExt, thread};
-use trial::Flows;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -54,8 +44,7 @@ pub fn probe(what: &Probe) -> io::Result<Outcomes> {
 /// The abstract socket name by which probes of a network namespace exclude each other (`unix(7)`).
 const TURN: &[u8] = b"sidecar-init/probe";
 
-/// Waits for other probes of the namespace, whose listeners would use the same ports. A process that has the name for
-/// longer is not a probe, and not waited for.
+/// Waits for other probes of the namespace, whose listeners would use the same ports, for a limited time.
 fn turn(end: Instant) -> Option<UnixDatagram> {
     let name = unix::SocketAddr::from_abstract_name(TURN).ok()?;
     loop {
@@ -65,5 +54,138 @@ fn turn(end: Instant) -> Option<UnixDatagram> {
             }
             taken => return taken.ok(),
         }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeTrial {
+    pub protocol: Protocol,
+    /// User and group of the calling socket, as rules see them.
+    pub owner: (u32, u32),
+    /// The source address; `None` for the kernel's choice.
+    pub from: Option<IpAddr>,
+    pub to: SocketAddr,
+    /// Waits until the end where nothing shows the outcome. Otherwise a short silence is conclusive.
+    pub patient: bool,
+}
+
+/// Ports at which rules may deliver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryPorts {
+    pub protocol: Protocol,
+    pub ports: PortRange,
+    /// Connections may be handed over with their own destination (TPROXY).
+    pub transparent: bool,
+    /// The user and group whose answers rules lead back. Where we may not be them, none is waited for.
+    pub owner: (u32, u32),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    pub trials: Vec<ProbeTrial>,
+    pub listeners: Vec<DeliveryPorts>,
+    /// The zones of conntrack that the rules use.
+    pub zones: Vec<u16>,
+    /// For all trials together.
+    pub timeout: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionOutcome {
+    /// A rule rewrote its destination to this one.
+    Redirected(SocketAddr),
+    /// It was handed, unchanged, to the listener at this port; `None` for a listener of another process. Where it was sent to
+    /// that port, it may have passed without being handed over.
+    Handed(Option<u16>),
+    /// It goes where it was sent.
+    Passed,
+    /// It was accepted, and more is not known.
+    Accepted,
+    /// It came to the listener at this port, and the answer did not come back.
+    Unanswered(u16),
+    /// It was led to a port of this machine without a listener.
+    Refused,
+    /// It came to no listener of ours, got no answer, and more is not known.
+    Silent,
+    /// It got nowhere: conntrack has seen others, and not this one.
+    Nowhere,
+    /// It could not be made: this address of the pod, which the rules come with, is missing.
+    NoAddress(IpAddr),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeEvidence {
+    /// A listener of ours has read its token.
+    Token,
+    Conntrack,
+    /// It was accepted or refused.
+    Answer,
+    Silence,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeObservation {
+    pub end: ConnectionOutcome,
+    pub proof: ProbeEvidence,
+    /// Its original destination, where the listener could read it.
+    pub original: Option<SocketAddr>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum NoResult {
+    #[error("no route leads there from this namespace: {0}")]
+    NoRoute(#[source] io::Error),
+    /// It could not be made another user's.
+    #[error("{0}")]
+    Owner(#[source] NoCall),
+    #[error("{0} is in use, so it is not known which listener accepts a call")]
+    Taken(SocketAddr),
+}
+
+#[derive(Debug)]
+pub struct Outcomes {
+    /// In the order of the trials.
+    pub each: Vec<Result<ProbeObservation, NoResult>>,
+    /// Needs `CAP_NET_ADMIN`.
+    pub conntrack_readable: bool,
+}
+
+pub(super) struct Flows<'a> {
+    conntrack: Option<Conntrack>,
+    zones: &'a [u16],
+}
+
+impl<'a> Flows<'a> {
+    pub(super) fn open(zones: &'a [u16]) -> Self {
+        Self { conntrack: Conntrack::open().ok(), zones }
+    }
+
+    /// The real destination of a connection; `None` where conntrack does not know it, or refuses to answer.
+    pub(super) fn goes_to(
+        &mut self,
+        protocol: Protocol,
+        addresses: (SocketAddr, SocketAddr),
+    ) -> Option<SocketAddr> {
+        match self.conntrack.as_mut()?.goes_to(protocol, addresses, self.zones) {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!(target: "validation", %error, "conntrack can't be asked");
+                self.conntrack = None;
+                None
+            }
+        }
+    }
+
+    /// Deletes the entry: a later connection from the same port would follow it, even if rules have changed.
+    pub(super) fn forget(&mut self, protocol: Protocol, addresses: (SocketAddr, SocketAddr)) {
+        if let Some(conntrack) = &mut self.conntrack
+            && let Err(error) = conntrack.forget_call(protocol, addresses, self.zones)
+        {
+            tracing::debug!(target: "validation", %error, "conntrack forgets nothing");
+        }
+    }
+
+    pub(super) fn can_be_asked(&self) -> bool {
+        self.conntrack.is_some()
     }
 }

@@ -106,7 +106,9 @@ fn without_a_list_nothing_is_forgotten() {
 fn what_killed_calls_have_left_is_swept() {
     let (node, _pod) = added();
     let folder = node.state().join("attachments");
-    for (name, age) in [(".new-1-1", "now"), (".new-1-2", "3 hours ago"), ("foreign", "3 hours ago")] {
+    for (name, age) in
+        [(".sidecar-cni-1-1", "now"), (".sidecar-cni-1-2", "3 hours ago"), ("foreign", "3 hours ago")]
+    {
         fs::write(folder.join(name), "{").expect("a file");
         let path = folder.join(name);
         let touched = std::process::Command::new("touch").args(["-d", age]).arg(&path).status();
@@ -115,8 +117,10 @@ fn what_killed_calls_have_left_is_swept() {
     let mut configuration = node.capturing();
     configuration["cni.dev/valid-attachments"] = json!([{"containerID": "c1", "ifname": "eth0"}]);
     run("GC", &[], &configuration.to_string()).well();
-    let left: Vec<bool> =
-        [".new-1-1", ".new-1-2", "foreign"].iter().map(|name| folder.join(name).exists()).collect();
+    let left: Vec<bool> = [".sidecar-cni-1-1", ".sidecar-cni-1-2", "foreign"]
+        .iter()
+        .map(|name| folder.join(name).exists())
+        .collect();
     assert_eq!(left, [true, false, true]);
     assert_eq!(node.attachments().len(), 3);
 }

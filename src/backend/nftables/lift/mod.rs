@@ -1,12 +1,12 @@
-//! From expressions back to conditions and actions, the reverse of [`super::lower`], for rules of ours and of others.
-//!
-//! What is not understood becomes a condition or an action that says so. It is never read as something similar.
+//! From expressions back to conditions and actions, the reverse of [`super::lower`], for rules of ours and of others. What is
+//! not understood becomes a condition or an action that says so.
 
 mod compare;
 mod other;
 
 use super::expression::{EncodedVerdict, Expression, Header, Register};
-use super::{bytecode, listed::Interfaces, lower};
+use super::{listed::Interfaces, lower};
+use crate::backend::nftables::bytecode::{EncodedRule, EncodedTable};
 use rules::nft::{self, Field, LiveRule, Test};
 use rules::{Action, Disposition, Family, ListedCondition, Mark, Port, PortRange, Target, Zone, render};
 use std::collections::BTreeMap;
@@ -18,11 +18,11 @@ pub(super) const SYN: u8 = 0x02;
 pub(super) struct Context<'a> {
     /// The family of the table; `None` if it sees packets of both.
     pub(super) family: Option<Family>,
-    pub(super) table: &'a bytecode::EncodedTable,
+    pub(super) table: &'a EncodedTable,
     pub(super) interfaces: &'a Interfaces,
 }
 
-pub(super) fn rule(rule: &bytecode::EncodedRule, context: &Context<'_>) -> LiveRule {
+pub(super) fn rule(rule: &EncodedRule, context: &Context<'_>) -> LiveRule {
     let mut lifter = Lifter::new(context);
     rule.expressions.iter().for_each(|expression| lifter.step(expression));
     lifter.finish(rule.comment())
@@ -55,7 +55,6 @@ enum RegisterValue {
     EtherType,
     /// The flags of TCP, of which those of the mask.
     TcpFlags(Option<u8>),
-    /// Something else, which this expression loaded.
     Other(String),
 }
 
@@ -68,10 +67,8 @@ struct Lifter<'a> {
     /// Tests that the model can say, for the rule's text.
     tests: Vec<Test>,
     conditions: Vec<ListedCondition>,
-    /// Words for what is not among the tests.
     words: Vec<String>,
     actions: Vec<Action>,
-    /// The family and the port.
     tproxy: Option<(Option<Family>, Port)>,
     is_condition_after_action: bool,
     comment: Option<String>,
