@@ -75,7 +75,6 @@ impl DnsCapture {
 pub struct Listeners {
     pub outbound: Option<PortRange>,
     pub inbound: Option<PortRange>,
-    /// By UDP and TCP.
     pub dns: Option<Port>,
     /// For tunnels of the mesh: called by its number, and so never captured.
     pub tunnel: Option<Port>,
@@ -178,7 +177,6 @@ impl Selector {
         matched.condition().expect("each of these matches asks something")
     }
 
-    /// `None` where it names no addresses.
     pub fn family(&self) -> Option<Family> {
         self.condition().field.family()
     }

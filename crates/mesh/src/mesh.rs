@@ -2,9 +2,14 @@
 
 use std::{fmt, str::FromStr};
 
-/// Annotations that a mesh knows of pods beside those of its settings, and why they have no meaning for capture; `None` for
-/// those that decide about it in another way than as the value of a setting. Names of one domain are in one text: `domain/name name`.
-pub(crate) type AnnotationGroup = (Option<&'static str>, &'static [&'static str]);
+/// Annotations that a mesh knows of pods beside those of its settings. Names of one domain are in one text: `domain/name name`.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownAnnotations {
+    /// Decide about capture in another way than as the value of a setting.
+    pub(crate) deciding: &'static [&'static str],
+    /// Have no meaning for capture.
+    pub(crate) others: &'static [&'static [&'static str]],
+}
 
 /// Passes the list to a macro, the default first: a mesh, its folder, and its name as `--mesh` takes it.
 macro_rules! meshes {
@@ -74,9 +79,7 @@ macro_rules! features {
             pub const ALL: &[Self] = &[$(Self::$feature,)*];
 
             pub fn title(self) -> &'static str {
-                match self {
-                    $(Self::$feature => $title,)*
-                }
+                [$($title,)*][self as usize]
             }
         }
     };

@@ -17,7 +17,6 @@ pub enum Preview {
 pub struct Printed {
     /// All families that are captured, each after a line that names the program it is for.
     pub text: String,
-    /// The rules can be set all the same.
     pub warning: Option<&'static str>,
 }
 

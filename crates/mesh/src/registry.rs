@@ -7,7 +7,7 @@ pub use made::{made, parse_settings_text, quoted, settings_text};
 
 use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, ProxyProgram};
 use crate::limit::{Caution, Limit};
-use crate::mesh::{AnnotationGroup, Mesh, meshes};
+use crate::mesh::{KnownAnnotations, Mesh, meshes};
 use crate::pod::mesh::Form;
 use crate::policy::{CapturePolicy, PolicyFacts};
 use crate::reason::RuleReason;
@@ -24,18 +24,15 @@ pub struct MeshEntry {
     pub injector_defaults: &'static [(Setting, &'static str, &'static [Setting])],
     /// `None` for pods of the default mesh, which are all others.
     pub(crate) pods: Option<&'static Form>,
-    /// Beside those of its settings.
-    pub(crate) annotations: &'static [AnnotationGroup],
+    pub(crate) annotations: KnownAnnotations,
     pub proxy_program: ProxyProgram,
     pub ownership: Ownership,
-    /// In the order of their names.
     pub reasons: &'static [RuleReason],
     /// The chains of iptables that its rules lead to, in capitals, each with its role.
     pub chains: &'static [(&'static str, Role)],
     pub keys: ConfigKeys,
     /// Advice where IPv6 is not captured, if it differs from that of [`ConfigKeys::ipv6`].
     pub(crate) without_ipv6: Option<fn(&Raw, bool) -> Ipv6Advice>,
-    /// Limits of its rules: effects that they have, or lack, against what people expect.
     pub limits: &'static [Limit],
     pub cautions: &'static [Caution],
     /// The remedy where the rules capture the other family alone, and the pod has addresses of this one, too.
@@ -70,7 +67,6 @@ macro_rules! folders {
             }
         }
 
-        /// For a network namespace in which several meshes may be.
         pub const OWNERS: &[Ownership] = &[$(crate::$module::OWNERSHIP,)*];
 
         #[derive(Clone, Debug, PartialEq, Eq)]

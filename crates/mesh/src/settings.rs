@@ -4,7 +4,6 @@
 pub mod levels;
 pub mod mapping;
 mod table;
-pub(crate) mod table_macro;
 
 use crate::mesh::{Feature, Mesh};
 use std::fmt;
@@ -51,7 +50,6 @@ pub fn all() -> impl Iterator<Item = &'static SettingRow> + Clone {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingKind {
-    /// Of several values, the last counts.
     Value(&'static str),
     /// Bare, or with `=true`, `=false`, `=1`, `=0`.
     Switch,
@@ -126,7 +124,6 @@ pub struct SettingRow {
     /// A value to show; `None` for a switch.
     pub example: Option<&'static str>,
     pub values: &'static [&'static str],
-    /// The features that the setting covers, for tables that compare meshes.
     pub features: &'static [Feature],
     pub kind: SettingKind,
     pub topic: Topic,
@@ -147,7 +144,6 @@ impl SettingRow {
         }
     }
 
-    /// `-f`, or else as `option`.
     pub fn short_option(&self) -> String {
         self.short.map_or_else(|| self.option(), |letter| format!("-{letter}"))
     }
@@ -218,7 +214,6 @@ impl Setting {
         &self.table.rows()[usize::from(self.place)]
     }
 
-    /// `None` for a setting that all meshes have.
     pub fn mesh(self) -> Option<Mesh> {
         match self.table {
             SettingTable::Of(mesh) => Some(mesh),
@@ -239,7 +234,6 @@ impl Setting {
 /// Features that do not distinguish flags: how lists are written, and that a direction can be left out.
 const COARSE_FEATURES: [Feature; 2] = [Feature::Ranges, Feature::Directions];
 
-/// None where the setting has no counterpart.
 pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
     let mut found = Vec::new();
     for feature in setting.row().features.iter().filter(|feature| !COARSE_FEATURES.contains(feature)) {
@@ -274,6 +268,49 @@ pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
         false => format!("{whose}; for {mesh} use {}", same.join(" or ")),
     })
 }
+
+/// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; the short form is `_` where there is
+/// none. Behind the variables may follow `@ ["annotation"]`: those of a pod with the same meaning, the first that is there. `joined ","`
+/// is for a flag that may be repeated: its values are a list, joined so. `example "value"` is a value to show, `of [..]` all values where
+/// they are few, `features [..]` what of `docs/meshes.md` the setting covers.
+macro_rules! settings {
+    (
+        $holder:ident of $table:expr;
+        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(joined $separator:literal)? $(example $example:literal $(of $values:tt)?)? $(features [$($feature:ident),*])?, $kind:expr, $help:literal;)* })*
+    ) => {
+        enum SettingIndex {
+            $($($setting,)*)*
+        }
+
+        #[expect(non_upper_case_globals, reason = "they stand for the variants of an enum, and are matched as such")]
+        impl $holder {
+            $($(#[doc = $help] pub const $setting: $crate::settings::Setting =
+                $crate::settings::Setting::at($table, SettingIndex::$setting as u16);)*)*
+        }
+
+        /// In the order of `--help`.
+        pub(crate) const TABLE: &[$crate::settings::SettingRow] = &[$($($crate::settings::SettingRow {
+            setting: $holder::$setting,
+            long: $long,
+            short: $crate::settings::settings!(@option $short),
+            variables: &$variables,
+            annotations: $crate::settings::settings!(@list $($annotations)?),
+            separator: $crate::settings::settings!(@option $($separator)?),
+            example: $crate::settings::settings!(@option $($example)?),
+            values: $crate::settings::settings!(@list $($($values)?)?),
+            features: &[$($($crate::mesh::Feature::$feature,)*)?],
+            kind: $kind,
+            topic: $crate::settings::Topic::$topic,
+            help: $help,
+        },)*)*];
+    };
+    (@option $(_)?) => { None };
+    (@option $value:literal) => { Some($value) };
+    (@list) => { &[] };
+    (@list $list:tt) => { &$list };
+}
+
+pub(crate) use settings;
 
 #[cfg(test)]
 mod tests {

@@ -214,8 +214,8 @@ pub(crate) fn not_to(cidr: Cidr) -> Match {
     Match::Destination(Negatable::Not(cidr))
 }
 
-pub(crate) fn port(port: Port) -> Match {
-    Match::DestinationPort(Negatable::Is(port.into()))
+pub(crate) fn port(ports: impl Into<PortRange>) -> Match {
+    Match::DestinationPort(Negatable::Is(ports.into()))
 }
 
 pub(crate) fn not_port(port: Port) -> Match {
@@ -224,10 +224,6 @@ pub(crate) fn not_port(port: Port) -> Match {
 
 pub(crate) fn from_port(port: Port) -> Match {
     Match::SourcePort(Negatable::Is(port.into()))
-}
-
-pub(crate) fn ports(range: PortRange) -> Match {
-    Match::DestinationPort(Negatable::Is(range))
 }
 
 pub(crate) fn any_of(ports: PortSet) -> Match {

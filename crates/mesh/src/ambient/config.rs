@@ -2,9 +2,8 @@
 
 use super::defaults::{CONNECTION_MARK, PREFERENCE, PROBE_V4, PROBE_V6, TABLE};
 use super::settings::Ambient;
-use crate::settings::Setting;
 use crate::sources::{Host, SettingReader, Source};
-use rules::{Chains, Family, InterfaceName, Ownership, PolicyRules, Predecessor};
+use rules::{ByFamily, Chains, Family, InterfaceName, Ownership, PolicyRules, Predecessor};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Chains of upstream. `ISTIO_OUTPUT` is also a chain of the sidecar's: it is ambient's where its table has `ISTIO_PRERT` too.
@@ -75,46 +74,36 @@ pub(crate) fn configure(reader: &mut SettingReader<'_>, _: &dyn Host, _numbers_o
 
 /// The source of the host's own calls by family, if it is given: by the flag's addresses, else by the variables'.
 pub fn probe_addresses(reader: &mut SettingReader<'_>) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
-    let (mut v4, mut v6) = (None, None);
+    let mut found = ByFamily::<Option<IpAddr>>::default();
     let given = reader.list(Ambient::ProbeAddress, |reader, source, item| {
         probe_address(reader, source, item).map(|address| (address, source.clone(), item.to_owned()))
     });
     for (address, source, item) in given {
-        let already = match address {
-            IpAddr::V4(address) => v4.replace(address).map(IpAddr::from),
-            IpAddr::V6(address) => v6.replace(address).map(IpAddr::from),
-        };
-        if let Some(other) = already.filter(|other| *other != address) {
+        let before = found.get_mut(Family::of(address)).replace(address);
+        if let Some(other) = before.filter(|other| *other != address) {
             let text = format!("is of the same family as {other}; give one address a family");
             reader.problem(&source, &item, text);
         }
     }
-    let of_v4 = variable(reader, Ambient::ProbeAddressV4, "IPv4", |address| match address {
-        IpAddr::V4(address) => Some(address),
-        IpAddr::V6(_) => None,
-    });
-    let of_v6 = variable(reader, Ambient::ProbeAddressV6, "IPv6", |address| match address {
-        IpAddr::V6(address) => Some(address),
-        IpAddr::V4(_) => None,
-    });
-    (v4.or(of_v4), v6.or(of_v6))
-}
-
-fn variable<T>(
-    reader: &mut SettingReader<'_>,
-    setting: Setting,
-    family: &str,
-    of_family: impl Fn(IpAddr) -> Option<T>,
-) -> Option<T> {
-    let named = reader.list(setting, |reader, source, item| {
-        let address = probe_address(reader, source, item)?;
-        let complaint = || format!("is of the other family; expected an address of {family}");
-        reader.taken(source, item, of_family(address).ok_or_else(complaint))
-    });
-    if named.len() > 1 {
-        reader.blame(setting, "names several addresses; give one");
+    for (setting, family) in [(Ambient::ProbeAddressV4, Family::V4), (Ambient::ProbeAddressV6, Family::V6)] {
+        let named = reader.list(setting, |reader, source, item| {
+            let address = probe_address(reader, source, item)?;
+            let complaint = format!("is of the other family; expected an address of {family}");
+            reader.taken(
+                source,
+                item,
+                if Family::of(address) == family { Ok(address) } else { Err(complaint) },
+            )
+        });
+        if named.len() > 1 {
+            reader.blame(setting, "names several addresses; give one");
+        }
+        let found = found.get_mut(family);
+        *found = found.or(named.first().copied());
     }
-    named.into_iter().next()
+    let v4 = if let Some(IpAddr::V4(v4)) = found.v4 { Some(v4) } else { None };
+    let v6 = if let Some(IpAddr::V6(v6)) = found.v6 { Some(v6) } else { None };
+    (v4, v6)
 }
 
 fn probe_address(reader: &mut SettingReader<'_>, source: &Source, item: &str) -> Option<IpAddr> {

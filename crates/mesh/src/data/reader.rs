@@ -165,7 +165,6 @@ impl<'t> Loader<'t, '_> {
         Ok((tree, size))
     }
 
-    /// `size` is that of the list or mapping around it.
     fn within(
         &mut self,
         event: Event<'t>,

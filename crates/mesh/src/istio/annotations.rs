@@ -1,6 +1,6 @@
 //! The annotations that Istio knows of pods (`istio.io/api`): those that control injection, by name, and all others.
 
-use crate::mesh::AnnotationGroup;
+use crate::mesh::KnownAnnotations;
 
 pub const MODE: &str = "sidecar.istio.io/interceptionMode";
 pub const INCLUDE_INBOUND: &str = "traffic.sidecar.istio.io/includeInboundPorts";
@@ -49,38 +49,27 @@ pub fn of_injection() -> impl Iterator<Item = &'static str> {
 }
 
 /// All, beside those of the settings. Names that are labels are among them: they do no harm where they have no effect.
-pub(crate) const ALL: &[AnnotationGroup] = &[
-    (None, &[STATUS_PORT, PROXY_CONFIG, crate::pod::STATUS, "sidecar.istio.io/inject"]),
-    (Some("they change the proxy's container, which is read in the injected pod"), OF_CONTAINER),
-    (
-        Some("they change what the injector writes, which is read in the injected pod"),
-        &[
-            "inject.istio.io/templates",
-            "proxy.istio.io/overrides",
-            "sidecar.istio.io/bootstrapOverride controlPlaneAuthPolicy discoveryAddress enableCoreDump",
-            "readiness.status.sidecar.istio.io/applicationPorts",
-        ],
-    ),
-    (
-        Some("they configure the proxy's statistics"),
-        &[
-            "prometheus.istio.io/secure-envoy-port secure-port",
-            "sidecar.istio.io/extraStatTags statsCompression statsEvictionInterval statsHistogramBuckets \
-            statsInclusionPrefixes statsInclusionRegexps statsInclusionSuffixes",
-        ],
-    ),
-    (
-        Some("they describe workloads, Services and waypoints to the control plane"),
+pub(crate) const ALL: KnownAnnotations = KnownAnnotations {
+    deciding: &[STATUS_PORT, PROXY_CONFIG, crate::pod::STATUS, "sidecar.istio.io/inject"],
+    others: &[
+        OF_CONTAINER,
         &[
             "alpha.istio.io/identity",
             "galley.istio.io/analyze-suppress",
+            "inject.istio.io/templates",
             "istio.io/for-service-account ingress-use-waypoint rev tag use-waypoint use-waypoint-namespace \
             waypoint-for",
             "networking.istio.io/exportTo service-type traffic-distribution tunnel",
+            "prometheus.istio.io/secure-envoy-port secure-port",
+            "proxy.istio.io/overrides",
+            "readiness.status.sidecar.istio.io/applicationPorts",
             "security.istio.io/tlsMode",
             "service.istio.io/canonical-name canonical-revision workload-name",
+            "sidecar.istio.io/bootstrapOverride controlPlaneAuthPolicy discoveryAddress enableCoreDump extraStatTags \
+            statsCompression statsEvictionInterval statsHistogramBuckets statsInclusionPrefixes \
+            statsInclusionRegexps statsInclusionSuffixes",
             "topology.istio.io/cluster network subzone",
             "traffic.istio.io/nodeSelector",
         ],
-    ),
-];
+    ],
+};

@@ -38,6 +38,8 @@ impl RouteTable {
     }
 }
 
+pub(super) const TPROXY_TABLE: RouteTable = RouteTable::new(133).expect("not the kernel's own");
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureConfig {
     /// IPv4 is always captured.
@@ -63,7 +65,6 @@ pub struct CaptureConfig {
     pub loopback_v4: Cidr,
     pub dns: DnsCapture,
     pub drop_invalid: bool,
-    /// True if each rule reports its hits to NFLOG.
     pub log_hits: bool,
 }
 
@@ -202,7 +203,7 @@ fn interception(reader: &mut SettingReader<'_>) -> Interception {
             "is not a usable routing table; expected a number from 1 to 4294967295, except 253 (default), 254 (main) and 255 (local)",
             |text| unsigned(text).and_then(RouteTable::new),
         )
-        .unwrap_or(defaults::TPROXY_TABLE);
+        .unwrap_or(TPROXY_TABLE);
     let mark = reader
         .scalar(Setting::TproxyMark, "is not a mark; expected a number from 1 to 4294967295", |text| {
             unsigned(text).filter(|&mark| mark != 0).map(Mark::whole)

@@ -1,6 +1,5 @@
 //! The numbers and addresses that upstream has chosen, each once. Settings change most of them.
 
-use super::config::RouteTable;
 use crate::facts::port;
 pub use crate::facts::{DNS_PORT, PASSTHROUGH_V4, PASSTHROUGH_V6};
 use rules::{Mark, Port};
@@ -23,7 +22,5 @@ pub const PROXY_USER: &str = "istio-proxy";
 pub const TPROXY_MARK: Mark = Mark::whole(1337);
 /// Marks what the proxy sends over loopback in TPROXY mode, which is to be captured as inbound.
 pub const PROXY_MARK: Mark = Mark::whole(1338);
-pub const TPROXY_TABLE: RouteTable = RouteTable::new(133).expect("not the kernel's own");
 
-/// Only used if logging is enabled.
 pub const LOG_GROUP: u16 = 1337;

@@ -1,13 +1,17 @@
 //! Recognition of the rules of Istio's sidecar and of upstream, whose place we take; those of ambient mode are excluded.
 
-use super::defaults::{LOG_GROUP, PASSTHROUGH_V6, TPROXY_MARK, TPROXY_TABLE, TUNNEL_PORT};
+use super::config::TPROXY_TABLE;
+use super::defaults::{LOG_GROUP, PASSTHROUGH_V6, TPROXY_MARK, TUNNEL_PORT};
 use super::rules::Reason;
 use crate::recognition::summary::RuleSummary;
 use crate::recognition::{RecognizedRule, Role, RuleContext};
 use crate::registry::Recognition;
 use crate::settings::Setting;
 use crate::{RuleReason, ambient};
+use rules::Hook::{Output, Postrouting, Prerouting};
+use rules::Table::{Mangle, Nat};
 use rules::field::{Condition, Field, Intervals};
+use rules::predecessor::Proof::{Form, NoComments, Position, Table as OfTable};
 use rules::predecessor::{Pattern, Predecessor, Proof};
 use rules::simulate::ViewRule;
 use rules::{Chains, Hook, Ownership, PolicyRules, Table};
@@ -42,39 +46,24 @@ const ISTIO_IPTABLES: Predecessor = Predecessor {
 };
 
 const PATTERNS: [Pattern; 16] = [
-    of(Table::Nat, Hook::Prerouting, "-i * -j RETURN", Proof::Position),
-    of(Table::Nat, Hook::Output, "-o * -j RETURN", Proof::Position),
-    of(Table::Mangle, Hook::Prerouting, "-i * -j RETURN", Proof::Position),
-    of(Table::Mangle, Hook::Output, "-o * -j RETURN", Proof::Position),
+    of(Nat, Prerouting, "-i * -j RETURN", Position),
+    of(Nat, Output, "-o * -j RETURN", Position),
+    of(Mangle, Prerouting, "-i * -j RETURN", Position),
+    of(Mangle, Output, "-o * -j RETURN", Position),
     // Until 1.20; since then the packets go to a separate chain.
-    of(Table::Mangle, Hook::Prerouting, "-m conntrack --ctstate INVALID -j DROP", Proof::Table),
-    of(Table::Mangle, Hook::Prerouting, "-p tcp -m mark --mark 1337 -j CONNMARK --save-mark", Proof::Form),
-    of(Table::Mangle, Hook::Prerouting, "-p tcp -m mark --mark # -j CONNMARK --save-mark", Proof::Table),
-    of(Table::Mangle, Hook::Output, "-o lo -p tcp -m mark --mark 1337 -j RETURN", Proof::Form),
-    of(Table::Mangle, Hook::Output, "-o lo -p tcp -m mark --mark # -j RETURN", Proof::Table),
-    of(
-        Table::Mangle,
-        Hook::Output,
-        "! -d * -o lo -p tcp -m owner --*id-owner * -j MARK --set-mark 1338",
-        Proof::Form,
-    ),
-    of(Table::Mangle, Hook::Output, "-p tcp -m connmark --mark 1337 -j CONNMARK --restore-mark", Proof::Form),
-    of(Table::Mangle, Hook::Output, "-p tcp -m connmark --mark # -j CONNMARK --restore-mark", Proof::Table),
+    of(Mangle, Prerouting, "-m conntrack --ctstate INVALID -j DROP", OfTable),
+    of(Mangle, Prerouting, "-p tcp -m mark --mark 1337 -j CONNMARK --save-mark", Form),
+    of(Mangle, Prerouting, "-p tcp -m mark --mark # -j CONNMARK --save-mark", OfTable),
+    of(Mangle, Output, "-o lo -p tcp -m mark --mark 1337 -j RETURN", Form),
+    of(Mangle, Output, "-o lo -p tcp -m mark --mark # -j RETURN", OfTable),
+    of(Mangle, Output, "! -d * -o lo -p tcp -m owner --*id-owner * -j MARK --set-mark 1338", Form),
+    of(Mangle, Output, "-p tcp -m connmark --mark 1337 -j CONNMARK --restore-mark", Form),
+    of(Mangle, Output, "-p tcp -m connmark --mark # -j CONNMARK --restore-mark", OfTable),
     // Istio 1.7 to 1.9, for DNS, to ports 15013 and 15053, and for what leaves from loopback.
-    of(
-        Table::Nat,
-        Hook::Output,
-        "-p udp -m udp --dport 53 -j DNAT --to-destination 127.0.0.1:150*3",
-        Proof::Form,
-    ),
-    of(
-        Table::Nat,
-        Hook::Postrouting,
-        "-p udp -m udp --dport 150*3 -j SNAT --to-source 127.0.0.1",
-        Proof::Form,
-    ),
-    of(Table::Nat, Hook::Output, "-p udp --dport 53 -m owner --*id-owner * -j RETURN", Proof::NoComments),
-    of(Table::Mangle, Hook::Output, "-s * ! -d 127.0.0.1/32 -p tcp -j MARK --set-mark 1337", Proof::Form),
+    of(Nat, Output, "-p udp -m udp --dport 53 -j DNAT --to-destination 127.0.0.1:150*3", Form),
+    of(Nat, Postrouting, "-p udp -m udp --dport 150*3 -j SNAT --to-source 127.0.0.1", Form),
+    of(Nat, Output, "-p udp --dport 53 -m owner --*id-owner * -j RETURN", NoComments),
+    of(Mangle, Output, "-s * ! -d 127.0.0.1/32 -p tcp -j MARK --set-mark 1337", Form),
 ];
 
 const fn of(table: Table, hook: Hook, rule: &'static str, proof: Proof) -> Pattern {
@@ -99,7 +88,7 @@ pub(super) const RECOGNITION: Recognition = Recognition {
 /// Calls of the proxy to the tunnel of its own pod were redirected until 1.9; then only the usual port shows the tunnel's.
 fn tunnel(context: &RuleContext<'_>) -> Option<RuleReason> {
     let ports = &context.summary.ports()?.values;
-    let is_alone = context.table() == Some(Table::Nat) && context.is_first() && ports.single().is_some();
+    let is_alone = context.table() == Some(Nat) && context.is_first() && ports.single().is_some();
     if !is_alone || context.role != Role::Inbound || !context.rule.action.passes() {
         return None;
     }

@@ -10,7 +10,7 @@ use crate::sources::Wildcard;
 use crate::writing::{
     ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, any_of, connmark, from, from_interface,
     from_loopback, from_port, group, jump, mark, not_group, not_mark, not_port, not_to, not_user, own, port,
-    ports, state, tcp, to, to_interface, to_loopback, udp, user,
+    state, tcp, to, to_interface, to_loopback, udp, user,
 };
 use rules::Table::{Mangle, Nat, Raw};
 use rules::Target::{Accept, Drop, Redirect, RestoreMark, Return, SaveMark, SetMark, SetZone, Tproxy};
@@ -63,12 +63,10 @@ const DROP: ChainPlace = own("ISTIO_DROP");
 const DNS: ChainPlace = own("ISTIO_OUTPUT_DNS");
 
 const AGENT_ZONE: Zone = Zone::new(1).expect("not 0");
-/// Zone of the queries that are redirected to the agent.
 const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
 
 type Writer<'a> = RuleWriter<'a, CaptureConfig>;
 
-/// With interception `NONE` there are none.
 pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     if config.interception == Interception::None {
         return RuleSet::empty(family);
@@ -288,7 +286,6 @@ fn dns(writer: &mut Writer<'_>) {
     }
 }
 
-/// The agent's own queries are excluded.
 pub(super) fn stale_flows(config: &CaptureConfig) -> Option<StaleFlows> {
     config.dns.stale_flows(AGENT_ZONE, Family::captured(config.ipv6))
 }
@@ -354,13 +351,12 @@ fn loopback(writer: &Writer<'_>) -> Cidr {
 /// The matches that together cover a list of ports: one an item up to 15, as upstream writes them, or as few as the kernel allows.
 fn each_port(list: &[PortRange]) -> Vec<Match> {
     if list.len() <= 15 {
-        list.iter().copied().map(ports).collect()
+        list.iter().copied().map(port).collect()
     } else {
         PortSet::pack(list.iter().copied()).into_iter().map(any_of).collect()
     }
 }
 
-/// For a configuration that captures anything.
 pub(super) fn routing(config: &CaptureConfig) -> BTreeSet<Object> {
     let mut objects = BTreeSet::new();
     // Transparent packets are addressed to other machines: marked, they go to a table that delivers everything locally.

@@ -2,7 +2,7 @@
 
 use crate::mesh::Mesh;
 use crate::settings::SettingKind::{Switch, Value};
-use crate::settings::{Setting, SettingTable, table_macro::settings};
+use crate::settings::{Setting, SettingTable, settings};
 
 settings! {
     Setting of SettingTable::Of(Mesh::Istio);

@@ -66,9 +66,7 @@ pub struct CaptureConfig {
     /// Sorted by interface, at most one of a family each.
     pub networks: Vec<VirtualNetwork>,
     pub drops_invalid: bool,
-    /// `None` where the kernel does not log packets.
     pub log_level: Option<LogLevel>,
-    /// True if every rule has a comment on its purpose.
     pub comments: bool,
     /// Families whose table `nat` holds Docker's chain for DNS.
     pub docker: Vec<Family>,

@@ -32,9 +32,6 @@ fn setting(key: &str) -> Option<Setting> {
     Some(row.setting)
 }
 
-/// Another engine, whose other keys have no effect.
-const EBPF: &str = "ebpf";
-
 #[derive(Debug, Default)]
 pub struct File {
     pub given: Vec<(Setting, Given)>,
@@ -65,39 +62,29 @@ fn walk(file: &mut File, path: &str, value: &Value, source: &impl Fn(&str) -> So
     if let Some(setting) = setting(path) {
         return add_setting(file, setting, path, value, source);
     }
+    let is_of_group = |key: &str| key.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+    let is_group = path.is_empty() || KEYS.split(' ').any(is_of_group);
     match value {
-        Value::Null => {}
-        Value::Object(fields) if path == EBPF => {
-            if let Some(enabled) = fields.get("enabled") {
-                walk(file, "ebpf.enabled", enabled, source);
-            }
-        }
-        Value::Object(fields) if path.is_empty() || is_group(path) => {
-            for (key, value) in fields {
+        Value::Null => return,
+        Value::Object(fields) if is_group => {
+            // Other keys of the engine that is not used have no effect.
+            for (key, value) in fields.iter().filter(|(key, _)| path != "ebpf" || *key == "enabled") {
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 walk(file, &path, value, source);
             }
+            return;
         }
-        _ if path.is_empty() => {
-            let text = "is not a mapping; expected keys such as redirect and kumaDPUser";
-            file.problems.push(InputProblem::of(&source("the document"), text));
-        }
-        _ if is_group(path) => {
-            file.problems
-                .push(InputProblem::of(&source(path), "is not a mapping; expected keys and their values"));
-        }
-        _ => {
-            let text = match nearest(path, KEYS.split(' ')) {
-                Some(intended) => format!("unknown key; did you mean {intended}?"),
-                None => "unknown key (see docs/kuma.md)".to_owned(),
-            };
-            file.problems.push(InputProblem::of(&source(path), text));
-        }
+        _ => {}
     }
-}
-
-fn is_group(path: &str) -> bool {
-    KEYS.split(' ').any(|key| key.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+    let (place, text) = match nearest(path, KEYS.split(' ')) {
+        _ if path.is_empty() => {
+            ("the document", "is not a mapping; expected keys such as redirect and kumaDPUser".to_owned())
+        }
+        _ if is_group => (path, "is not a mapping; expected keys and their values".to_owned()),
+        Some(intended) => (path, format!("unknown key; did you mean {intended}?")),
+        None => (path, "unknown key (see docs/kuma.md)".to_owned()),
+    };
+    file.problems.push(InputProblem::of(&source(place), text));
 }
 
 fn add_setting(
@@ -141,8 +128,7 @@ fn add_setting(
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
-        Value::Bool(value) => Some(value.to_string()),
-        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Pods of Kuma: how its injector leaves them, and by which annotations they speak (`traffic.kuma.io/`).
 
 use super::{Kuma, keys};
-use crate::mesh::AnnotationGroup;
+use crate::mesh::KnownAnnotations;
 use crate::pod::mesh::{Argument, Form, KeySource};
 use crate::pod::{GivenSettings, Pod};
 use crate::settings::Setting;
@@ -108,45 +108,21 @@ fn exclude_probe_port(pod: &Pod, settings: &mut GivenSettings) {
 const PROBE_PROXY: &str = "9001";
 
 /// What its injector reads or writes (`pkg/plugins/runtime/k8s/metadata`), beside the annotations of the settings.
-pub(crate) const ANNOTATIONS: &[AnnotationGroup] = &[
-    (
-        None,
-        &[
-            "kuma.io/application-probe-proxy-port gateway sidecar-injected sidecar-injection virtual-probes \
+pub(crate) const ANNOTATIONS: KnownAnnotations = KnownAnnotations {
+    deciding: &[
+        "kuma.io/application-probe-proxy-port gateway sidecar-injected sidecar-injection virtual-probes \
             virtual-probes-port",
-            "traffic.kuma.io/transparent-proxy-config",
-        ],
-    ),
-    (
-        Some("they describe the workload to its control plane"),
-        &[
-            "k8s.kuma.io/is-headless-service service-account service-name",
-            "kuma.io/ignore mesh protocol service tags workload zone",
-        ],
-    ),
-    (
-        Some("they configure the proxy behind its listeners"),
-        &["kuma.io/direct-access-services envoy-admin-port envoy-component-log-level envoy-log-level \
-            reachable-backends sidecar-drain-time sidecar-proxy-concurrency transparent-proxying-reachable-services"],
-    ),
-    (
-        Some("they change what its injector writes, which is read in the injected pod"),
-        &[
-            "k8s.kuma.io/spire-support",
-            "kuma.io/container-patches init-first service-account-token-volume sidecar-env-vars \
-            wait-for-dataplane-ready",
-            "traffic.kuma.io/transparent-proxy-configmap-name",
-        ],
-    ),
-    (Some("its control plane ignores it on Kubernetes"), &["kuma.io/transparent-proxying"]),
-    (
-        Some("they tune eBPF, which is not done here"),
-        &["kuma.io/transparent-proxying-ebpf-bpf-fs-path transparent-proxying-ebpf-cgroup-path \
+        "traffic.kuma.io/transparent-proxy-config",
+    ],
+    others: &[&[
+        "k8s.kuma.io/is-headless-service service-account service-name spire-support",
+        "kuma.io/ignore mesh protocol service tags workload zone direct-access-services envoy-admin-port \
+            envoy-component-log-level envoy-log-level reachable-backends sidecar-drain-time \
+            sidecar-proxy-concurrency transparent-proxying-reachable-services container-patches init-first \
+            service-account-token-volume sidecar-env-vars wait-for-dataplane-ready transparent-proxying \
+            transparent-proxying-ebpf-bpf-fs-path transparent-proxying-ebpf-cgroup-path \
             transparent-proxying-ebpf-instance-ip-env-var-name transparent-proxying-ebpf-programs-source-path \
-            transparent-proxying-ebpf-tc-attach-iface"],
-    ),
-    (
-        Some("it is deprecated: proxies serve both families at one port"),
-        &["kuma.io/transparent-proxying-inbound-v6-port"],
-    ),
-];
+            transparent-proxying-ebpf-tc-attach-iface transparent-proxying-inbound-v6-port",
+        "traffic.kuma.io/transparent-proxy-configmap-name",
+    ]],
+};

@@ -8,7 +8,7 @@ use crate::facts::{DNS_PORT, DnsCapture, Selection};
 use crate::reason::{Cause, reasons};
 use crate::writing::{
     ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, any_of, from, from_interface, from_port, jump,
-    not_to, not_user, own, port, ports, state, tcp, to, to_loopback, udp, user,
+    not_to, not_user, own, port, state, tcp, to, to_loopback, udp, user,
 };
 use rules::Table::{Mangle, Nat, Raw};
 use rules::Target::{Drop, Redirect, Return, SetZone};
@@ -221,7 +221,7 @@ fn outbound(writer: &mut KumaWriter<'_>) {
 fn excluded_ports(writer: &mut KumaWriter<'_>, chain: ChainPlace, flow: &Flow, reason: RuleReason) {
     if let Selection::AllBut(excluded) = &flow.ports {
         for &range in excluded {
-            writer.append(Nat, chain, [tcp(), ports(range)], Return, reason);
+            writer.append(Nat, chain, [tcp(), port(range)], Return, reason);
         }
     }
 }
@@ -238,7 +238,7 @@ fn captured_ports<const N: usize>(
     match &flow.ports {
         Selection::Only(included) => {
             for &range in included {
-                writer.append(Nat, chain, [tcp(), ports(range)], jump(listener), reason);
+                writer.append(Nat, chain, [tcp(), port(range)], jump(listener), reason);
             }
         }
         Selection::AllBut(_) => writer.append(Nat, chain, all, jump(listener), reason.by(None)),

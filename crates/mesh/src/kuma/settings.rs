@@ -2,8 +2,7 @@
 
 use crate::mesh::Mesh;
 use crate::settings::SettingKind::{Switch, Value};
-use crate::settings::SettingTable;
-use crate::settings::table_macro::settings;
+use crate::settings::{SettingTable, settings};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Kuma;

@@ -7,21 +7,16 @@ use crate::sources::{Host, Raw, SettingReader, Wildcard};
 use rules::{Chains, Cidr, Gid, Ownership, PolicyRules, Port, PortRange, Predecessor, Uid};
 use std::str::FromStr;
 
-/// `proxy.ports.inbound`
-const INBOUND_LISTENER: Port = port(4143);
-/// `proxy.ports.outbound`
-const OUTBOUND_LISTENER: Port = port(4140);
 /// Where the proxy taps its traffic for the control plane, never captured (`proxy.ports.control`).
 pub(super) const CONTROL_PORT: Port = port(4190);
 /// Where the proxy answers probes and metrics, never captured (`proxy.ports.admin`).
 pub(super) const ADMIN_PORT: Port = port(4191);
-/// The user of the proxy (`proxy.uid`).
-const PROXY_ID: u32 = 2102;
 
 /// The values of the charts, as flags and annotations have them.
 pub(super) mod text {
     pub(crate) const INBOUND_LISTENER: &str = "4143";
     pub(crate) const OUTBOUND_LISTENER: &str = "4140";
+    /// The user of the proxy.
     pub(crate) const PROXY_ID: &str = "2102";
     /// Galera's replication, excluded where no ports are named (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
     pub(crate) const SKIPPED_PORTS: &str = "4567,4568";
@@ -31,7 +26,6 @@ pub(super) mod text {
     pub(crate) const SKIPPED_BY_CONTROL_PLANE: &str = "443,6443";
 }
 
-/// Prefix of the comments: upstream's words.
 pub(super) const COMMENTS: &str = "proxy-init/";
 
 /// Chains and comments are upstream's, which we succeed. 140 is not in `/etc/iproute2/rt_protos`.
@@ -87,9 +81,9 @@ pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, UNSET)];
 pub(crate) fn configure(reader: &mut SettingReader<'_>, _: &dyn Host, _numbers_only: bool) -> CaptureConfig {
     let config = CaptureConfig {
         ipv6: reader.switch_or(Linkerd::Ipv6, true),
-        inbound_listener: reader.port(Linkerd::IncomingProxyPort, INBOUND_LISTENER),
-        outbound_listener: reader.port(Linkerd::OutgoingProxyPort, OUTBOUND_LISTENER),
-        proxy_uid: owner(reader, Linkerd::ProxyUid, "user", Uid::new(PROXY_ID)),
+        inbound_listener: reader.port(Linkerd::IncomingProxyPort, port(4143)),
+        outbound_listener: reader.port(Linkerd::OutgoingProxyPort, port(4140)),
+        proxy_uid: owner(reader, Linkerd::ProxyUid, "user", Uid::new(2102)),
         proxy_gid: owner::<Gid>(reader, Linkerd::ProxyGid, "group", None),
         inbound_ports: inbound_ports(reader),
         ignored_inbound: reader.list(Linkerd::InboundPortsToIgnore, SettingReader::port_item_or_zero),
@@ -144,12 +138,14 @@ pub fn missing(raw: &Raw) -> impl Iterator<Item = Setting> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::NullHost;
 
     #[test]
     fn texts_say_the_numbers() {
-        assert_eq!(text::INBOUND_LISTENER, INBOUND_LISTENER.to_string());
-        assert_eq!(text::OUTBOUND_LISTENER, OUTBOUND_LISTENER.to_string());
-        assert_eq!(text::PROXY_ID, PROXY_ID.to_string());
+        let config = configure(&mut SettingReader::new(&Raw::default(), Vec::new()), &NullHost, true);
+        assert_eq!(text::INBOUND_LISTENER, config.inbound_listener.to_string());
+        assert_eq!(text::OUTBOUND_LISTENER, config.outbound_listener.to_string());
+        assert_eq!(Some(text::PROXY_ID.to_owned()), config.proxy_uid.map(|uid| uid.to_string()));
         let inbound = format!("{CONTROL_PORT},{ADMIN_PORT},{}", text::SKIPPED_PORTS);
         assert_eq!(text::SKIPPED_INBOUND, inbound);
     }

@@ -2,7 +2,7 @@
 
 use super::config::{ADMIN_PORT, CONTROL_PORT, IMPLICIT_DEFAULTS, text};
 use super::settings::Linkerd;
-use crate::mesh::AnnotationGroup;
+use crate::mesh::KnownAnnotations;
 use crate::pod::mesh::Form;
 use crate::pod::{GivenSettings, Pod};
 use crate::sources::Source;
@@ -64,40 +64,27 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
 }
 
 /// What its injector reads or writes (`pkg/k8s/labels.go`), beside the annotations of the settings.
-pub(crate) const ANNOTATIONS: &[AnnotationGroup] = &[
-    (
-        None,
-        &[
-            "config.linkerd.io/admin-port control-port",
-            "linkerd.io/control-plane-component created-by inject proxy-version",
-        ],
-    ),
-    (Some("it sets a time limit of conntrack"), &["config.linkerd.io/close-wait-timeout"]),
-    (
-        Some("they describe the control plane, or the workload to it"),
-        &[
-            "config.linkerd.io/pod-inbound-ports",
-            "linkerd.io/cni-resource control-plane-ns extension helm-release-version identity-issuer-expiry \
-            identity-mode is-control-plane trust-root-sha256 workload-ns",
-            "viz.linkerd.io/external-prometheus tap-enabled",
-        ],
-    ),
-    (
-        Some("they configure the proxy behind its listeners, or its container"),
-        &[
-            "config.alpha.linkerd.io/proxy-enable-native-sidecar proxy-wait-before-exit-seconds \
+pub(crate) const ANNOTATIONS: KnownAnnotations = KnownAnnotations {
+    deciding: &[
+        "config.linkerd.io/admin-port control-port",
+        "linkerd.io/control-plane-component created-by inject proxy-version",
+    ],
+    others: &[&[
+        "config.alpha.linkerd.io/proxy-enable-native-sidecar proxy-wait-before-exit-seconds \
             trace-collector-service-account",
-            "config.beta.linkerd.io/proxy-enable-native-sidecar",
-            "config.linkerd.io/access-log debug-image debug-image-pull-policy debug-image-version \
-            default-inbound-policy disable-identity disable-tap enable-debug-sidecar enable-external-profiles \
-            enable-gateway image-pull-policy init-image init-image-version opaque-ports proxy-admin-shutdown \
-            proxy-await proxy-cpu-limit proxy-cpu-ratio-limit proxy-cpu-request \
+        "config.beta.linkerd.io/proxy-enable-native-sidecar",
+        "config.linkerd.io/close-wait-timeout pod-inbound-ports access-log debug-image debug-image-pull-policy \
+            debug-image-version default-inbound-policy disable-identity disable-tap enable-debug-sidecar \
+            enable-external-profiles enable-gateway image-pull-policy init-image init-image-version opaque-ports \
+            proxy-admin-shutdown proxy-await proxy-cpu-limit proxy-cpu-ratio-limit proxy-cpu-request \
             proxy-disable-inbound-protocol-detect-timeout proxy-disable-outbound-protocol-detect-timeout \
             proxy-ephemeral-storage-limit proxy-ephemeral-storage-request proxy-image proxy-inbound-connect-timeout \
             proxy-inbound-discovery-cache-unused-timeout proxy-log-format proxy-log-http-headers proxy-log-level \
             proxy-memory-limit proxy-memory-request proxy-metrics-hostname-labels proxy-outbound-connect-timeout \
             proxy-outbound-discovery-cache-unused-timeout proxy-outbound-transport-mode \
             proxy-require-identity-inbound-ports proxy-version shutdown-grace-period trace-collector tracing",
-        ],
-    ),
-];
+        "linkerd.io/cni-resource control-plane-ns extension helm-release-version identity-issuer-expiry \
+            identity-mode is-control-plane trust-root-sha256 workload-ns",
+        "viz.linkerd.io/external-prometheus tap-enabled",
+    ]],
+};

@@ -120,7 +120,6 @@ fn ignored_ports(
     }
 }
 
-/// With upstream's comment, in `nat`.
 fn append(
     writer: &mut LinkerdWriter<'_>,
     chain: ChainPlace,

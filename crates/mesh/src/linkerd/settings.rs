@@ -2,9 +2,8 @@
 
 use crate::mesh::Mesh;
 use crate::settings::SettingKind::{Switch, Value};
-use crate::settings::{SettingTable, table_macro::settings};
+use crate::settings::{SettingTable, settings};
 
-/// Other meshes have settings of the same names.
 pub struct Linkerd;
 
 settings! {

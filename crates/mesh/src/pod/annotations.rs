@@ -8,7 +8,7 @@ use crate::istio::annotations::STATUS_PORT;
 use crate::istio::defaults::PROXY_ID;
 use crate::mesh::{Feature, Mesh};
 use crate::registry::{self, Resolved};
-use crate::settings::mapping::{AnnotationForm, AnnotationRow, FIELDS, PROXY, TABLE, VARIABLES};
+use crate::settings::mapping::{AnnotationForm, FIELDS, PROXY, TABLE, VARIABLES};
 use crate::settings::{self, Setting, SettingKind, SettingRow, nearest};
 use crate::sources::{Host, Raw, Source};
 use rules::{Cidr, Port, PortRange};
@@ -43,7 +43,12 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
     let status =
         pod.annotations.get(STATUS_PORT).map(|port| port.trim()).filter(|port| port.parse::<Port>().is_ok());
     for row in TABLE.iter().filter(|row| !row.always.is_empty()) {
-        complete(&mut settings, row, status);
+        let Some(given) = settings.raw.get(row.setting).cloned() else { continue };
+        let listed = given.value.split(',').map(str::trim).filter(|item| !item.is_empty());
+        let mut seen = BTreeSet::new();
+        let all = listed.chain(row.always.iter().copied()).chain(status);
+        let items: Vec<&str> = all.filter(|item| seen.insert(*item)).collect();
+        settings.set(row.setting, items.join(","), given.source);
     }
     if settings.raw.mesh() != Mesh::default() {
         // What the defaults name is not the pod's.
@@ -171,15 +176,6 @@ fn presets(title: &str, values: impl Iterator<Item = (Setting, &'static str)>) -
         settings.set(setting, value, Source::Preset(name));
     }
     settings
-}
-
-fn complete(settings: &mut GivenSettings, row: &AnnotationRow, other: Option<&str>) {
-    let Some(given) = settings.raw.get(row.setting).cloned() else { return };
-    let listed = given.value.split(',').map(str::trim).filter(|item| !item.is_empty());
-    let mut seen = BTreeSet::new();
-    let all = listed.chain(row.always.iter().copied()).chain(other);
-    let items: Vec<&str> = all.filter(|item| seen.insert(*item)).collect();
-    settings.set(row.setting, items.join(","), given.source);
 }
 
 impl GivenSettings {

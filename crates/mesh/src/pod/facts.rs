@@ -27,7 +27,6 @@ pub struct Spec {
     pub run_as_group: Option<String>,
     pub init_containers: Vec<Container>,
     pub containers: Vec<Container>,
-    /// In the order of the pod's status.
     pub addresses: Vec<String>,
     /// `None` where it does not name them all itself.
     pub dns_servers: Option<Vec<String>>,
@@ -203,7 +202,6 @@ impl FieldReader<'_> {
         Variable { name, value }
     }
 
-    /// From the security context of a pod or a container.
     fn id(&mut self, of: &PodField<'_>, key: &str) -> Option<String> {
         let field = of.get("securityContext")?.get(key)?;
         let item = match &field.tree.value {

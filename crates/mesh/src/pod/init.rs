@@ -25,7 +25,6 @@ pub(super) struct Init {
     /// True if variables of another object (`envFrom`) may set what it leaves open.
     pub(super) may_have_more: bool,
     pub(super) settings: GivenSettings,
-    /// Each with the reason.
     pub(super) unread: Vec<String>,
 }
 

@@ -12,7 +12,7 @@ use crate::sources::{Given, Source};
 use std::collections::BTreeMap;
 
 /// A label or an annotation, and the values that count; none for any value.
-pub(crate) type Mark = (&'static str, &'static [&'static str]);
+pub(crate) type MetadataMark = (&'static str, &'static [&'static str]);
 
 pub(crate) type KeySource<'a> = &'a dyn Fn(&str) -> Source;
 
@@ -25,7 +25,6 @@ pub(crate) enum Argument {
 
 /// How pods of a mesh are recognized, and how they give settings.
 pub(crate) struct Form {
-    /// Init containers that set the mesh's rules by themselves.
     pub(crate) init_containers: &'static [&'static str],
     /// Programs of such a container, by the last part of their paths. Its flags follow the last word that names one.
     pub(crate) commands: &'static [&'static str],
@@ -37,14 +36,14 @@ pub(crate) struct Form {
     pub(crate) idle: &'static [(Setting, &'static str)],
     /// The proxy's container; `None` where the proxy runs elsewhere.
     pub(crate) proxy: Option<&'static str>,
-    pub(crate) signs: &'static [Mark],
+    pub(crate) signs: &'static [MetadataMark],
     /// The domains of the mesh's labels and annotations: a pod that has one of them, and nothing of another mesh, is the mesh's.
     pub(crate) domains: &'static [&'static str],
-    pub(crate) refusals: &'static [Mark],
+    pub(crate) refusals: &'static [MetadataMark],
     /// The labels and annotations that the injector sets; none where pods need no injection.
-    pub(crate) injected: &'static [Mark],
+    pub(crate) injected: &'static [MetadataMark],
     pub(crate) presets: &'static [(Setting, &'static str)],
-    /// Words of annotations for switches beside those of Go's `strconv.ParseBool`, in lower case, and what they mean.
+    /// MetadataTexts of annotations for switches beside those of Go's `strconv.ParseBool`, in lower case, and what they mean.
     pub(crate) switches: &'static [(&'static str, &'static str)],
     /// Reads what an argument of an init container holds beside the setting, with the source of a key of it.
     pub(crate) argument: fn(&Pod, Setting, &str, KeySource<'_>) -> Option<Argument>,
@@ -80,11 +79,10 @@ impl Form {
         })
     }
 
-    fn refusal(&self, pod: &Pod) -> Option<&'static Mark> {
+    fn refusal(&self, pod: &Pod) -> Option<&'static MetadataMark> {
         self.refusals.iter().find(|mark| has_mark(pod, mark))
     }
 
-    /// The result is what shows it.
     fn is_of(&self, pod: &Pod) -> Option<Source> {
         let mark = self.signs.iter().chain(self.injected).find(|mark| has_mark(pod, mark));
         let is_own = |name: &&str| self.init_containers.contains(name) || Some(*name) == self.proxy;
@@ -117,20 +115,24 @@ pub(super) fn is_within(inner: &str, domain: &str) -> bool {
     inner.strip_suffix(domain).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-fn has_mark(pod: &Pod, mark: &Mark) -> bool {
+fn has_mark(pod: &Pod, mark: &MetadataMark) -> bool {
     value_of(mark.0, pod.labels.as_ref(), &pod.annotations).is_some_and(|value| counts(mark, value))
 }
 
 /// A label counts before an annotation.
-fn value_of<'a>(name: &str, labels: Option<&'a Words>, annotations: &'a Words) -> Option<&'a str> {
+fn value_of<'a>(
+    name: &str,
+    labels: Option<&'a MetadataTexts>,
+    annotations: &'a MetadataTexts,
+) -> Option<&'a str> {
     labels.and_then(|labels| labels.get(name)).or_else(|| annotations.get(name)).map(|value| value.trim())
 }
 
-fn counts((_, values): &Mark, value: &str) -> bool {
+fn counts((_, values): &MetadataMark, value: &str) -> bool {
     values.is_empty() || values.contains(&value)
 }
 
-type Words = BTreeMap<String, String>;
+type MetadataTexts = BTreeMap<String, String>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshSign {
@@ -142,7 +144,11 @@ pub struct MeshSign {
 }
 
 /// The first sign of each mesh in a pod or, where the pod says nothing, in its namespace. Istio's is in injected pods alone.
-pub fn signs(pod: &Pod, namespace_labels: &Words, namespace_annotations: &Words) -> Vec<MeshSign> {
+pub fn signs(
+    pod: &Pod,
+    namespace_labels: &MetadataTexts,
+    namespace_annotations: &MetadataTexts,
+) -> Vec<MeshSign> {
     let present = |mesh, text| Some(MeshSign { mesh, text, is_present: true });
     let container = |name: &str| {
         pod.container_names().any(|other| other == name).then(|| format!("its container {name}"))

@@ -195,7 +195,6 @@ fn list<'a>(tree: &'a Tree, kind: Option<&'a str>) -> Option<(&'a str, &'a [Rc<T
     }
 }
 
-/// Outside of lists.
 struct MetObject<'a> {
     tree: &'a Tree,
     /// From 1.

@@ -134,18 +134,15 @@ fn by_plugin(
         false => skip,
     });
     let mut warnings = Vec::new();
-    match &skip {
-        Some(skip) if skip.is_before_injection() => {
-            let text =
-                format!("nothing of it is captured yet: {skip}; what follows holds once it is injected");
-            // Manifests of applications are written before an injector sees them.
-            warnings.push(Finding { level: Level::Note, ..of_form(text) });
-        }
-        Some(skip) => {
-            let level = if skip.is_chosen(&object.pod) { Level::Note } else { Level::Warning };
-            warnings.push(Finding { level, ..of_form(format!("nothing of it is captured: {skip}")) });
-        }
-        None => {}
+    if let Some(skip) = &skip {
+        // Manifests of applications are written before an injector sees them.
+        let (yet, then) = match skip.is_before_injection() {
+            true => (" yet", "; what follows holds once it is injected"),
+            false => ("", ""),
+        };
+        let is_note = skip.is_before_injection() || skip.is_chosen(&object.pod);
+        let level = if is_note { Level::Note } else { Level::Warning };
+        warnings.push(Finding { level, ..of_form(format!("nothing of it is captured{yet}: {skip}{then}")) });
     }
     for init @ Init { name, idle, .. } in inits {
         let idle = idle.unwrap_or("it sets no rules");
@@ -166,11 +163,8 @@ fn facts(object: &ManifestObject, title: &str) -> GivenSettings {
         settings.set(Setting::PodIps, spec.addresses.join(","), Source::Field("status.podIPs".to_owned()));
     }
     if let Some(servers) = &spec.dns_servers {
-        settings.set(
-            Setting::DnsServers,
-            servers.join(","),
-            Source::Field("spec.dnsConfig.nameservers".to_owned()),
-        );
+        let source = Source::Field("spec.dnsConfig.nameservers".to_owned());
+        settings.set(Setting::DnsServers, servers.join(","), source);
     }
     settings
 }

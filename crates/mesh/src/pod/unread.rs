@@ -4,7 +4,7 @@
 use super::mesh::is_within;
 use crate::Problems;
 use crate::data::Tree;
-use crate::mesh::Mesh;
+use crate::mesh::{KnownAnnotations, Mesh};
 use crate::settings::{ANNOTATIONS, nearest};
 use rules::finding::{Code, Finding, Level};
 use std::collections::BTreeSet;
@@ -54,7 +54,8 @@ pub fn nearest_annotation(name: &str) -> Option<String> {
 fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_meshes = Mesh::ALL.iter().flat_map(|mesh| {
         let of_settings = mesh.settings().iter().flat_map(|row| row.annotations);
-        mesh.entry().annotations.iter().flat_map(|(_, names)| *names).chain(of_settings)
+        let KnownAnnotations { deciding, others } = mesh.entry().annotations;
+        deciding.iter().chain(others.iter().copied().flatten()).chain(of_settings)
     });
     of_meshes
         .filter_map(|names| names.split_once('/'))
@@ -67,7 +68,6 @@ const OF_PODS: &str = "\
     istio.io/reroute-virtual-interfaces istio.io/rev kuma.io/ linkerd.io/inject proxy.istio.io/ \
     readiness.status.sidecar.istio.io/ sidecar.istio.io/ status.sidecar.istio.io/ traffic.kuma.io/ traffic.sidecar.istio.io/";
 
-/// The beginnings of names that are read as labels.
 const LABELS: [&str; 4] = ["istio.io/dataplane-mode", "istio.io/rev", "kuma.io/", "sidecar.istio.io/inject"];
 
 // The fields of `k8s.io/api/core/v1` in Kubernetes 1.36; of security contexts, those of pods and of containers.
@@ -142,7 +142,6 @@ pub(super) fn fields(template: &Tree, path: &[&str]) -> Vec<Finding> {
     remarks
 }
 
-/// Hints for misplaced fields.
 const OWNERS: [(&str, &str); 4] = [
     ("annotations labels", "metadata"),
     (SPEC, "the pod's spec"),
@@ -270,18 +269,20 @@ mod tests {
         };
         for mesh in Mesh::ALL {
             let signs = signs(*mesh);
-            let of_settings = mesh.settings().iter().map(|row| (None, row.annotations));
-            for (why, names) in mesh.entry().annotations.iter().copied().chain(of_settings) {
+            let KnownAnnotations { deciding, others } = mesh.entry().annotations;
+            let of_settings = mesh.settings().iter().map(|row| (true, row.annotations));
+            let others = others.iter().map(|names| (false, *names));
+            for (is_deciding, names) in others.chain([(true, deciding)]).chain(of_settings) {
                 let split = names.iter().filter_map(|names| names.split_once('/'));
                 let names = split
                     .flat_map(|(domain, names)| names.split(' ').map(move |name| format!("{domain}/{name}")));
                 for name in names {
-                    let found = match why {
+                    let found = match is_deciding {
                         // Alone, or as the only one that the injector has left.
-                        None => [&signs[..], &signs[..1], &[]].iter().any(|signs| decides(&name, signs)),
-                        Some(_) => decides(&name, &signs),
+                        true => [&signs[..], &signs[..1], &[]].iter().any(|signs| decides(&name, signs)),
+                        false => decides(&name, &signs),
                     };
-                    assert_eq!(found, why.is_none(), "{name}: {why:?}");
+                    assert_eq!(found, is_deciding, "{name}");
                 }
             }
         }

@@ -1,8 +1,7 @@
 //! The settings that every mesh has: operation, place and output. Settings of capture are in each mesh's own table.
 
 use super::SettingKind::{Switch, Value};
-use super::table_macro::settings;
-use super::{Setting, SettingTable};
+use super::{Setting, SettingTable, settings};
 use crate::mesh::Mesh;
 
 settings! {

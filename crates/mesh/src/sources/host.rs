@@ -109,14 +109,12 @@ impl Host for RemoteHost {
     }
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        let ipv6 = IpAddr::V6(STAND_IN.1);
+        let (v4, v6) = (STAND_IN.0.into(), STAND_IN.1.into());
         Ok(match self {
-            Self::Assumed { dual_stack } => {
-                let ipv6 = dual_stack.then_some(ipv6);
-                [IpAddr::V4(STAND_IN.0)].into_iter().chain(ipv6).collect()
-            }
+            Self::Assumed { dual_stack: true } => vec![v4, v6],
+            Self::Assumed { dual_stack: false } => vec![v4],
             // IPv4 is captured in any case.
-            Self::Open => vec![ipv6],
+            Self::Open => vec![v6],
         })
     }
 

@@ -16,7 +16,6 @@ const PORT_FORM: &str = "expected a port from 1 to 65535 or a range such as 8000
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wildcard<T> {
     All,
-    /// Perhaps none.
     Items(Vec<T>),
 }
 
@@ -176,7 +175,6 @@ impl<'a> SettingReader<'a> {
         parsed
     }
 
-    /// `expected` is the list in the complaint.
     pub fn one_of<T>(
         &mut self,
         setting: Setting,
