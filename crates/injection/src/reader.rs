@@ -184,6 +184,18 @@ pub(crate) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
+/// A value without the fields, at any depth, that are to be left out.
+pub(crate) fn without(value: &Value, is_out: fn(&Value) -> bool) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(_, value)| !is_out(value));
+            Value::Object(kept.map(|(key, value)| (key.clone(), without(value, is_out))).collect())
+        }
+        Value::Array(items) => items.iter().map(|item| without(item, is_out)).collect(),
+        scalar => scalar.clone(),
+    }
+}
+
 pub(crate) fn noun(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",

@@ -3,7 +3,6 @@
 
 use crate::admission::{AdmissionContext, Namespace, Workload};
 use crate::configuration::Configuration;
-use crate::decision::{InjectionPolicy, InjectionRules};
 use crate::pipeline::{TEMPLATES, inject};
 use crate::sidecar::Sidecar;
 use crate::template::{InjectionTemplate, TemplateContext, go};
@@ -74,13 +73,15 @@ fn filled(
 
 /// Injects a few plain pods with each template by itself. Built-in templates that the configuration does not use are left out.
 pub fn try_templates(configuration: &Configuration) -> Vec<TemplateTrial> {
-    let enabled =
-        InjectionRules { policy: Some(InjectionPolicy::Enabled), never: Vec::new(), always: Vec::new() };
     let named = configuration.default_templates.iter().chain(configuration.aliases.values().flatten());
     let named: Vec<&String> = named.collect();
     let defaults = configuration.defaults();
     // An alias may have the name of a template, and would be tried in its place.
-    let configuration = Configuration { rules: enabled, aliases: BTreeMap::new(), ..configuration.clone() };
+    let configuration = Configuration {
+        rules: Configuration::default().rules,
+        aliases: BTreeMap::new(),
+        ..configuration.clone()
+    };
     let is_used = |(name, template): &(&String, &InjectionTemplate)| {
         named.contains(name) || !matches!(template, InjectionTemplate::BuiltIn(_))
     };

@@ -258,11 +258,7 @@ pub fn conditional(configuration: &Value) -> impl Iterator<Item = &str> {
 
 /// The names of the injecting webhooks whose selectors Kubernetes would refuse.
 pub(crate) fn unreadable(configuration: &Value) -> impl Iterator<Item = &str> {
-    let is_bad = |webhook: &&Value| {
-        let selectors = [&webhook["namespaceSelector"], &webhook["objectSelector"]];
-        selectors.into_iter().any(|written| selector::of_webhook(written).is_none())
-    };
-    injecting(configuration).filter(is_bad).map(short_name)
+    injecting(configuration).filter(|webhook| of_value(configuration, webhook).is_none()).map(short_name)
 }
 
 fn injecting(configuration: &Value) -> impl Iterator<Item = &Value> {

@@ -53,18 +53,17 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing
     let mut kept: BTreeSet<(&str, &str)> = BTreeSet::new();
     let find = |kind: &str, name: &str| existing.iter().find(|there| there.is(kind, name));
     let is_foreign = |kind: &str, name: &str| find(kind, name).is_some_and(|there| !there.is_ours());
+    let kinds = [VIRTUAL_SERVICE, DESTINATION_RULE];
     for service in &plan.services {
         let name = &*service.name;
         match &service.disposition {
             RouteDisposition::Unrouted(_) => {}
             RouteDisposition::Refused(_) => {
-                let kinds = [VIRTUAL_SERVICE, DESTINATION_RULE];
                 kept.extend(kinds.map(|kind| (kind, name)));
                 let there = kinds.into_iter().filter_map(|kind| find(kind, name));
                 changes.steps.extend(there.filter_map(|there| adoption(there, &owners)));
             }
             RouteDisposition::Routed { virtual_service, destination_rule } => {
-                let kinds = [VIRTUAL_SERVICE, DESTINATION_RULE];
                 let foreign: Vec<&str> = kinds.into_iter().filter(|kind| is_foreign(kind, name)).collect();
                 if !foreign.is_empty() {
                     changes.left_out += 1;
@@ -76,8 +75,8 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing
                     ));
                     continue;
                 }
-                kept.extend([(VIRTUAL_SERVICE, name), (DESTINATION_RULE, name)]);
-                let [route, rule] = [find(VIRTUAL_SERVICE, name), find(DESTINATION_RULE, name)];
+                kept.extend(kinds.map(|kind| (kind, name)));
+                let [route, rule] = kinds.map(|kind| find(kind, name));
                 route_steps(&mut changes, &owners, (route, virtual_service), (rule, destination_rule));
             }
         }

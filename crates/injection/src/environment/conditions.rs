@@ -58,21 +58,16 @@ pub fn conditions(
             ];
         }
     };
-    let refused: Vec<String> = plan
-        .services
-        .iter()
-        .filter_map(|service| match &service.disposition {
-            RouteDisposition::Refused(problems) => Some(&problems.0),
-            RouteDisposition::Routed { .. } | RouteDisposition::Unrouted(_) => None,
-        })
-        .flatten()
-        .map(ToString::to_string)
-        .collect();
-    let planned = plan
-        .services
-        .iter()
-        .filter(|service| matches!(service.disposition, RouteDisposition::Routed { .. }))
-        .count();
+    let (mut refused, mut planned) = (Vec::new(), 0_usize);
+    for service in &plan.services {
+        match &service.disposition {
+            RouteDisposition::Refused(problems) => {
+                refused.extend(problems.0.iter().map(ToString::to_string));
+            }
+            RouteDisposition::Routed { .. } => planned += 1,
+            RouteDisposition::Unrouted(_) => {}
+        }
+    }
     let routed = planned.saturating_sub(changes.left_out);
     let (holds, reason) = match (failed.is_empty(), refused.is_empty() && changes.foreign.is_empty()) {
         (false, _) => (false, "WriteRefused"),

@@ -3,13 +3,13 @@
 //! Istio's agent, rewritten probes and merged metrics, are off until a text asks for them.
 
 use super::proxy_config;
-use crate::reader::DocumentReader;
+use crate::reader::{DocumentReader, without};
 use mesh::InputProblem;
 use mesh::istio::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER};
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
-const STATUS_PORT: u16 = 15020;
+pub(crate) const STATUS_PORT: u16 = 15020;
 
 /// Istio's defaults beneath the given settings.
 #[derive(Clone, Debug)]
@@ -161,7 +161,8 @@ fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) ->
     let mut under = match (default, given) {
         (Value::Object(under), _) => under,
         (Value::Array(under), Value::Array(given)) if path == NAMED => return by_name(under, given),
-        _ => return without_nulls(given),
+        // Templates that print a null would make a patch that deletes the field, or no YAML.
+        _ => return without(given, Value::is_null),
     };
     let Value::Object(given) = given else {
         wrong.push(path.to_owned());
@@ -178,7 +179,7 @@ fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) ->
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         let merged = match under.remove(key) {
             Some(default) if !is_whole => merged(value, default, &path, wrong),
-            Some(_) | None => without_nulls(value),
+            Some(_) | None => without(value, Value::is_null),
         };
         under.insert(key.clone(), merged);
     }
@@ -186,25 +187,13 @@ fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) ->
 }
 
 fn by_name(mut under: Vec<Value>, given: &[Value]) -> Value {
-    for item in given.iter().map(without_nulls) {
+    for item in given.iter().map(|item| without(item, Value::is_null)) {
         match under.iter_mut().find(|known| known["name"] == item["name"]) {
             Some(known) => *known = item,
             None => under.push(item),
         }
     }
     Value::Array(under)
-}
-
-/// Templates that print a null would make a patch that deletes the field, or no YAML.
-pub(crate) fn without_nulls(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let set = fields.iter().filter(|(_, value)| !value.is_null());
-            Value::Object(set.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
-        scalar => scalar.clone(),
-    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! Buffers reads JSON (`mesh/v1alpha1/proxy.proto`, `protomarshal.ApplyYAML`): fields of a wrong type are refused, unknown ones
 //! are left out, with a warning. Of messages within it, only null fields and the spelling of the fields' names are changed.
 
-use super::mesh::{camel, without_nulls, written_twice};
-use crate::reader::{DocumentReader, noun};
+use super::mesh::{camel, written_twice};
+use crate::reader::{DocumentReader, noun, without};
 use mesh::InputProblem;
 use mesh::settings::nearest;
 use mesh::sources::duration;
@@ -190,7 +190,7 @@ impl ProxyFieldKind {
                 }
                 Some(value.clone())
             }
-            Self::Message => fields.mapping(key).map(|_| camel(&without_nulls(value))),
+            Self::Message => fields.mapping(key).map(|_| camel(&without(value, Value::is_null))),
             Self::AddressOrNone if value == "" => Some(value.clone()),
             Self::AddressOrNone | Self::Address => {
                 let port = |value: &Value| {

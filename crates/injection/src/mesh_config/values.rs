@@ -135,7 +135,10 @@ impl IstioValues {
                 resources: resources(&mut fields, "global.proxy_init.resources"),
                 force_apply: fields.flag("global.proxy_init.forceApplyIptables"),
             },
-            cni: cni(&mut fields),
+            cni: Cni {
+                enabled: fields.flag("pilot.cni.enabled") | fields.flag("istio_cni.enabled"),
+                multus: fields.text("pilot.cni.provider") == "multus",
+            },
             native: native(&mut fields),
             rewrite_probes: fields.flag("sidecarInjectorWebhook.rewriteAppHTTPProbe"),
             revision,
@@ -218,12 +221,6 @@ fn capture(fields: &mut DocumentReader<'_>) -> BTreeMap<Setting, String> {
         }
     }
     capture
-}
-
-fn cni(fields: &mut DocumentReader<'_>) -> Cni {
-    let new = fields.flag("pilot.cni.enabled");
-    let old = fields.flag("istio_cni.enabled");
-    Cni { enabled: new || old, multus: fields.text("pilot.cni.provider") == "multus" }
 }
 
 /// The default is `auto`, as with Istio.

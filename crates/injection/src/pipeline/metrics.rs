@@ -2,6 +2,7 @@
 //! the application's own metrics are.
 
 use super::pod::{CheckedPod, PodSpecItem};
+use crate::mesh_config::STATUS_PORT as DEFAULT_PORT;
 use crate::sidecar::PROXY;
 use crate::template::go;
 use mesh::istio::annotations::{SCRAPE_TARGETS, STATUS_PORT};
@@ -13,8 +14,6 @@ use serde_json::Value;
 /// The variable with the annotations whose place the agent has taken.
 const VARIABLE: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
 const PATH: &str = "/stats/prometheus";
-/// The agent's port where neither an annotation nor the mesh sets another one.
-const DEFAULT_AGENT_PORT: u16 = 15020;
 /// The path of an application's metrics where only a port is given.
 const DEFAULT_PATH: &str = "/metrics";
 
@@ -174,7 +173,7 @@ fn agent_ports(pod: &CheckedPod, earlier: &Value) -> [Option<u16>; 3] {
     let annotated = pod.annotation(STATUS_PORT).and_then(|text| text.trim().parse().ok());
     let config = earlier.variable("PROXY_CONFIG").and_then(|text| serde_json::from_str::<Value>(text).ok());
     let configured = config.and_then(|config| u16::try_from(config.get("statusPort")?.as_u64()?).ok());
-    [annotated, configured, Some(DEFAULT_AGENT_PORT)]
+    [annotated, configured, Some(DEFAULT_PORT)]
 }
 
 /// Restores the annotations that an earlier injection has replaced. `earlier` is its proxy.

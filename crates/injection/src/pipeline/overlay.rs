@@ -6,6 +6,7 @@ use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
 use super::record::Overrides;
 use crate::admission::Cancellation;
 use crate::merge::{SchemaKind, merge};
+use crate::reader::without;
 use crate::sidecar::PROXY;
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};
@@ -49,7 +50,7 @@ pub(super) fn apply(
             if given.get("image").is_some_and(|image| image == AUTO || image == "") {
                 given.fields_mut().remove("image");
             }
-            patch_container(&mut pod, (list, *at), &without_empty_fields(&given))?;
+            patch_container(&mut pod, (list, *at), &without(&given, is_nothing))?;
             overrides.keep(list, given);
         }
     }
@@ -108,18 +109,10 @@ fn with_proxy_in_list_of(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     pod
 }
 
-/// A null or an empty list of the user's says nothing, where a null of a patch deletes and an empty list replaces. Kubernetes
-/// takes both for fields that are not there. The record keeps them, so that the pod comes back as it was written.
-fn without_empty_fields(value: &Value) -> Value {
-    let is_nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-    match value {
-        Value::Object(fields) => {
-            let fields = fields.iter().filter(|(_, value)| !is_nothing(value));
-            Value::Object(fields.map(|(field, value)| (field.clone(), without_empty_fields(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.iter().map(without_empty_fields).collect()),
-        other => other.clone(),
-    }
+/// A null or an empty list of the user's says nothing, where a null of a patch deletes and an empty list replaces. The record keeps
+/// them, so that the pod comes back as it was written.
+fn is_nothing(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
 
 const VALUES: &[&str] = &["value", "valueFrom"];

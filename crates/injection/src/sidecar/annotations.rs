@@ -39,6 +39,12 @@ impl<'a> Annotations<'a> {
         self.problems.push(InputProblem::with_item(name, item, text));
     }
 
+    /// Warns of an annotation's value.
+    pub(super) fn warn(&mut self, name: &str, text: &str) {
+        let value = self.get(name).unwrap_or_default();
+        self.warnings.push(format!("the annotation {name} is {value:?}{text}"));
+    }
+
     pub(super) fn read<T>(
         &mut self,
         name: &str,

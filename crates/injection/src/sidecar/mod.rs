@@ -16,7 +16,6 @@ pub use traffic::{InitMode, Mode, OtherProxy, Traffic};
 use crate::admission::strings;
 use crate::mesh_config::ProxyReadinessProbe;
 use mesh::Setting;
-use mesh::settings::SettingRow;
 use mesh::settings::mapping::TABLE;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -110,7 +109,8 @@ impl Sidecar {
         let mut arguments = vec!["istio-iptables".to_owned()];
         let settings = self.traffic.settings();
         for (setting, value) in &settings {
-            arguments.push(letter(setting.row()));
+            let row = setting.row();
+            arguments.push(row.short.map_or_else(|| row.option(), |letter| format!("-{letter}")));
             // The mode is resolved already, in the spelling that all programs know.
             let own = self.own_settings.get(setting).filter(|_| *setting != Setting::InterceptionMode);
             arguments.push(own.unwrap_or(value).clone());
@@ -162,13 +162,5 @@ impl Sidecar {
             (!is_said).then(|| ((*name).to_owned(), value))
         });
         annotations.collect()
-    }
-}
-
-/// The short form of a flag, as Istio writes it.
-fn letter(row: &SettingRow) -> String {
-    match row.short {
-        Some(letter) => format!("-{letter}"),
-        None => row.option(),
     }
 }

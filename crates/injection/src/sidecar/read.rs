@@ -7,9 +7,10 @@ use super::{InitMode, Mode, Sidecar};
 use crate::admission::{AdmissionContext, strings};
 use crate::mesh_config::{IstioValues, MeshConfig, Native, ProxyReadinessProbe, proxy_config};
 use crate::pipeline::NETWORK;
+use crate::reader;
 use crate::syntax::is_more;
 use mesh::istio::annotations as known;
-use mesh::{InputProblem, Problems, Setting};
+use mesh::{Problems, Setting};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -86,7 +87,7 @@ impl Sidecar {
             init_identity: identities.init,
             has_plugin: values.cni.enabled,
             traffic,
-            hold: values.proxy.hold || is_true(&proxy_config, "holdApplicationUntilProxyStarts"),
+            hold: values.proxy.hold || proxy_config["holdApplicationUntilProxyStarts"] == true,
             proxy_config,
             proxy_metadata: metadata,
             proxy_uid: identities.of_namespace.user,
@@ -131,24 +132,18 @@ impl Sidecar {
 fn config(annotations: &mut Annotations<'_>, of_mesh: &Value) -> Value {
     let name = known::PROXY_CONFIG;
     let Some(text) = annotations.get(name) else { return of_mesh.clone() };
-    let mut documents = match mesh::pod::values(name, text) {
-        Ok(documents) => documents,
+    match reader::mapping(name, text) {
+        Ok(document) => {
+            let written = proxy_config::read(name, &document);
+            annotations.problems.extend(written.problems);
+            annotations.warnings.extend(written.warnings);
+            proxy_config::over(&written.fields, of_mesh)
+        }
         Err(Problems(problems)) => {
             annotations.problems.extend(problems);
-            return of_mesh.clone();
+            of_mesh.clone()
         }
-    };
-    documents.retain(|document| !document.is_null());
-    if documents.len() > 1 {
-        annotations
-            .problems
-            .push(InputProblem::of(name, "holds several documents; expected the fields of one ProxyConfig"));
     }
-    let Some(document) = documents.first() else { return of_mesh.clone() };
-    let written = proxy_config::read(name, document);
-    annotations.problems.extend(written.problems);
-    annotations.warnings.extend(written.warnings);
-    proxy_config::over(&written.fields, of_mesh)
 }
 
 fn mode_of(text: &str) -> Option<Mode> {
@@ -182,9 +177,7 @@ fn status_port(annotations: &mut Annotations<'_>, values: &IstioValues) -> Optio
 fn binds_low_ports(annotations: &mut Annotations<'_>) -> Option<bool> {
     let text = annotations.get(known::BIND_SERVICE)?;
     if !["true", "false", ""].contains(&text) {
-        annotations
-            .warnings
-            .push(format!("the annotation {} is {text:?} and counts as false", known::BIND_SERVICE));
+        annotations.warn(known::BIND_SERVICE, " and counts as false");
     }
     Some(text == "true")
 }
@@ -209,12 +202,9 @@ fn images(annotations: &mut Annotations<'_>, proxy_config: &Value, values: &Isti
     let configured = proxy_config.get("image").and_then(|image| image.get("imageType")?.as_str());
     let configured = configured.filter(|kind| !kind.is_empty());
     let name = annotations.word(known::PROXY_IMAGE).filter(|name| !name.is_empty());
-    if let Some(name) = name.filter(|name| !name.contains('/')) {
-        annotations.warnings.push(format!(
-            "the annotation {} is {name:?}, which has no slash and no effect; expected a whole reference, such as \
-             hub.example/mesh/proxyv2:1.30",
-            known::PROXY_IMAGE
-        ));
+    if name.is_some_and(|name| !name.contains('/')) {
+        let text = ", which has no slash and no effect; expected a whole reference, such as hub.example/mesh/proxyv2:1.30";
+        annotations.warn(known::PROXY_IMAGE, text);
     }
     let name = name.filter(|name| name.contains('/'));
     let image =
@@ -255,9 +245,7 @@ fn native(annotations: &mut Annotations<'_>, values: &IstioValues, admission: &A
         Some("true") => true,
         Some("false") => false,
         Some(text) if !text.is_empty() => {
-            annotations
-                .warnings
-                .push(format!("the annotation {} is {text:?} and counts as true", known::NATIVE));
+            annotations.warn(known::NATIVE, " and counts as true");
             true
         }
         Some(_) | None => match values.native {
@@ -271,13 +259,10 @@ fn native(annotations: &mut Annotations<'_>, values: &IstioValues, admission: &A
 /// Checks annotations for the agent, which are read from the merged pod later, as templates may set them too.
 fn check_agent(annotations: &mut Annotations<'_>) {
     annotations.boolean(known::MERGE_METRICS);
-    if let Some(text) = annotations.get(known::REWRITE_PROBES)
-        && mesh::sources::boolean(text).is_none()
-    {
-        annotations.warnings.push(format!(
-            "the annotation {} is {text:?}, which is not a boolean, and has no effect; expected true or false",
-            known::REWRITE_PROBES
-        ));
+    let rewrites = annotations.get(known::REWRITE_PROBES);
+    if rewrites.is_some_and(|text| mesh::sources::boolean(text).is_none()) {
+        let text = ", which is not a boolean, and has no effect; expected true or false";
+        annotations.warn(known::REWRITE_PROBES, text);
     }
 }
 
@@ -288,10 +273,6 @@ fn readiness(annotations: &mut Annotations<'_>, values: &IstioValues) -> ProxyRe
         period: annotations.number(known::READINESS_PERIOD).unwrap_or(period),
         failures: annotations.number(known::READINESS_FAILURES).unwrap_or(failures),
     }
-}
-
-fn is_true(proxy_config: &Value, field: &str) -> bool {
-    proxy_config.get(field).and_then(Value::as_bool).unwrap_or(false)
 }
 
 fn metadata(proxy_config: &Value) -> BTreeMap<String, String> {

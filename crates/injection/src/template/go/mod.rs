@@ -290,12 +290,6 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_shown_by_its_name() {
-        let template = Template::read("config: templates.a", "{{ 1 }}").expect("a template");
-        assert_eq!(format!("{template:?}"), "Template { name: \"config: templates.a\", .. }");
-    }
-
-    #[test]
     fn the_first_difference_is_named() {
         let rows = [
             (json!({"a": [1, {"b": 2}]}), json!({"a": [1, {"b": 3}]}), Some("/a/1/b")),
