@@ -4,8 +4,10 @@
 //! been idle for the longest time, so that slow clients never hold up others, whether by intent or by a defect. Only a
 //! connection with a complete request is busy: another one waits where all of them are.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, watch};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// One part of the capacity that closing connections may take beyond it: an eviction takes up to a second where the client
 /// does not answer, and the next connection does not wait for it.
@@ -35,7 +37,7 @@ struct OpenConnection {
     /// Requests whose bodies are not complete, and those that are being answered.
     incomplete: usize,
     complete: usize,
-    close: watch::Sender<bool>,
+    close: CancellationToken,
 }
 
 /// In the order in which connections are closed for others.
@@ -43,7 +45,6 @@ struct OpenConnection {
 enum ConnectionState {
     /// Its request is not complete: the head or the body lacks.
     Incomplete,
-    /// Its requests are answered.
     Idle,
     Busy,
 }
@@ -53,7 +54,7 @@ enum ConnectionState {
 pub struct Slot {
     slots: Arc<Slots>,
     id: u64,
-    close: watch::Receiver<bool>,
+    close: CancellationToken,
 }
 
 impl Slots {
@@ -76,34 +77,32 @@ impl Slots {
     /// Evicts one connection that is not busy, unless too many are closing. Returns whether there was one. Called as well where
     /// `accept` fails for want of file descriptors.
     pub fn evict_one(&self) -> bool {
-        let mut inner = self.inner();
-        let closing = inner.open.iter().filter(|open| open.is_closing()).count();
-        let evictable =
-            inner.open.iter_mut().filter(|open| !open.is_closing() && open.state != ConnectionState::Busy);
+        let mut inner = self.inner.lock();
+        let closing = inner.open.iter().filter(|open| open.close.is_cancelled()).count();
+        let evictable = inner
+            .open
+            .iter_mut()
+            .filter(|open| !open.close.is_cancelled() && open.state != ConnectionState::Busy);
         let first = evictable.min_by_key(|open| (open.state, open.entered_at));
         let evicted = first.filter(|_| closing <= self.capacity / CLOSING_PART);
-        evicted.map(|first| first.close.send_replace(true)).is_some()
+        evicted.map(|first| first.close.cancel()).is_some()
     }
 
     fn try_take(self: &Arc<Self>) -> Option<Slot> {
-        let mut inner = self.inner();
-        if inner.open.iter().filter(|open| !open.is_closing()).count() >= self.capacity {
+        let mut inner = self.inner.lock();
+        if inner.open.iter().filter(|open| !open.close.is_cancelled()).count() >= self.capacity {
             return None;
         }
-        let (id, (close, closed)) = (inner.tick(), watch::channel(false));
+        let (id, close) = (inner.tick(), CancellationToken::new());
         inner.open.push(OpenConnection {
             id,
             state: ConnectionState::Incomplete,
             entered_at: id,
             incomplete: 0,
             complete: 0,
-            close,
+            close: close.clone(),
         });
-        Some(Slot { slots: Arc::clone(self), id, close: closed })
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        Some(Slot { slots: Arc::clone(self), id, close })
     }
 }
 
@@ -114,14 +113,7 @@ impl Inner {
     }
 }
 
-impl OpenConnection {
-    fn is_closing(&self) -> bool {
-        *self.close.borrow()
-    }
-}
-
 impl Slot {
-    /// The head of a request has come.
     pub fn begin_request(&self) {
         self.change(|open| open.incomplete += 1);
     }
@@ -140,19 +132,17 @@ impl Slot {
 
     /// True if it has made no request, so that no answer can be on its way.
     pub fn is_silent(&self) -> bool {
-        let inner = self.slots.inner();
+        let inner = self.slots.inner.lock();
         let is_it = |open: &OpenConnection| open.id == self.id && open.incomplete == 0;
         inner.open.iter().any(|open| is_it(open) && open.state == ConnectionState::Incomplete)
     }
 
-    /// Waits until another connection needs the room.
     pub async fn evicted(&self) {
-        // The sender lives as long as the slot.
-        let _ = self.close.clone().wait_for(|is_closing| *is_closing).await;
+        self.close.cancelled().await;
     }
 
     fn change(&self, change: impl FnOnce(&mut OpenConnection)) {
-        let mut inner = self.slots.inner();
+        let mut inner = self.slots.inner.lock();
         let sequence = inner.tick();
         let Some(open) = inner.open.iter_mut().find(|open| open.id == self.id) else { return };
         change(open);
@@ -169,7 +159,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.slots.inner().open.retain(|open| open.id != self.id);
+        self.slots.inner.lock().open.retain(|open| open.id != self.id);
         self.slots.changed.notify_one();
     }
 }

@@ -51,7 +51,6 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
     },
 ];
 
-/// `sidecar-node repair`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repair {
     /// Keep running until ended by a signal
@@ -102,7 +101,6 @@ pub(crate) struct Repair {
     pub(crate) log_level: LevelFilter,
 }
 
-/// `sidecar-node pod`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
     /// Kubeconfig for the API server
@@ -119,7 +117,6 @@ pub(crate) struct Lookup {
     pub(crate) timeout: Duration,
 }
 
-/// What is done for a broken pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PodAction {
     Repair,
@@ -143,7 +140,6 @@ pub(crate) struct PodLabel {
     pub(crate) value: String,
 }
 
-/// A list that is one value of a flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NameList(pub(crate) Vec<String>);
 
@@ -207,20 +203,6 @@ mod tests {
             NodeCommand::Repair(repair) => Ok(repair),
             NodeCommand::Pod(_) => Err("it is another command".to_owned()),
         }
-    }
-
-    #[test]
-    fn defaults_are_those_of_istio() {
-        let repair = parse(&[]).expect("valid");
-        assert_eq!(repair.node, "node-1");
-        assert_eq!((repair.action, repair.watch), (PodAction::Repair, false));
-        assert_eq!(repair.signature.containers.0, ["istio-validation", "sidecar-validation"]);
-        assert_eq!(repair.signature.exit_code, 126);
-        assert_eq!(repair.excluded_namespaces.0, ["kube-system"]);
-        assert_eq!((repair.backend, repair.watch_timeout), (Choice::Nftables, Duration::from_secs(240)));
-        assert_eq!((repair.status_interval, repair.metrics_per_pod), (Duration::from_secs(60), false));
-        let label = PodLabel { key: "cni.istio.io/uninitialized".to_owned(), value: "true".to_owned() };
-        assert_eq!(repair.label, label);
     }
 
     #[test]

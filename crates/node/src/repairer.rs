@@ -4,7 +4,7 @@ use crate::arguments::{PodAction, PodLabel, Repair};
 use crate::repair::{self, RepairOutcome, repair};
 use crate::sandbox::{self, PodSandboxError};
 use crate::validation_failure::ValidationFailure;
-use cluster::error::{describe, status_of_call};
+use cluster::error::{describe, status};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -42,7 +42,7 @@ pub(crate) enum PodActionFailure {
 impl PodActionFailure {
     fn code(&self) -> Option<u16> {
         match self {
-            Self::Api(error) => status_of_call(error),
+            Self::Api(error) => status(&**error),
             _ => None,
         }
     }
