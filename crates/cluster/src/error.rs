@@ -2,7 +2,8 @@
 //! sentence.
 
 use kube::{core::Status, runtime::watcher};
-use std::{error::Error, iter::successors};
+use std::{error::Error, iter::successors, time::Duration};
+use tokio::time::timeout;
 
 type Failed = dyn Error + 'static;
 
@@ -39,6 +40,15 @@ pub fn kind(error: &Failed) -> &'static str {
         // Such as an answer that does not come from an API server, or that can't be parsed.
         None => "broken",
     }
+}
+
+/// Waits for the answer to a call, for a limited time.
+///
+/// # Errors
+/// As the call, or when the time is up.
+pub async fn in_time<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    let silence = |_| kube::Error::Service(format!("the API server gave no answer within {limit:?}").into());
+    timeout(limit, call).await.map_err(silence)?
 }
 
 /// The message and the status of the API server's refusal, or an error with its causes. What the client adds to a refusal is

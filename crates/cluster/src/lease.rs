@@ -4,7 +4,7 @@
 //! candidate's own clock since it saw the last renewal, so clocks need not agree. The holder counts its time from before it
 //! sent the request, and stops leading before others may take over.
 
-use crate::error::describe;
+use crate::error::{describe, in_time};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 use kube::api::{ObjectMeta, PostParams};
@@ -100,12 +100,8 @@ impl LeaseCandidate {
     pub async fn run(&mut self) {
         let mut is_failing = false;
         loop {
-            let turn = time::timeout(self.state.trust() / 2, self.turn()).await;
-            let error = match turn {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(describe(&error)),
-                Err(_) => Some("the API server does not answer in time".to_owned()),
-            };
+            let turn = in_time(self.state.trust() / 2, self.turn()).await;
+            let error = turn.err().map(|error| describe(&error));
             // Once for consecutive failures, not for each.
             if let Some(error) = error.as_ref().filter(|_| !is_failing) {
                 tracing::warn!(lease = self.name, error, "the Lease can't be acquired or renewed");
@@ -201,8 +197,8 @@ mod tests {
         assert_eq!(a.next(Some(&lease), now + 9 * SECOND), Move::Renew);
         let lease = a.renewed(Some(&lease), at(9));
         assert_eq!(
-            (&lease.acquire_time, &lease.renew_time),
-            (&Some(MicroTime(at(0))), &Some(MicroTime(at(9))))
+            [lease.acquire_time.clone(), lease.renew_time.clone()],
+            [0, 9].map(|s| Some(MicroTime(at(s))))
         );
         assert_eq!(b.next(Some(&lease), now + 16 * SECOND), Move::Wait);
         assert_eq!(b.next(Some(&lease), now + 30 * SECOND), Move::Wait);

@@ -7,9 +7,6 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 /// Prints a part of an answer that goes on. A reader that has enough is an error, so that no further part is waited for.
-///
-/// # Errors
-/// When it can't be written.
 pub fn print_part(text: &str) -> io::Result<()> {
     let mut stdout = anstream::stdout().lock();
     stdout.write_all(text.as_bytes())?;
@@ -17,25 +14,16 @@ pub fn print_part(text: &str) -> io::Result<()> {
 }
 
 /// Prints an answer, with its styles where the stream takes them.
-///
-/// # Errors
-/// When it can't be written.
 pub fn print_styled(text: &str) -> io::Result<()> {
     ignoring_closed_pipes(print_part(text))
 }
 
 /// The same for people: a terminal gets lines that fit it, which go on under a column.
-///
-/// # Errors
-/// When it can't be written.
 pub fn print_folded(text: &str, hang: usize) -> io::Result<()> {
     print_styled(&fold(text, hang, columns::of_line(&io::stdout())))
 }
 
 /// Leaves text unchanged: it may contain anything.
-///
-/// # Errors
-/// When it can't be written.
 pub fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     ignoring_closed_pipes(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))

@@ -72,11 +72,9 @@ mod tests {
         };
         for (words, expected) in [
             (&[][..], LevelFilter::INFO),
-            (&["--log_output_level=warn"], LevelFilter::WARN),
             (&["--log_output_level", "default:debug,ads:none"], LevelFilter::DEBUG),
             (&["--log-output-level=ads:debug"], LevelFilter::INFO),
             (&["--log_output_level=default:info,all:none"], LevelFilter::OFF),
-            (&["--log_output_level=all:none,default:info"], LevelFilter::OFF),
             (&["--log_output_level=info", "--log_output_level=fatal"], LevelFilter::ERROR),
         ] {
             assert_eq!(level(words), Ok(expected), "{words:?}");

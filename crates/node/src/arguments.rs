@@ -140,8 +140,8 @@ pub(crate) struct PodLabel {
     pub(crate) value: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NameList(pub(crate) Vec<String>);
+/// Not a `Vec`, which clap takes for a flag that may be repeated.
+pub(crate) type NameList = Box<[String]>;
 
 fn backend() -> impl TypedValueParser<Value = Choice> {
     PossibleValuesParser::new(Choice::NAMED.map(|(name, _)| name))
@@ -165,7 +165,7 @@ fn milliseconds() -> impl TypedValueParser<Value = Duration> {
 #[expect(clippy::unnecessary_wraps, reason = "clap's parsers return a result")]
 pub(crate) fn names(text: &str) -> Result<NameList, String> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-    Ok(NameList(items.map(str::to_owned).collect()))
+    Ok(items.map(str::to_owned).collect())
 }
 
 fn label(text: &str) -> Result<PodLabel, String> {
@@ -207,9 +207,9 @@ mod tests {
 
     #[test]
     fn lists_may_be_empty() {
-        let excluded = |flag: &str| parse(&[flag]).expect("valid").excluded_namespaces.0;
+        let excluded = |flag: &str| parse(&[flag]).expect("valid").excluded_namespaces;
         assert!(excluded("--exclude-namespaces=").is_empty());
-        assert_eq!(excluded("--exclude-namespaces=a, b,"), ["a", "b"]);
+        assert_eq!(*excluded("--exclude-namespaces=a, b,"), ["a", "b"]);
     }
 
     #[test]

@@ -2,8 +2,7 @@
 //! is up.
 //!
 //! Each try reads the kubeconfig and its token again, takes a part of the time and no more, and waits for longer and longer
-//! before the next, in part by chance. A final answer ends it: the pod does not exist, or we
-//! may not know.
+//! before the next, in part by chance. A final answer ends it: the pod does not exist, or we may not know.
 
 use crate::arguments::Lookup;
 use cluster::access::{self, AccessError};

@@ -137,7 +137,7 @@ mod tests {
 
     fn queue() -> RepairQueue {
         RepairQueue::new(FailureSignature {
-            containers: crate::arguments::NameList(vec!["istio-validation".to_owned()]),
+            containers: Box::from(["istio-validation".to_owned()]),
             exit_code: 126,
         })
     }

@@ -7,7 +7,8 @@ use super::{
 };
 use crate::serve::tls::ServerIdentity;
 use backon::ExponentialBackoff;
-use cluster::{error::describe, watch};
+use cluster::error::{describe, in_time};
+use cluster::watch;
 use futures::{
     StreamExt,
     stream::{BoxStream, select_all},
@@ -232,7 +233,7 @@ impl CertificateReconciler {
                 None => secrets.create(&params, &secret).await,
             }
         };
-        let written = within(written).await;
+        let written = in_time(WRITE_TIMEOUT, written).await;
         match written {
             Ok(_) => {
                 let what = step.map_or("the Secret is written again", RotationStep::word);
@@ -241,7 +242,7 @@ impl CertificateReconciler {
                 self.pause(true);
             }
             // Another replica was first.
-            Err(WriteError::Refused(kube::Error::Api(status))) if status.code == 409 => {
+            Err(kube::Error::Api(status)) if status.code == 409 => {
                 tracing::debug!(secret = self.secret, "another replica was first");
                 self.pause(true);
             }
@@ -260,9 +261,10 @@ impl CertificateReconciler {
             let Some(patch) = webhooks::patch(configuration, &self.service, &bundle) else { continue };
             is_announced = false;
             let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-            match within(self.configurations.patch(name, &params, &Patch::Strategic(patch))).await {
+            let patch = Patch::Strategic(patch);
+            match in_time(WRITE_TIMEOUT, self.configurations.patch(name, &params, &patch)).await {
                 Ok(_) => tracing::info!(configuration = name, "caBundle is set"),
-                Err(WriteError::Refused(kube::Error::Api(status))) if status.code == 409 => {
+                Err(kube::Error::Api(status)) if status.code == 409 => {
                     tracing::debug!(configuration = name, "another writer was first");
                 }
                 Err(error) => {
@@ -296,19 +298,6 @@ impl CertificateReconciler {
 
 fn delays() -> ExponentialBackoff {
     cluster::backoff(FIRST_DELAY, MAX_DELAY, false)
-}
-
-#[derive(Debug, thiserror::Error)]
-enum WriteError {
-    #[error("the API server did not do it")]
-    Refused(#[source] kube::Error),
-    #[error("the API server gave no answer within {}s", WRITE_TIMEOUT.as_secs())]
-    Silent,
-}
-
-async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, WriteError> {
-    let answered = tokio::time::timeout(WRITE_TIMEOUT, call).await;
-    answered.map_err(|_| WriteError::Silent)?.map_err(WriteError::Refused)
 }
 
 /// Seconds since 1970.

@@ -76,7 +76,7 @@ pub(crate) struct ServeFlags {
     /// Labels, separated by commas; the first one of a pod is its environment, which /environment-tag sets in
     /// its proxy
     #[arg(long, value_name = "LABELS", value_parser = labels, env = "envLabel")]
-    environment_labels: Option<EnvironmentLabels>,
+    environment_labels: Option<Box<[String]>>,
     #[command(flatten)]
     cluster: cluster::ServeClusterFlags,
     /// How long requests are accepted after SIGTERM, while /ready fails
@@ -92,16 +92,13 @@ pub(crate) struct ServeFlags {
     logging: LoggingFlags,
 }
 
-/// A newtype, because clap takes a `Vec` for a flag that may be repeated.
-#[derive(Clone, Debug, Default)]
-struct EnvironmentLabels(Vec<String>);
-
-fn labels(text: &str) -> Result<EnvironmentLabels, String> {
+/// Not a `Vec`, which clap takes for a flag that may be repeated.
+fn labels(text: &str) -> Result<Box<[String]>, String> {
     let problem = |problem: &InputProblem| match &problem.item {
         Some(item) => format!("{item:?} {}", problem.text),
         None => problem.text.clone(),
     };
-    let labels = tag::labels("--environment-labels", text).map(EnvironmentLabels);
+    let labels = tag::labels("--environment-labels", text).map(Vec::into_boxed_slice);
     labels.map_err(|problems| problems.0.iter().map(problem).collect::<Vec<_>>().join("; "))
 }
 
@@ -193,7 +190,7 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
     let server = Arc::new(WebhookServer {
         configuration: RwLock::new(Arc::new(configuration)),
         cluster,
-        environment_labels: flags.environment_labels.clone().unwrap_or_default().0,
+        environment_labels: flags.environment_labels.clone().unwrap_or_default().into_vec(),
         identity,
         metrics: Arc::clone(&metrics),
         draining: AtomicBool::new(false),

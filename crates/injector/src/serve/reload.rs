@@ -66,11 +66,11 @@ pub(super) fn watch(mut watched: Vec<Watched>) {
                 match watched.poll() {
                     None => {}
                     Some(Ok(())) => {
-                        watched.reloads.count("done");
+                        watched.reloads.get_or_create(&[("outcome", "done")]).inc();
                         tracing::info!(what = watched.what, "reloaded");
                     }
                     Some(Err(error)) => {
-                        watched.reloads.count("failed");
+                        watched.reloads.get_or_create(&[("outcome", "failed")]).inc();
                         tracing::error!(
                             what = watched.what,
                             error,

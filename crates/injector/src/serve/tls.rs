@@ -21,11 +21,8 @@ pub(crate) struct ServerIdentity {
     provider: Arc<CryptoProvider>,
 }
 
-#[derive(Debug)]
-struct IdentityState {
-    key: Arc<CertifiedKey>,
-    expires: i64,
-}
+/// The certificate with its key, and its end in seconds since 1970.
+type IdentityState = (Arc<CertifiedKey>, i64);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IdentityError {
@@ -65,15 +62,14 @@ impl ServerIdentity {
         Ok(())
     }
 
-    /// In seconds since 1970.
     pub(crate) fn expires(&self) -> i64 {
-        self.state.read().expires
+        self.state.read().1
     }
 }
 
 impl ResolvesServerCert for ServerIdentity {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.state.read().key))
+        Some(Arc::clone(&self.state.read().0))
     }
 }
 
@@ -85,7 +81,7 @@ fn state(
     let own = chain.first().ok_or(IdentityError::NoCertificate)?;
     let expires = validity(own).ok_or(IdentityError::Validity)?.end;
     let key = CertifiedKey::from_der(chain, key, provider).map_err(IdentityError::Mismatch)?;
-    Ok(IdentityState { key: Arc::new(key), expires })
+    Ok((Arc::new(key), expires))
 }
 
 /// From the texts of a Secret (`tls.crt`, `tls.key`).

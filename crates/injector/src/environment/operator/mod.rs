@@ -21,7 +21,12 @@ mod writes;
 use crate::logging;
 use clap::Args;
 use cluster::{
-    access, error::describe, lease::LeaseCandidate, logging::LogLevelHandle, status, termination::Termination,
+    access,
+    error::{describe, in_time},
+    lease::LeaseCandidate,
+    logging::LogLevelHandle,
+    status,
+    termination::Termination,
 };
 use injection::environment::inventory::AllowedHost;
 use inspection::Inspection;
@@ -42,7 +47,6 @@ use std::{
 use tokio::{
     runtime::Builder,
     task::{self, LocalSet},
-    time::timeout,
 };
 use writes::Metrics;
 
@@ -186,14 +190,10 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     // Nothing more is written before another one may lead.
     rounds.abort();
     let _ = rounds.await;
-    if !flags.no_lease {
-        match timeout(flags.call_timeout, candidate.release()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                tracing::warn!(error = describe(&error), "the Lease is not released; it expires");
-            }
-            Err(_) => tracing::warn!("the Lease is not released in time; it expires"),
-        }
+    if !flags.no_lease
+        && let Err(error) = in_time(flags.call_timeout, candidate.release()).await
+    {
+        tracing::warn!(error = describe(&error), "the Lease is not released; it expires");
     }
     tracing::info!("stopped");
     Ok(())

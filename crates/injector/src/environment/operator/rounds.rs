@@ -3,7 +3,7 @@
 use super::core::{Core, WorkOutcome};
 use super::watch::{self, WatchScope};
 use super::writes::{Metrics, OperatorWriter};
-use cluster::error::{describe, kind};
+use cluster::error::{describe, in_time, kind};
 use futures::{StreamExt, future::OptionFuture};
 use kube::{Client, runtime::watcher::Event};
 use std::{
@@ -48,11 +48,9 @@ impl EnvironmentOperator {
         let mut backoff = cluster::backoff(FIRST_DELAY, MAX_DELAY, false);
         let mut logged = None;
         loop {
-            let (kind, error) = match time::timeout(self.scope.call_timeout, watch::istio(&self.client)).await
-            {
-                Ok(Ok(version)) => return version,
-                Ok(Err(error)) => (kind(&error), describe(&error)),
-                Err(_) => ("silence", "the API server does not list its API groups".to_owned()),
+            let (kind, error) = match in_time(self.scope.call_timeout, watch::istio(&self.client)).await {
+                Ok(version) => return version,
+                Err(error) => (kind(&error), describe(&error)),
             };
             self.metrics.watch_failed("groups".to_owned(), kind);
             if logged.as_ref() != Some(&error) {
@@ -100,7 +98,7 @@ impl EnvironmentOperator {
                         self.metrics.watch_failed(plural, failure.kind);
                         // Nothing is done meanwhile, as nothing can be written to what is not there.
                         if watch::is_missing(resource, &failure)
-                            && let Ok(Ok(served)) = time::timeout(self.scope.call_timeout, watch::istio(&self.client)).await
+                            && let Ok(served) = in_time(self.scope.call_timeout, watch::istio(&self.client)).await
                             && served != istio_version
                         {
                             break served;

@@ -3,7 +3,7 @@
 use super::core::{Core, NamespaceWork, WorkOutcome};
 use super::store::Resource;
 use super::watch;
-use cluster::error::describe;
+use cluster::error::{describe, in_time};
 use cluster::status::registered;
 use injection::environment::changes::ChangeStep;
 use injection::environment::existing::MANAGER;
@@ -162,19 +162,12 @@ impl OperatorWriter {
     }
 
     async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Unwritten> {
-        match tokio::time::timeout(self.timeout, call).await {
-            Ok(done) => done.map_err(|error| {
-                // Ours was deleted, or written, since it was looked at; or another program has created what was to be created.
-                let is_outdated =
-                    matches!(&error, Error::Api(status) if matches!(&*status.reason, "NotFound" | "Conflict" | "AlreadyExists"));
-                let outcome = if is_outdated { WorkOutcome::Outdated } else { WorkOutcome::Failed };
-                (outcome, describe(&error))
-            }),
-            Err(_) => {
-                let error = format!("the API server does not answer within {:?}", self.timeout);
-                Err((WorkOutcome::Failed, error))
-            }
-        }
+        in_time(self.timeout, call).await.map_err(|error| {
+            // Ours was deleted, or written, since it was looked at; or another program has created what was to be created.
+            let is_outdated =
+                matches!(&error, Error::Api(status) if matches!(&*status.reason, "NotFound" | "Conflict" | "AlreadyExists"));
+            (if is_outdated { WorkOutcome::Outdated } else { WorkOutcome::Failed }, describe(&error))
+        })
     }
 }
 
