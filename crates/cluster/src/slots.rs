@@ -5,13 +5,16 @@
 //! connection with a complete request is busy: another one waits where all of them are.
 
 use parking_lot::Mutex;
-use std::sync::Arc;
-use tokio::sync::Notify;
+use std::{sync::Arc, time::Duration};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::{sync::Notify, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 /// One part of the capacity that closing connections may take beyond it: an eviction takes up to a second where the client
 /// does not answer, and the next connection does not wait for it.
 const CLOSING_PART: usize = 8;
+/// The wait where no connection can be accepted, most likely for want of file descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Admits at most `capacity` connections.
 #[derive(Debug)]
@@ -62,8 +65,22 @@ impl Slots {
         Arc::new(Self { capacity, inner: Mutex::default(), changed: Notify::new() })
     }
 
+    /// Accepts a connection, as soon as it has a slot.
+    pub async fn accept(self: &Arc<Self>, listener: &TcpListener) -> (TcpStream, Slot) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => return (stream, self.take().await),
+                Err(error) => {
+                    tracing::warn!(%error, "no connection can be accepted");
+                    self.evict_one();
+                    sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+
     /// Takes a slot. Where there is none, a connection is evicted; where all are busy, this waits.
-    pub async fn take(self: &Arc<Self>) -> Slot {
+    async fn take(self: &Arc<Self>) -> Slot {
         loop {
             if let Some(slot) = self.try_take() {
                 return slot;
@@ -74,9 +91,8 @@ impl Slots {
         }
     }
 
-    /// Evicts one connection that is not busy, unless too many are closing. Returns whether there was one. Called as well where
-    /// `accept` fails for want of file descriptors.
-    pub fn evict_one(&self) -> bool {
+    /// Evicts one connection that is not busy, unless too many are closing. Returns whether there was one.
+    fn evict_one(&self) -> bool {
         let mut inner = self.inner.lock();
         let closing = inner.open.iter().filter(|open| open.close.is_cancelled()).count();
         let evictable = inner
@@ -167,12 +183,7 @@ impl Drop for Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-    use tokio::{
-        runtime::Builder,
-        task,
-        time::{sleep, timeout},
-    };
+    use tokio::{runtime::Builder, task, time::timeout};
 
     fn run<T>(work: impl Future<Output = T>) -> T {
         Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(work)

@@ -17,8 +17,6 @@ use tokio::{net::TcpStream, task, time};
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Clients that are served at once: a kubelet, a scraper or two, and a program's own client.
 const MAX_CONNECTIONS: usize = 64;
-/// The pause when no connection can be accepted, most likely for want of file descriptors.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 pub type Reply = Response<Full<Bytes>>;
 
@@ -97,16 +95,8 @@ pub fn serve(
     let slots = Slots::new(MAX_CONNECTIONS);
     task::spawn_local(async move {
         loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    let slot = slots.take().await;
-                    task::spawn_local(answer_one(stream, slot, answer.clone()));
-                }
-                Err(_) => {
-                    slots.evict_one();
-                    time::sleep(ACCEPT_RETRY).await;
-                }
-            }
+            let (stream, slot) = slots.accept(&listener).await;
+            task::spawn_local(answer_one(stream, slot, answer.clone()));
         }
     });
     Ok(address)

@@ -8,12 +8,12 @@ use cluster::slots::{Slot, Slots};
 use hyper::{Request, Version, body::Incoming, header::CONNECTION, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, pin::pin, sync::Arc};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Notify, watch},
     task::JoinSet,
-    time::{self, sleep},
+    time,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::io::InspectReader;
@@ -23,8 +23,6 @@ const MAX_HEAD: u16 = 16 * 1024;
 /// Requests of one connection of HTTP/2 that are answered at once; a client has the others wait, or opens another
 /// connection. Go's servers have the same.
 const MAX_STREAMS: u32 = 250;
-/// The wait where no connection can be accepted, most likely for want of file descriptors.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Serves until `stop` says so, and then until every request that has been begun is answered, or its time is up.
 pub(super) async fn serve(
@@ -39,11 +37,11 @@ pub(super) async fn serve(
     loop {
         let (stream, slot) = tokio::select! {
             _ = stopped.wait_for(|stop| *stop) => break,
-            accepted = accept(&listener, &slots) => accepted,
+            accepted = slots.accept(&listener) => accepted,
         };
         while open.try_join_next().is_some() {}
-        let connection = AcceptedConnection { server: Arc::clone(&server), stop: stop.clone(), slot };
-        let tls = tls.clone();
+        let (server, stop, tls) = (Arc::clone(&server), stop.clone(), tls.clone());
+        let connection = AcceptedConnection { server, stop, slot: Arc::new(slot) };
         open.spawn(async move {
             connection.server.metrics.connections.inc();
             connection.negotiate(tls, stream).await;
@@ -53,19 +51,6 @@ pub(super) async fn serve(
     // A client that connects now is refused by the kernel, instead of waiting in vain.
     drop(listener);
     while open.join_next().await.is_some() {}
-}
-
-async fn accept(listener: &TcpListener, slots: &Arc<Slots>) -> (TcpStream, Arc<Slot>) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return (stream, Arc::new(slots.take().await)),
-            Err(error) => {
-                tracing::warn!(%error, "no connection can be accepted");
-                slots.evict_one();
-                sleep(ACCEPT_RETRY).await;
-            }
-        }
-    }
 }
 
 struct AcceptedConnection {
