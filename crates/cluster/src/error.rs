@@ -1,79 +1,67 @@
 //! Failed calls and watches of the API server, in one form wherever they are logged: the kind in a word, the error in a
 //! sentence.
 
-use kube::runtime::watcher;
-use std::error::Error;
+use kube::{core::Status, runtime::watcher};
+use std::{error::Error, iter::successors, time::Duration};
+use tokio::time::timeout;
 
-/// `None` where it failed otherwise.
-pub fn status_of_call(error: &kube::Error) -> Option<u16> {
-    match error {
-        kube::Error::Api(status) => Some(status.code),
+type Failed = dyn Error + 'static;
+
+fn causes(error: &Failed) -> impl Iterator<Item = &Failed> {
+    successors(Some(error), |error| (*error).source())
+}
+
+/// The API server's refusal, if an error is one.
+fn refusal(error: &Failed) -> Option<&Status> {
+    match (error.downcast_ref::<kube::Error>(), error.downcast_ref::<watcher::Error>()) {
+        (Some(kube::Error::Api(status)), _) | (_, Some(watcher::Error::WatchError(status))) => Some(status),
         _ => None,
     }
 }
 
-/// `None` where it failed otherwise.
-pub fn status(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => status_of_call(error),
-        watcher::Error::WatchError(status) => Some(status.code),
-        watcher::Error::NoResourceVersion => None,
+/// The HTTP status by which the API server has refused a call or a watch; `None` where it failed otherwise.
+pub fn status(error: &Failed) -> Option<u16> {
+    causes(error).find_map(refusal).map(|status| status.code)
+}
+
+pub fn kind(error: &Failed) -> &'static str {
+    // No answer at all: no connection, or one that ended too early.
+    let is_silence = |error: &Failed| {
+        use kube::Error::{HyperError, ReadEvents, Service};
+        matches!(error.downcast_ref(), Some(Service(_) | HyperError(_) | ReadEvents(_)))
+    };
+    match status(error) {
+        Some(401) => "unauthorized",
+        Some(403) => "forbidden",
+        Some(404) => "missing",
+        Some(410) => "gone",
+        Some(_) => "refused",
+        None if causes(error).any(is_silence) => "unreachable",
+        // Such as an answer that does not come from an API server, or that can't be parsed.
+        None => "broken",
     }
 }
 
-pub fn kind(error: &watcher::Error) -> &'static str {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => kind_of_call(error),
-        watcher::Error::WatchError(status) => kind_of_status(status.code),
-        watcher::Error::NoResourceVersion => BROKEN,
-    }
-}
-
-pub fn kind_of_call(error: &kube::Error) -> &'static str {
-    match error {
-        kube::Error::Api(status) => kind_of_status(status.code),
-        // No answer at all: no connection, or one that ended too early.
-        kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => "unreachable",
-        _ => BROKEN,
-    }
-}
-
-/// Any other failure, such as an answer that does not come from an API server, or that can't be parsed.
-const BROKEN: &str = "broken";
-
-fn kind_of_status(code: u16) -> &'static str {
-    match code {
-        401 => "unauthorized",
-        403 => "forbidden",
-        404 => "missing",
-        410 => "gone",
-        _ => "refused",
-    }
+/// Waits for the answer to a call, for a limited time.
+///
+/// # Errors
+/// As the call, or when the time is up.
+pub async fn in_time<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    let silence = |_| kube::Error::Service(format!("the API server gave no answer within {limit:?}").into());
+    timeout(limit, call).await.map_err(silence)?
 }
 
 /// The message and the status of the API server's refusal, or an error with its causes. What the client adds to a refusal is
 /// omitted: it repeats the refusal as a dump of its data.
-pub fn describe(error: &(dyn Error + 'static)) -> String {
+pub fn describe(error: &Failed) -> String {
     let mut text = String::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let status = match (error.downcast_ref::<kube::Error>(), error.downcast_ref::<watcher::Error>()) {
-            (Some(kube::Error::Api(status)), _) | (_, Some(watcher::Error::WatchError(status))) => {
-                Some(status)
-            }
-            _ => None,
-        };
-        if let Some(status) = status {
+    for error in causes(error) {
+        if let Some(status) = refusal(error) {
             return format!("{} ({})", status.message, status.code);
         }
-        next = error.source();
         let more = error.to_string();
         // Most errors of the client end with their cause.
-        let more = match next.map(ToString::to_string) {
+        let more = match error.source().map(ToString::to_string) {
             Some(cause) => {
                 more.strip_suffix(&cause).map_or(&*more, |own| own.trim_end_matches([':', ' '])).to_owned()
             }

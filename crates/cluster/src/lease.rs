@@ -4,15 +4,13 @@
 //! candidate's own clock since it saw the last renewal, so clocks need not agree. The holder counts its time from before it
 //! sent the request, and stops leading before others may take over.
 
-use crate::error::describe;
+use crate::error::{describe, in_time};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use std::time::{Duration, Instant};
 use tokio::{sync::watch, time};
-
-type LeaseFailure = Box<dyn std::error::Error>;
 
 /// A process that holds a Lease, or waits for it.
 #[derive(Debug)]
@@ -36,8 +34,7 @@ struct LeaseState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
-    Create,
-    /// It is free, or has expired.
+    /// It is not there, is free, or has expired.
     Take,
     Renew,
     Wait,
@@ -45,10 +42,7 @@ enum Move {
 
 impl LeaseState {
     fn next(&mut self, lease: Option<&LeaseSpec>, now: Instant) -> Move {
-        let Some(lease) = lease else {
-            self.observed = None;
-            return Move::Create;
-        };
+        let Some(lease) = lease else { return Move::Take };
         match lease.holder_identity.as_deref() {
             None | Some("") => return Move::Take,
             Some(holder) if holder == self.identity => return Move::Renew,
@@ -103,16 +97,11 @@ impl LeaseCandidate {
         self.until.subscribe()
     }
 
-    /// Tries to lead, for ever.
     pub async fn run(&mut self) {
         let mut is_failing = false;
         loop {
-            let turn = time::timeout(self.state.trust() / 2, self.turn()).await;
-            let error = match turn {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(describe(&*error)),
-                Err(_) => Some("the API server does not answer in time".to_owned()),
-            };
+            let turn = in_time(self.state.trust() / 2, self.turn()).await;
+            let error = turn.err().map(|error| describe(&error));
             // Once for consecutive failures, not for each.
             if let Some(error) = error.as_ref().filter(|_| !is_failing) {
                 tracing::warn!(lease = self.name, error, "the Lease can't be acquired or renewed");
@@ -123,7 +112,7 @@ impl LeaseCandidate {
         }
     }
 
-    async fn turn(&mut self) -> Result<(), LeaseFailure> {
+    async fn turn(&mut self) -> Result<(), kube::Error> {
         let found = self.api.get_opt(&self.name).await?;
         let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
         let sent = Instant::now();
@@ -137,21 +126,19 @@ impl LeaseCandidate {
         }
         let renewed = self.state.renewed(spec.as_ref(), Timestamp::now());
         match self.write(found.as_ref(), renewed).await {
-            Ok(()) => {
-                self.until.send_replace(Some(sent + self.state.trust()));
-                Ok(())
-            }
+            Ok(()) => drop(self.until.send_replace(Some(sent + self.state.trust()))),
             // Another one was quicker; the next turn shows which.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(error) => return Err(error),
         }
+        Ok(())
     }
 
     /// Gives the Lease back, so that another process can take it at once.
     ///
     /// # Errors
     /// When the API server does not take it; it expires then.
-    pub async fn release(&self) -> Result<(), LeaseFailure> {
+    pub async fn release(&self) -> Result<(), kube::Error> {
         let Some(found) = self.api.get_opt(&self.name).await? else { return Ok(()) };
         let spec = found.spec.clone().unwrap_or_default();
         if spec.holder_identity.as_deref() != Some(&*self.state.identity) {
@@ -163,7 +150,7 @@ impl LeaseCandidate {
             renew_time: Some(MicroTime(Timestamp::now())),
             ..spec
         };
-        Ok(self.write(Some(&found), released).await?)
+        self.write(Some(&found), released).await
     }
 
     async fn write(&self, found: Option<&Lease>, spec: LeaseSpec) -> Result<(), kube::Error> {
@@ -201,7 +188,7 @@ mod tests {
     fn a_lease_has_one_holder() {
         let now = Instant::now();
         let (mut a, mut b) = (state("a"), state("b"));
-        assert_eq!(a.next(None, now), Move::Create);
+        assert_eq!(a.next(None, now), Move::Take);
         let lease = a.renewed(None, at(0));
         assert_eq!((lease.lease_transitions, &lease.acquire_time), (Some(0), &Some(MicroTime(at(0)))));
         assert_eq!(a.trust(), 10 * SECOND);
@@ -210,8 +197,8 @@ mod tests {
         assert_eq!(a.next(Some(&lease), now + 9 * SECOND), Move::Renew);
         let lease = a.renewed(Some(&lease), at(9));
         assert_eq!(
-            (&lease.acquire_time, &lease.renew_time),
-            (&Some(MicroTime(at(0))), &Some(MicroTime(at(9))))
+            [lease.acquire_time.clone(), lease.renew_time.clone()],
+            [0, 9].map(|s| Some(MicroTime(at(s))))
         );
         assert_eq!(b.next(Some(&lease), now + 16 * SECOND), Move::Wait);
         assert_eq!(b.next(Some(&lease), now + 30 * SECOND), Move::Wait);
@@ -222,15 +209,6 @@ mod tests {
         assert_eq!(taken.acquire_time, Some(MicroTime(at(31))));
         // A holder that comes back sees that it has lost.
         assert_eq!(a.next(Some(&taken), now + 32 * SECOND), Move::Wait);
-    }
-
-    #[test]
-    fn a_lease_that_was_given_back_is_taken_at_once() {
-        let now = Instant::now();
-        let free = LeaseSpec { holder_identity: Some(String::new()), ..state("a").renewed(None, at(0)) };
-        assert_eq!(state("b").next(Some(&free), now), Move::Take);
-        assert_eq!(state("b").next(Some(&LeaseSpec::default()), now), Move::Take);
-        // As is one that is ours, as after an answer that was lost.
-        assert_eq!(state("b").next(Some(&state("b").renewed(None, at(0))), now), Move::Renew);
+        assert_eq!(a.next(Some(&LeaseSpec::default()), now + 32 * SECOND), Move::Take, "it is given back");
     }
 }

@@ -11,11 +11,11 @@ const BACKLOG: i32 = 1024;
 /// runtime.
 ///
 /// # Errors
-/// When the address does not belong to this machine, or is in use.
-pub fn listen(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
-    let listener = at_first_family(address, bind)?;
-    listener.set_nonblocking(true)?;
-    tokio::net::TcpListener::from_std(listener)
+/// When the address, which `flag` has given, does not belong to this machine, or is in use.
+pub fn listen(flag: &str, address: SocketAddr) -> Result<tokio::net::TcpListener, String> {
+    at_first_family(address, bind)
+        .and_then(tokio::net::TcpListener::from_std)
+        .map_err(|error| format!("{flag} {address}: can't be listened on: {error}"))
 }
 
 fn at_first_family<T>(address: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
@@ -42,6 +42,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
 

@@ -8,8 +8,9 @@
 use crate::{access::ClientSource, error::describe};
 use http::{Request, Response, StatusCode};
 use kube::{Client, Error, client::Body};
+use parking_lot::Mutex;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tower_service::Service;
@@ -29,31 +30,23 @@ struct Shared {
 
 struct RenewalState {
     client: Client,
-    /// The number of exchanges: an answer to an old client says nothing of the new one.
-    exchanges: u64,
-    /// A call of it was refused, or had no answer.
+    /// A call was refused, or had no answer.
     has_failed: bool,
-    /// When a new one was last begun.
     begun: Option<Instant>,
-    /// It is logged that no new one can be made.
     is_logged: bool,
 }
 
 impl Renewing {
     pub(crate) fn new(client: Client, source: ClientSource) -> Self {
-        let state = RenewalState { client, exchanges: 0, has_failed: false, begun: None, is_logged: false };
+        let state = RenewalState { client, has_failed: false, begun: None, is_logged: false };
         Self(Arc::new(Shared { source, state: Mutex::new(state) }))
     }
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, RenewalState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn client(&self) -> (Client, u64) {
+    async fn client(&self) -> Client {
         let is_due = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let is_due = state.has_failed && state.begun.is_none_or(|begun| begun.elapsed() >= MIN_INTERVAL);
             if is_due {
                 state.begun = Some(Instant::now());
@@ -62,12 +55,9 @@ impl Shared {
         };
         if is_due {
             let connected = self.source.connect().await;
-            let mut state = self.state();
+            let mut state = self.state.lock();
             match connected {
-                Ok((client, _)) => {
-                    (state.client, state.has_failed, state.is_logged) = (client, false, false);
-                    state.exchanges += 1;
-                }
+                Ok((client, _)) => (state.client, state.has_failed, state.is_logged) = (client, false, false),
                 Err(error) if !state.is_logged => {
                     state.is_logged = true;
                     tracing::warn!(error = describe(&error), "credentials can't be read again");
@@ -75,18 +65,14 @@ impl Shared {
                 Err(_) => {}
             }
         }
-        let state = self.state();
-        (state.client.clone(), state.exchanges)
+        self.state.lock().client.clone()
     }
 
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
-        let (client, exchanges) = self.client().await;
-        let answer = client.send(request).await;
+        let answer = self.client().await.send(request).await;
         let is_served = answer.as_ref().is_ok_and(|response| response.status() != StatusCode::UNAUTHORIZED);
-        if !is_served {
-            let mut state = self.state();
-            state.has_failed |= state.exchanges == exchanges;
-        }
+        // It may have been the client before: then the next exchange is one too many, which does no harm.
+        self.state.lock().has_failed |= !is_served;
         answer
     }
 }

@@ -4,12 +4,17 @@
 //! been idle for the longest time, so that slow clients never hold up others, whether by intent or by a defect. Only a
 //! connection with a complete request is busy: another one waits where all of them are.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, watch};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::{sync::Notify, time::sleep};
+use tokio_util::sync::CancellationToken;
 
 /// One part of the capacity that closing connections may take beyond it: an eviction takes up to a second where the client
 /// does not answer, and the next connection does not wait for it.
 const CLOSING_PART: usize = 8;
+/// The wait where no connection can be accepted, most likely for want of file descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Admits at most `capacity` connections.
 #[derive(Debug)]
@@ -35,7 +40,7 @@ struct OpenConnection {
     /// Requests whose bodies are not complete, and those that are being answered.
     incomplete: usize,
     complete: usize,
-    close: watch::Sender<bool>,
+    close: CancellationToken,
 }
 
 /// In the order in which connections are closed for others.
@@ -43,7 +48,6 @@ struct OpenConnection {
 enum ConnectionState {
     /// Its request is not complete: the head or the body lacks.
     Incomplete,
-    /// Its requests are answered.
     Idle,
     Busy,
 }
@@ -53,7 +57,7 @@ enum ConnectionState {
 pub struct Slot {
     slots: Arc<Slots>,
     id: u64,
-    close: watch::Receiver<bool>,
+    close: CancellationToken,
 }
 
 impl Slots {
@@ -61,8 +65,22 @@ impl Slots {
         Arc::new(Self { capacity, inner: Mutex::default(), changed: Notify::new() })
     }
 
+    /// Accepts a connection, as soon as it has a slot.
+    pub async fn accept(self: &Arc<Self>, listener: &TcpListener) -> (TcpStream, Slot) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => return (stream, self.take().await),
+                Err(error) => {
+                    tracing::warn!(%error, "no connection can be accepted");
+                    self.evict_one();
+                    sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+
     /// Takes a slot. Where there is none, a connection is evicted; where all are busy, this waits.
-    pub async fn take(self: &Arc<Self>) -> Slot {
+    async fn take(self: &Arc<Self>) -> Slot {
         loop {
             if let Some(slot) = self.try_take() {
                 return slot;
@@ -73,37 +91,34 @@ impl Slots {
         }
     }
 
-    /// Evicts one connection that is not busy, unless too many are closing. Returns whether there was one. Called as well where
-    /// `accept` fails for want of file descriptors.
-    pub fn evict_one(&self) -> bool {
-        let mut inner = self.inner();
-        let closing = inner.open.iter().filter(|open| open.is_closing()).count();
-        let evictable =
-            inner.open.iter_mut().filter(|open| !open.is_closing() && open.state != ConnectionState::Busy);
+    /// Evicts one connection that is not busy, unless too many are closing. Returns whether there was one.
+    fn evict_one(&self) -> bool {
+        let mut inner = self.inner.lock();
+        let closing = inner.open.iter().filter(|open| open.close.is_cancelled()).count();
+        let evictable = inner
+            .open
+            .iter_mut()
+            .filter(|open| !open.close.is_cancelled() && open.state != ConnectionState::Busy);
         let first = evictable.min_by_key(|open| (open.state, open.entered_at));
         let evicted = first.filter(|_| closing <= self.capacity / CLOSING_PART);
-        evicted.map(|first| first.close.send_replace(true)).is_some()
+        evicted.map(|first| first.close.cancel()).is_some()
     }
 
     fn try_take(self: &Arc<Self>) -> Option<Slot> {
-        let mut inner = self.inner();
-        if inner.open.iter().filter(|open| !open.is_closing()).count() >= self.capacity {
+        let mut inner = self.inner.lock();
+        if inner.open.iter().filter(|open| !open.close.is_cancelled()).count() >= self.capacity {
             return None;
         }
-        let (id, (close, closed)) = (inner.tick(), watch::channel(false));
+        let (id, close) = (inner.tick(), CancellationToken::new());
         inner.open.push(OpenConnection {
             id,
             state: ConnectionState::Incomplete,
             entered_at: id,
             incomplete: 0,
             complete: 0,
-            close,
+            close: close.clone(),
         });
-        Some(Slot { slots: Arc::clone(self), id, close: closed })
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        Some(Slot { slots: Arc::clone(self), id, close })
     }
 }
 
@@ -114,14 +129,7 @@ impl Inner {
     }
 }
 
-impl OpenConnection {
-    fn is_closing(&self) -> bool {
-        *self.close.borrow()
-    }
-}
-
 impl Slot {
-    /// The head of a request has come.
     pub fn begin_request(&self) {
         self.change(|open| open.incomplete += 1);
     }
@@ -140,19 +148,17 @@ impl Slot {
 
     /// True if it has made no request, so that no answer can be on its way.
     pub fn is_silent(&self) -> bool {
-        let inner = self.slots.inner();
+        let inner = self.slots.inner.lock();
         let is_it = |open: &OpenConnection| open.id == self.id && open.incomplete == 0;
         inner.open.iter().any(|open| is_it(open) && open.state == ConnectionState::Incomplete)
     }
 
-    /// Waits until another connection needs the room.
     pub async fn evicted(&self) {
-        // The sender lives as long as the slot.
-        let _ = self.close.clone().wait_for(|is_closing| *is_closing).await;
+        self.close.cancelled().await;
     }
 
     fn change(&self, change: impl FnOnce(&mut OpenConnection)) {
-        let mut inner = self.slots.inner();
+        let mut inner = self.slots.inner.lock();
         let sequence = inner.tick();
         let Some(open) = inner.open.iter_mut().find(|open| open.id == self.id) else { return };
         change(open);
@@ -169,7 +175,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.slots.inner().open.retain(|open| open.id != self.id);
+        self.slots.inner.lock().open.retain(|open| open.id != self.id);
         self.slots.changed.notify_one();
     }
 }
@@ -177,12 +183,7 @@ impl Drop for Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-    use tokio::{
-        runtime::Builder,
-        task,
-        time::{sleep, timeout},
-    };
+    use tokio::{runtime::Builder, task, time::timeout};
 
     fn run<T>(work: impl Future<Output = T>) -> T {
         Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(work)

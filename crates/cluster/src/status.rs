@@ -2,8 +2,8 @@
 //!
 //! A request has no body, an answer ends its connection, and a client that is slow or silent is disconnected.
 
+use crate::listen::listen;
 use crate::slots::{Slot, Slots};
-use crate::{listen::listen, readiness::Readiness};
 use http::header::{ALLOW, CONTENT_TYPE};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -11,14 +11,12 @@ use hyper::{Method, Request, Response, StatusCode, server::conn::http1, service:
 use hyper_util::rt::TokioIo;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::{Metric, Registry};
-use std::{convert::Infallible, io, net::SocketAddr, rc::Rc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, rc::Rc, sync::Weak, time::Duration};
 use tokio::{net::TcpStream, task, time};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Clients that are served at once: a kubelet, a scraper or two, and a program's own client.
 const MAX_CONNECTIONS: usize = 64;
-/// The pause when no connection can be accepted, most likely for want of file descriptors.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 pub type Reply = Response<Full<Bytes>>;
 
@@ -58,8 +56,8 @@ pub fn metrics(registry: &Registry) -> Reply {
     }
 }
 
-pub fn page(path: &str, registry: &Registry, readiness: &Readiness) -> Reply {
-    match (path, readiness.blocked_by()) {
+fn page(path: &str, registry: &Registry, blocker: &Weak<str>) -> Reply {
+    match (path, blocker.upgrade()) {
         ("/metrics", _) => metrics(registry),
         ("/healthz", _) => reply(StatusCode::OK, TEXT, "alive\n"),
         ("/readyz", None) => reply(StatusCode::OK, TEXT, "ready\n"),
@@ -68,30 +66,37 @@ pub fn page(path: &str, registry: &Registry, readiness: &Readiness) -> Reply {
     }
 }
 
+/// Serves `/metrics`, `/healthz` and `/readyz`. The program is ready once nothing holds the sentence that says why it is not.
+///
+/// # Errors
+/// As of [`serve`].
+pub fn serve_pages(
+    flag: &str,
+    address: SocketAddr,
+    registry: Registry,
+    blocker: Weak<str>,
+) -> Result<SocketAddr, String> {
+    let registry = Rc::new(registry);
+    serve(flag, address, move |path, _| page(path, &registry, &blocker))
+}
+
 /// Serves answers to a path and its query on the thread's `LocalSet`, for as long as that runs. Returns the address, whose
 /// port is known now.
 ///
 /// # Errors
-/// When the address can't be listened on.
+/// When the address, which `flag` has given, can't be listened on.
 pub fn serve(
+    flag: &str,
     address: SocketAddr,
     answer: impl Fn(&str, Option<&str>) -> Reply + Clone + 'static,
-) -> io::Result<SocketAddr> {
-    let listener = listen(address)?;
-    let address = listener.local_addr()?;
+) -> Result<SocketAddr, String> {
+    let listener = listen(flag, address)?;
+    let address = listener.local_addr().unwrap_or(address);
     let slots = Slots::new(MAX_CONNECTIONS);
     task::spawn_local(async move {
         loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    let slot = slots.take().await;
-                    task::spawn_local(answer_one(stream, slot, answer.clone()));
-                }
-                Err(_) => {
-                    slots.evict_one();
-                    time::sleep(ACCEPT_RETRY).await;
-                }
-            }
+            let (stream, slot) = slots.accept(&listener).await;
+            task::spawn_local(answer_one(stream, slot, answer.clone()));
         }
     });
     Ok(address)
@@ -113,26 +118,5 @@ async fn answer_one(stream: TcpStream, slot: Slot, answer: impl Fn(&str, Option<
     tokio::select! {
         () = slot.evicted() => {}
         _ = time::timeout(TIMEOUT, connection) => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn readiness_and_methods_decide_the_status() {
-        let (registry, readiness) = (Registry::default(), Readiness::default());
-        let blocker = readiness.block("the pods of the node are not listed yet");
-        assert_eq!(page("/readyz", &registry, &readiness).status(), 503);
-        drop(blocker);
-        for (path, status) in [("/readyz", 200), ("/healthz", 200), ("/metrics", 200), ("/", 404)] {
-            assert_eq!(page(path, &registry, &readiness).status(), status, "{path}");
-        }
-        assert!(refuse_method(&Method::GET).is_none() && refuse_method(&Method::HEAD).is_none());
-        assert_eq!(
-            refuse_method(&Method::POST).map(|reply| reply.status()),
-            Some(StatusCode::METHOD_NOT_ALLOWED)
-        );
     }
 }

@@ -49,25 +49,3 @@ impl<K: Ord, T> Store<K, T> {
         self.is_listed
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_counts_when_it_is_complete() {
-        let mut store = Store::default();
-        store.list("a", 1);
-        assert!(!store.is_listed() && store.known().is_empty());
-        assert!(store.complete().is_empty() && store.is_listed());
-        assert_eq!((store.insert("b", 2), store.insert("b", 3), store.remove(&"x")), (None, Some(2), None));
-        // A list that broke off leaves nothing behind.
-        store.begin();
-        store.list("broken", 4);
-        store.begin();
-        store.list("c", 5);
-        assert_eq!(store.known(), &BTreeMap::from([("a", 1), ("b", 3)]));
-        assert_eq!(store.complete(), BTreeMap::from([("a", 1), ("b", 3)]));
-        assert_eq!(store.known(), &BTreeMap::from([("c", 5)]));
-    }
-}

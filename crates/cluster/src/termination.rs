@@ -1,7 +1,8 @@
-//! The signals that end a program.
+//! What ends a program: signals, and the panic of a task without which it can't work.
 
-use std::io;
+use std::{io, process};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 
 /// SIGTERM and SIGINT, which do not end the process by themselves from now on.
 #[derive(Debug)]
@@ -25,4 +26,19 @@ impl Termination {
             _ = self.interrupt.recv() => {}
         }
     }
+}
+
+/// Starts a task without which the program can't work. A panic unwinds the stack of one task, and the others go on: with
+/// certificates that are not renewed, or objects as they were. So the process ends, and is started again.
+pub fn spawn_essential(
+    name: &'static str,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        // A task that is cancelled ends with its runtime.
+        if tokio::spawn(work).await.is_err_and(|error| error.is_panic()) {
+            tracing::error!(task = name, "the process ends, as it can't work without this task");
+            process::exit(1);
+        }
+    })
 }

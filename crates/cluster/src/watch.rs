@@ -5,46 +5,22 @@
 //! any failure but a broken connection starts over with a new list here, after a delay that grows with each failure. A failure
 //! is logged once, until the watch works again.
 
-use crate::backoff::Backoff;
 use crate::error::{describe, kind, status};
 use futures::{StreamExt, stream, stream::BoxStream};
-use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watch_object, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use std::{fmt::Debug, future, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
-/// The delay after the first failure; jitter takes up to half of it.
-const FIRST_DELAY: Duration = Duration::from_millis(1600);
-const MAX_DELAY: Duration = Duration::from_secs(30);
-/// After so long a time without failures, the first delay applies again.
-const BACKOFF_RESET: Duration = Duration::from_secs(120);
 /// The delay before a watch whose connection broke is resumed.
 const RESUME_DELAY: Duration = Duration::from_millis(500);
 
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    #[error("the API server does not list {resource} within {limit:?}")]
-    Silence { resource: String, limit: Duration },
-    #[error("{}", describe(&**.0))]
-    Watch(Box<watcher::Error>),
-}
-
-impl Failure {
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Silence { .. } => "silence",
-            Self::Watch(error) => kind(error),
-        }
-    }
-
+#[derive(Debug)]
+pub struct WatchFailure {
+    pub kind: &'static str,
     /// The HTTP status by which the API server has refused it.
-    pub fn status(&self) -> Option<u16> {
-        match self {
-            Self::Silence { .. } => None,
-            Self::Watch(error) => status(error),
-        }
-    }
+    pub status: Option<u16>,
 }
 
 /// The events of a resource, without end. `limit` is the time for a page of a list.
@@ -53,76 +29,66 @@ pub fn events<K>(
     config: Config,
     resource: impl Into<String>,
     limit: Duration,
-) -> BoxStream<'static, Result<Event<K>, Failure>>
+) -> BoxStream<'static, Result<Event<K>, WatchFailure>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    let start = move || watcher(api.clone(), config.clone()).boxed();
+    surviving(resource.into(), limit, |event| matches!(event, Event::InitDone), start)
+}
+
+/// One object by its name: as it is, and `None` where it does not exist. Failures are logged and not in the stream.
+pub fn object<K>(api: Api<K>, name: &str, resource: &str, limit: Duration) -> BoxStream<'static, Option<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let name = name.to_owned();
+    let start = move || watch_object(api.clone(), &name).boxed();
+    let objects = surviving(resource.to_owned(), limit, |_| true, start);
+    objects.filter_map(|object| future::ready(object.ok())).boxed()
+}
+
+fn surviving<T: 'static>(
+    resource: String,
+    list_timeout: Duration,
+    ends_list: fn(&T) -> bool,
+    start: impl Fn() -> Started<T> + Send + 'static,
+) -> BoxStream<'static, Result<T, WatchFailure>> {
     let watch = Watch {
-        resource: resource.into(),
-        list_timeout: limit,
-        start: Box::new(move || watcher(api.clone(), config.clone()).boxed()),
+        resource,
+        list_timeout,
+        ends_list,
+        start: Box::new(start),
         stream: None,
         is_listed: false,
         broken_at: None,
-        backoff: Backoff::new(FIRST_DELAY, MAX_DELAY).with_jitter(),
+        backoff: DefaultBackoff::default(),
         delay: Duration::ZERO,
-        last_failure: None,
         logged: None,
     };
     stream::unfold(watch, |mut watch| async { Some((watch.next().await, watch)) }).boxed()
 }
 
-/// One object by its name: as it is, and `None` where it does not exist.
-pub fn object<K>(
-    api: Api<K>,
-    name: &str,
-    resource: impl Into<String>,
-    limit: Duration,
-) -> BoxStream<'static, Result<Option<K>, Failure>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    let config = Config::default().fields(&format!("metadata.name={name}"));
-    let mut is_listed = false;
-    let objects = events(api, config, resource, limit).filter_map(move |event| {
-        future::ready(match event {
-            Err(failure) => Some(Err(failure)),
-            Ok(Event::Init) => {
-                is_listed = false;
-                None
-            }
-            Ok(Event::InitApply(object)) => {
-                is_listed = true;
-                Some(Ok(Some(object)))
-            }
-            Ok(Event::InitDone) => (!is_listed).then_some(Ok(None)),
-            Ok(Event::Apply(object)) => Some(Ok(Some(object))),
-            Ok(Event::Delete(_)) => Some(Ok(None)),
-        })
-    });
-    objects.boxed()
-}
-
-struct Watch<K> {
+struct Watch<T> {
     resource: String,
     list_timeout: Duration,
-    start: Box<dyn Fn() -> Events<K> + Send>,
+    ends_list: fn(&T) -> bool,
+    start: Box<dyn Fn() -> Started<T> + Send>,
     /// The client's watch; `None` before a new list.
-    stream: Option<Events<K>>,
+    stream: Option<Started<T>>,
     is_listed: bool,
     /// The time when the connection broke, if nothing has come since.
     broken_at: Option<Instant>,
-    backoff: Backoff,
+    backoff: DefaultBackoff,
     delay: Duration,
-    last_failure: Option<Instant>,
     /// The failure that was logged last, as long as it lasts.
     logged: Option<String>,
 }
 
-type Events<K> = BoxStream<'static, watcher::Result<Event<K>>>;
+type Started<T> = BoxStream<'static, watcher::Result<T>>;
 
-impl<K: 'static> Watch<K> {
-    async fn next(&mut self) -> Result<Event<K>, Failure> {
+impl<T> Watch<T> {
+    async fn next(&mut self) -> Result<T, WatchFailure> {
         loop {
             sleep(std::mem::take(&mut self.delay)).await;
             let stream = self.stream.get_or_insert_with(|| {
@@ -135,27 +101,30 @@ impl<K: 'static> Watch<K> {
                 false => match timeout(self.list_timeout, stream.next()).await {
                     Ok(next) => next,
                     Err(_) => {
-                        let (resource, limit) = (self.resource.clone(), self.list_timeout);
-                        return Err(self.restart(Failure::Silence { resource, limit }));
+                        let (resource, limit) = (&self.resource, self.list_timeout);
+                        let error = format!("the API server does not list {resource} within {limit:?}");
+                        return Err(self.restart("silence", None, error));
                     }
                 },
             };
             match next {
-                Some(Ok(event)) => {
-                    self.is_listed |= matches!(event, Event::InitDone);
+                Some(Ok(item)) => {
+                    self.is_listed |= (self.ends_list)(&item);
                     self.broken_at = None;
                     // A list may be refused after it has begun.
-                    if !matches!(event, Event::Init) {
+                    if self.is_listed {
                         self.logged = None;
                     }
-                    return Ok(event);
+                    return Ok(item);
                 }
                 Some(Err(error)) if self.may_resume(&error) => {
                     self.broken_at = Some(Instant::now());
                     self.delay = RESUME_DELAY;
                     tracing::debug!(resource = self.resource, error = describe(&error), "a watch is resumed");
                 }
-                Some(Err(error)) => return Err(self.restart(Failure::Watch(Box::new(error)))),
+                Some(Err(error)) => {
+                    return Err(self.restart(kind(&error), status(&error), describe(&error)));
+                }
                 None => self.stream = None,
             }
         }
@@ -168,17 +137,13 @@ impl<K: 'static> Watch<K> {
             && self.broken_at.is_none_or(|broken_at| broken_at.elapsed() >= self.list_timeout)
     }
 
-    fn restart(&mut self, failure: Failure) -> Failure {
+    fn restart(&mut self, kind: &'static str, status: Option<u16>, error: String) -> WatchFailure {
         self.stream = None;
-        if self.last_failure.replace(Instant::now()).is_some_and(|failed| failed.elapsed() >= BACKOFF_RESET) {
-            self.backoff.reset();
-        }
-        self.delay = self.backoff.delay();
-        let error = failure.to_string();
+        self.delay = self.backoff.next().unwrap_or_default();
         if self.logged.as_ref() != Some(&error) {
-            tracing::warn!(resource = self.resource, kind = failure.kind(), error, "the watch failed");
+            tracing::warn!(resource = self.resource, kind, error, "the watch failed");
             self.logged = Some(error);
         }
-        failure
+        WatchFailure { kind, status }
     }
 }

@@ -9,6 +9,7 @@ pub mod columns;
 pub mod complete;
 pub mod errors;
 pub mod manual;
+pub mod output;
 pub mod program;
 pub mod sections;
 pub mod shell;

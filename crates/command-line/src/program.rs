@@ -1,11 +1,10 @@
 //! A program that describes itself to clap: its help with sections, its errors, completions and manual.
 
 use crate::sections::{Exits, described};
-use crate::{columns, complete::proposals, errors, manual, shell::Shell};
+use crate::{columns, complete::proposals, errors, manual, output, shell::Shell};
 use clap::{
     Arg, ArgMatches, Command, CommandFactory, FromArgMatches, builder::PossibleValuesParser, value_parser,
 };
-use diagnose::Style;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::{ffi::OsString, process::ExitCode};
@@ -93,8 +92,7 @@ fn report(error: clap::Error, command: &mut Command, args: &[OsString]) -> ExitC
     let mut commands = Vec::new();
     collect_names(command, &mut commands);
     let problems = errors::all_problems(command, args, error, &commands);
-    // If stderr fails, the exit status still reports the refusal.
-    let _ = writeln!(anstream::stderr(), "{} {problems}", Style::Dropped.paint("error:"));
+    output::fail(problems);
     ExitCode::from(BAD_INPUT)
 }
 
@@ -111,7 +109,7 @@ fn exit_code_of(done: io::Result<()>) -> ExitCode {
         // EPIPE: the reader, such as `head`, has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(anstream::stderr(), "{} {error}", Style::Dropped.paint("error:"));
+            output::fail(error);
             ExitCode::FAILURE
         }
     }

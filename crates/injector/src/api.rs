@@ -1,11 +1,10 @@
 //! Requests of the commands that ask an API server once, with objects as JSON.
 
-use cluster::error::{describe, status_of_call};
+use cluster::error::{describe, status};
 use hyper::Request;
 use kube::Client;
 use serde_json::Value;
 
-/// The path of webhook configurations.
 pub(crate) const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
 pub(crate) struct ApiServer {
@@ -47,6 +46,6 @@ impl ApiServer {
         self.client
             .request::<Value>(request)
             .await
-            .map_err(|error| NoAnswer { status: status_of_call(&error), text: describe(&error) })
+            .map_err(|error| NoAnswer { status: status(&error), text: describe(&error) })
     }
 }

@@ -36,7 +36,6 @@ pub(crate) enum InjectorCommand {
 
 const EXITS: &Exits = &[("0", "done"), ("1", "failed, or invalid input"), ("2", "invalid flags")];
 
-/// Additions of help to the flags of each command.
 pub(crate) const SECTIONS: &[CommandHelp] = &[
     CommandHelp {
         command: "inject",

@@ -54,26 +54,14 @@ pub(crate) fn run(flags: &CheckTemplatesFlags) -> Result<ExitCode, Box<dyn Error
     Ok(ExitCode::from(if is_equal { 0 } else { DIFFERS }))
 }
 
-/// The boolean is true if all is well.
 fn checked(flags: &CheckTemplatesFlags) -> Result<(String, bool), Problems> {
     let configuration = sources::of_config_maps(&flags.filenames)?;
     configuration.warnings.iter().for_each(warn);
     if flags.against.is_empty() {
         return Ok(templates(&configuration));
     }
-    let (mut objects, mut problems) = (Vec::new(), Vec::new());
-    for name in &flags.against {
-        let read = input::read(name).map_err(|error| {
-            let text =
-                format!("can't be read: {error}; expected pods as kubectl get pods -o yaml prints them");
-            Problems(vec![InputProblem::with_item("--against", name, text)])
-        });
-        match read.and_then(|text| mesh::pod::located(&format!("--against {name}"), &text)) {
-            Ok(found) => objects.extend(found.into_iter().map(|object| object.value)),
-            Err(Problems(found)) => problems.extend(found),
-        }
-    }
-    Problems::check(problems)?;
+    let objects =
+        input::objects("--against", &flags.against, "pods as kubectl get pods -o yaml prints them")?;
     let mut namespaces = Namespaces::new("default", None, BTreeMap::new());
     objects.iter().for_each(|object| namespaces.describe(object));
     let pods: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Pod").collect();

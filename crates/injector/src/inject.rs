@@ -88,7 +88,7 @@ fn print(flags: &InjectFlags, files: &[InjectedFile]) -> Result<ExitCode, Box<dy
 
 /// All files, or all their problems. Warnings are printed in either case.
 fn injected(flags: &InjectFlags) -> Result<Vec<InjectedFile>, Problems> {
-    let (configuration, mut problems) = configuration(&flags.sources, flags.revision.as_deref());
+    let (configuration, mut problems) = configuration(&flags.sources, None, flags.revision.as_deref());
     configuration.warnings.iter().for_each(warn);
     let is_configured = problems.is_empty();
     let (read, mut namespaces, unread) = flags.input.read();

@@ -5,13 +5,13 @@ use injection::{
     Namespaces,
     manifests::{MAX_REVISION, label},
 };
-use mesh::{InputProblem, Problems};
+use mesh::{InputProblem, Problems, pod::located};
+use serde_json::Value;
 use std::{collections::BTreeMap, fs, io};
 
 /// The name of standard input in problems.
 const STANDARD_INPUT: &str = "input";
 
-/// The flags about it.
 #[derive(Args)]
 pub(crate) struct Input {
     /// Manifest, YAML or JSON; - is standard input; repeatable
@@ -38,12 +38,12 @@ impl Input {
     pub(crate) fn read(&self) -> (Vec<InputFile>, Namespaces, Vec<InputProblem>) {
         let (mut files, mut problems) = (Vec::new(), Vec::new());
         for name in &self.filenames {
-            match read(name) {
+            match read(name, "a manifest as YAML or JSON, or - for standard input") {
                 Ok(text) => {
                     let name = if name == "-" { STANDARD_INPUT } else { name };
                     files.push(InputFile { name: name.to_owned(), text });
                 }
-                Err(error) => problems.push(InputProblem::with_item("--filename", name, read_error(&error))),
+                Err(unread) => problems.push(InputProblem::with_item("--filename", name, unread)),
             }
         }
         let namespaces = self.namespaces().unwrap_or_else(|Problems(found)| {
@@ -64,19 +64,30 @@ impl Input {
     }
 }
 
-pub(crate) fn read(name: &str) -> io::Result<String> {
-    match name {
+/// The text of a file, or of standard input for `-`; where it can't be read, the problem.
+pub(crate) fn read(name: &str, expected: &str) -> Result<String, String> {
+    let text = match name {
         "-" => io::read_to_string(io::stdin()),
         path => fs::read_to_string(path),
-    }
+    };
+    text.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => format!("is not UTF-8; expected {expected}"),
+        io::ErrorKind::IsADirectory => "is a folder; name each of its files with a separate flag".to_owned(),
+        _ => format!("can't be read: {error}; expected {expected}"),
+    })
 }
 
-fn read_error(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::InvalidData => "is not UTF-8; expected a manifest as YAML or JSON in UTF-8".to_owned(),
-        io::ErrorKind::IsADirectory => "is a folder; name each of its files with a separate flag".to_owned(),
-        _ => format!("can't be read: {error}; expected a manifest as YAML or JSON, or - for standard input"),
+pub(crate) fn objects(flag: &str, names: &[String], expected: &str) -> Result<Vec<Value>, Problems> {
+    let (mut objects, mut problems) = (Vec::new(), Vec::new());
+    for name in names {
+        let text = read(name, expected);
+        let text = text.map_err(|unread| Problems(vec![InputProblem::with_item(flag, name, unread)]));
+        match text.and_then(|text| located(&format!("{flag} {name}"), &text)) {
+            Ok(found) => objects.extend(found.into_iter().map(|object| object.value)),
+            Err(Problems(found)) => problems.extend(found),
+        }
     }
+    Problems::check(problems).map(|()| objects)
 }
 
 fn labels(text: &str) -> Result<BTreeMap<String, String>, Problems> {

@@ -10,7 +10,6 @@ use injection::cluster_lint::{ClusterLintReport, ClusterObject, ClusterQuestion,
 use mesh::Problems;
 use std::{error::Error, process::ExitCode};
 
-/// The exit code if a finding is denied.
 const DENIED: u8 = 1;
 
 #[derive(Args)]

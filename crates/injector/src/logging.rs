@@ -1,12 +1,9 @@
-//! Log lines of commands that run for long: on standard error, as text or as JSON.
+//! The flags of log lines.
 
 use clap::Args;
+use cluster::logging::{self, LogLevelHandle};
 use mesh::settings::levels::{IstioLogLevel, ScopeLevel, by_scope};
-use std::io;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{
-    Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
-};
 
 /// Which lines, and in which form. Names are the init container's.
 #[derive(Args, Clone, Debug)]
@@ -50,46 +47,8 @@ fn level(text: &str) -> Result<LevelFilter, String> {
     })
 }
 
-/// A panic becomes a line too.
 pub(crate) fn start(flags: &LoggingFlags) -> LogLevelHandle {
-    let (filter, level) = reload::Layer::new(filter(flags.level));
-    let lines = fmt::layer().with_ansi(false).with_writer(io::stderr);
-    let lines: Box<dyn Layer<Registry> + Send + Sync> = match flags.json {
-        true => lines.json().flatten_event(true).with_filter(filter).boxed(),
-        false => lines.with_filter(filter).boxed(),
-    };
-    tracing_subscriber::registry().with(lines).init();
-    std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        let payload = panic.payload();
-        let owned = || payload.downcast_ref::<String>().map(String::as_str);
-        let text = payload.downcast_ref::<&str>().copied().or_else(owned).unwrap_or_default();
-        tracing::error!(place, text, "a defect; please report it");
-    }));
-    LogLevelHandle(level)
-}
-
-/// Changes the level of log lines while the process runs.
-#[derive(Clone, Debug)]
-pub(crate) struct LogLevelHandle(reload::Handle<Targets, Registry>);
-
-impl LogLevelHandle {
-    pub(crate) fn set(&self, level: LevelFilter) {
-        if self.0.reload(filter(level)).is_err() {
-            tracing::warn!(%level, "the level of log lines can't be changed");
-        }
-    }
-}
-
-/// Of other crates only what went wrong: their details may show what a request carries.
-fn filter(level: LevelFilter) -> Targets {
-    Targets::new()
-        .with_default(level.min(LevelFilter::WARN))
-        // The watches log each refusal once; this target, with every try.
-        .with_target("kube_runtime::watcher", level.min(LevelFilter::ERROR))
-        // The caller of each request reports its errors.
-        .with_target("kube_client::client::builder", LevelFilter::OFF)
-        .with_target(env!("CARGO_CRATE_NAME"), level)
+    logging::start(flags.json, flags.level, &[env!("CARGO_CRATE_NAME")])
 }
 
 #[cfg(test)]
@@ -113,11 +72,9 @@ mod tests {
         };
         for (words, expected) in [
             (&[][..], LevelFilter::INFO),
-            (&["--log_output_level=warn"], LevelFilter::WARN),
             (&["--log_output_level", "default:debug,ads:none"], LevelFilter::DEBUG),
             (&["--log-output-level=ads:debug"], LevelFilter::INFO),
             (&["--log_output_level=default:info,all:none"], LevelFilter::OFF),
-            (&["--log_output_level=all:none,default:info"], LevelFilter::OFF),
             (&["--log_output_level=info", "--log_output_level=fatal"], LevelFilter::ERROR),
         ] {
             assert_eq!(level(words), Ok(expected), "{words:?}");

@@ -1,7 +1,7 @@
 //! `manifests`: prints what installs the injector in a cluster, or writes it as a folder for kustomize.
 
 use crate::environment::HostFlags;
-use crate::output::{self, document, print, report};
+use crate::output::{self, ObjectFormat, document, print, report};
 use clap::Args;
 use injection::manifests::{InstallOptions, Installation, ManifestFile, NAMESPACE, files, kustomization};
 use serde_json::Value;
@@ -79,13 +79,13 @@ pub(crate) struct ManifestsFlags {
 
 #[derive(Debug)]
 enum ManifestsOutput {
-    Text { is_json: bool },
+    Objects(ObjectFormat),
     Folder(PathBuf),
 }
 
 pub(crate) fn run(flags: &ManifestsFlags) -> Result<ExitCode, Box<dyn Error>> {
     let output = chosen(&flags.output)?;
-    if flags.force && matches!(output, ManifestsOutput::Text { .. }) {
+    if flags.force && matches!(output, ManifestsOutput::Objects(_)) {
         return Err("--force: is about files; expected --output kustomize FOLDER beside it".into());
     }
     let (flags, force) = (flags.clone(), flags.force);
@@ -108,9 +108,9 @@ pub(crate) fn run(flags: &ManifestsFlags) -> Result<ExitCode, Box<dyn Error>> {
     })?;
     let files = files(&target);
     match output {
-        ManifestsOutput::Text { is_json } => {
+        ManifestsOutput::Objects(format) => {
             let objects: Vec<Value> = files.into_iter().flat_map(|file| file.objects).collect();
-            print(&output::objects(&objects, is_json))?;
+            print(&output::objects(&objects, format))?;
         }
         ManifestsOutput::Folder(folder) => write(&folder, &files, force)?,
     }
@@ -120,8 +120,8 @@ pub(crate) fn run(flags: &ManifestsFlags) -> Result<ExitCode, Box<dyn Error>> {
 fn chosen(words: &[String]) -> Result<ManifestsOutput, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["yaml"] => Ok(ManifestsOutput::Text { is_json: false }),
-        ["json"] => Ok(ManifestsOutput::Text { is_json: true }),
+        ["yaml"] => Ok(ManifestsOutput::Objects(ObjectFormat::Yaml)),
+        ["json"] => Ok(ManifestsOutput::Objects(ObjectFormat::Json)),
         ["kustomize", folder] => Ok(ManifestsOutput::Folder(folder.into())),
         ["kustomize"] => Err("--output kustomize: expected a folder behind it".to_owned()),
         _ => Err(format!(
@@ -143,7 +143,9 @@ const MARK: &str = "# Written by `sidecar-injector manifests`, which overwrites 
 fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), String> {
     let mut texts: Vec<(PathBuf, String)> = files
         .iter()
-        .map(|file| (folder.join(format!("{}.yaml", file.name)), output::objects(&file.objects, false)))
+        .map(|file| {
+            (folder.join(format!("{}.yaml", file.name)), output::objects(&file.objects, ObjectFormat::Yaml))
+        })
         .collect();
     texts.push((folder.join("kustomization.yaml"), document(&kustomization(files))));
     let foreign: Vec<String> = texts

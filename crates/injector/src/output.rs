@@ -1,23 +1,16 @@
-//! Standard output and standard error, of which a closed pipe is not a failure; and files that are replaced at once, or not at
-//! all.
+//! What the commands print: objects, in colours or without; and files that are replaced at once, or not at all.
 
 use clap::ValueEnum;
-use command_line::columns;
-use diagnose::{Style, fold};
+pub(crate) use command_line::output::{fail, print, print_folded, print_styled, report, warn};
 use mesh::data::{Tree, yaml};
-use mesh::visible_lines;
 use serde_json::{Value, json};
 use std::{
-    fmt::Display,
     fs,
     io::{self, Write},
     path::Path,
     process,
     time::SystemTime,
 };
-
-/// The column under which a folded line of a message goes on.
-const HANG: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColourChoice {
@@ -37,52 +30,24 @@ impl ColourChoice {
     }
 }
 
-pub(crate) fn print_styled(text: &str) -> io::Result<()> {
-    ignoring_closed_pipes(anstream::stdout().lock().write_all(text.as_bytes()))
-}
-
-/// The same for people: a terminal gets lines that fit it, which go on under a column.
-pub(crate) fn print_folded(text: &str, hang: usize) -> io::Result<()> {
-    print_styled(&fold(text, hang, columns::of_line(&io::stdout())))
-}
-
-/// Leaves text unchanged: it may contain anything.
-pub(crate) fn print(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    ignoring_closed_pipes(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
-}
-
-/// Goes to standard error; on a terminal, in lines that fit it.
-pub(crate) fn report(text: impl Display) {
-    let text = fold(&text.to_string(), HANG, columns::of_line(&io::stderr()));
-    // The output and the exit code are what count.
-    let _ = writeln!(anstream::stderr(), "{text}");
-}
-
-pub(crate) fn fail(text: impl Display) {
-    report(format_args!("{} {}", Style::Dropped.paint("error:"), visible_lines(&text.to_string())));
-}
-
-pub(crate) fn warn(text: impl Display) {
-    report(format_args!("{} {}", Style::Passing.paint("warning:"), visible_lines(&text.to_string())));
-}
-
-/// A reader that has enough, such as `head`, is not an error.
-fn ignoring_closed_pipes(done: io::Result<()>) -> io::Result<()> {
-    match done {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        done => done,
-    }
-}
-
 pub(crate) fn document(object: &Value) -> String {
     yaml::block(&Tree::read(&object.to_string()))
 }
 
-pub(crate) fn objects(objects: &[Value], is_json: bool) -> String {
-    match is_json {
-        true => format!("{:#}\n", json!({ "apiVersion": "v1", "kind": "List", "items": objects })),
-        false => objects.iter().map(document).collect::<Vec<_>>().join("---\n"),
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ObjectFormat {
+    /// Documents of YAML
+    Yaml,
+    /// A List of JSON, or the one object
+    Json,
+}
+
+pub(crate) fn objects(objects: &[Value], format: ObjectFormat) -> String {
+    match format {
+        ObjectFormat::Json => {
+            format!("{:#}\n", json!({ "apiVersion": "v1", "kind": "List", "items": objects }))
+        }
+        ObjectFormat::Yaml => objects.iter().map(document).collect::<Vec<_>>().join("---\n"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `uninstall`: prints what is to be deleted, in order, for `kubectl delete -f -`. It needs no cluster.
 
-use crate::output::{self, print};
-use clap::{Args, ValueEnum};
+use crate::output::{self, ObjectFormat, print};
+use clap::Args;
 use injection::manifests::{InstallOptions, Installation, NAMESPACE, removed};
 use mesh::Problems;
 use std::{error::Error, process::ExitCode};
@@ -57,18 +57,12 @@ pub(crate) struct UninstallFlags {
     #[arg(long)]
     delete_namespace: bool,
     /// Output format
-    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = RemovalFormat::Yaml)]
-    output: RemovalFormat,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum RemovalFormat {
-    Yaml,
-    Json,
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = ObjectFormat::Yaml)]
+    output: ObjectFormat,
 }
 
 pub(crate) fn run(flags: &UninstallFlags) -> Result<ExitCode, Box<dyn Error>> {
     let objects = removed(&flags.installed.installation(flags.delete_namespace, false, false)?);
-    print(&output::objects(&objects, matches!(flags.output, RemovalFormat::Json)))?;
+    print(&output::objects(&objects, flags.output))?;
     Ok(ExitCode::SUCCESS)
 }

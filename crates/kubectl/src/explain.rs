@@ -2,12 +2,12 @@
 
 use crate::arguments::{ExpectedVerdict, ExplainArguments, OutputForm, PacketArguments};
 use crate::failure::{CallCause, CaptureFailure, CommandOutcome};
-use crate::kernel::{PodKernel, Reached, read};
+use crate::kernel::{PodKernel, Reached, read, remark};
 use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;
-use crate::print::{basis_line, print, remark};
 use crate::service::{self, PacketTarget};
 use command_line::columns;
+use command_line::output::print_styled;
 use diagnose::explain::{ApplicationUser, PacketQuery, PacketReport, RuleView, VerdictKind};
 use diagnose::{Basis, Prepared, Style, Subject, SubjectPacket, TextLine, painted, subject};
 use mesh::sources::RemoteHost;
@@ -51,8 +51,8 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, Captur
     }
     let answer = PodAnswer { pod: &pod, reached: &reached, packets, problems };
     match output {
-        OutputForm::Text => print(&answer.text(width))?,
-        OutputForm::Json => print(&format!("{:#}\n", answer.document()))?,
+        OutputForm::Text => print_styled(&answer.text(width))?,
+        OutputForm::Json => print_styled(&format!("{:#}\n", answer.document()))?,
     }
     Ok(match arguments.expect {
         Some(expected) if !answer.is_as(expected) => CommandOutcome::Different,
@@ -152,7 +152,7 @@ impl PodAnswer<'_> {
     }
 
     fn text(&self, width: usize) -> String {
-        let mut lines = vec![basis_line(&self.basis(), self.pod)];
+        let mut lines = vec![self.pod.basis_line(&self.basis())];
         for (at, packet) in self.packets.iter().enumerate() {
             let target = packet.target;
             if self.packets.len() > 1 {

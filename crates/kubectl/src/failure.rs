@@ -42,8 +42,7 @@ impl CaptureFailure {
 pub(crate) struct CallFailure {
     /// The command, to copy.
     pub(crate) command: String,
-    kind: CallKind,
-    lists_all_namespaces: bool,
+    pub(crate) call: Box<KubectlCall>,
     pub(crate) cause: CallCause,
 }
 
@@ -61,7 +60,6 @@ pub(crate) enum CallCause {
         why: String,
         stderr: String,
     },
-    /// Another version of a document than the known one.
     Version {
         version: u64,
         known: u64,
@@ -75,21 +73,17 @@ impl CallCause {
 }
 
 impl CallFailure {
-    pub(crate) fn new(command: String, call: &KubectlCall, cause: CallCause) -> Self {
-        let lists_all_namespaces = call.words.iter().any(|word| word == "--all-namespaces");
-        Self { command, kind: call.kind, lists_all_namespaces, cause }
-    }
-
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(&self.cause, CallCause::Ended { stderr, .. } if stderr.contains("(NotFound)"))
     }
 
     fn remedy(&self) -> Option<String> {
+        let lists_all_namespaces = || self.call.words.iter().any(|word| word == "--all-namespaces");
         let remedy = match &self.cause {
             CallCause::Start(_) => "install kubectl, or name it with --kubectl FILE or the variable KUBECTL",
             CallCause::Late(_) => "check the connection, or raise --timeout",
-            CallCause::TooMuch(_) if self.lists_all_namespaces => "lint one namespace at a time (-n)",
-            CallCause::TooMuch(_) if self.kind == CallKind::ListPods => "name one of its pods: pod/NAME",
+            CallCause::TooMuch(_) if lists_all_namespaces() => "lint one namespace at a time (-n)",
+            CallCause::TooMuch(_) if self.call.kind == CallKind::ListPods => "name one of its pods: pod/NAME",
             CallCause::TooMuch(_) => return None,
             CallCause::Version { version, known } if version > known => "update kubectl-capture",
             CallCause::Version { .. } | CallCause::Unread { .. } => self.remedy_of_output(),
@@ -100,9 +94,9 @@ impl CallFailure {
 
     fn remedy_of_error(&self, stderr: &str) -> Option<String> {
         let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
-        let is_debug = self.kind == CallKind::DebugPod;
-        let is_remote = is_debug || self.kind == CallKind::ExecInAgent;
-        let (role, rights) = self.kind.rights();
+        let is_debug = self.call.kind == CallKind::DebugPod;
+        let is_remote = is_debug || self.call.kind == CallKind::ExecInAgent;
+        let (role, rights) = self.call.kind.rights();
         let rights: Vec<String> =
             rights.iter().map(|[_, resource, verb]| format!("{verb} {resource}")).collect();
         let rights = rights.join(", ");
@@ -145,10 +139,10 @@ impl CallFailure {
     }
 
     fn remedy_of_output(&self) -> &'static str {
-        if self.kind == CallKind::ExecInAgent {
+        if self.call.kind == CallKind::ExecInAgent {
             return "update the node agents: their image holds sidecar-init since docker/cni/repair/Dockerfile copies it";
         }
-        match self.kind == CallKind::DebugPod {
+        match self.call.kind == CallKind::DebugPod {
             true => "give an --image that holds /usr/local/bin/sidecar-init",
             false => "check that --kubectl is a kubectl",
         }
@@ -209,8 +203,8 @@ mod tests {
     fn what_prints_too_much_is_asked_for_less() {
         let pods = RESOURCES.iter().find(|resource| resource.name == "pods").expect("pods are linted");
         let failed = |kind, namespace, words: &[&str]| {
-            let call = KubectlCall::get(kind, namespace, words);
-            CallFailure::new("kubectl".to_owned(), &call, CallCause::TooMuch(9)).to_string()
+            let call = Box::new(KubectlCall::get(kind, namespace, words));
+            CallFailure { command: "kubectl".to_owned(), call, cause: CallCause::TooMuch(9) }.to_string()
         };
         let lint = CallKind::ListForLint(pods);
         assert_eq!(

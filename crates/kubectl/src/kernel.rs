@@ -1,12 +1,13 @@
 //! The route to a pod's kernel: through the agent of its node, or an ephemeral container. There `sidecar-init` runs, whose
 //! documents are read as input: nothing is taken for granted about them.
 
-use crate::arguments::KernelAccess;
+use crate::arguments::{KernelAccess, KubectlConnection};
 use crate::call::{CallKind, KubectlCall};
 use crate::failure::{CallCause, CaptureFailure};
 use crate::kubectl::{CallOutput, Kubectl, ended};
 use crate::pod::TargetPod;
-use crate::print::remark;
+use command_line::output::report;
+use diagnose::Style;
 use mesh::visible;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -80,17 +81,20 @@ impl PodKernel {
         Ok(Ok(made(&pod.namespace, &pod.name, route)))
     }
 
-    /// Finds the route for a question that only the kernel answers.
-    pub(crate) fn required(
-        kubectl: &Kubectl,
+    /// Finds a pod and the route to its kernel, for a question that only the kernel answers.
+    pub(crate) fn of(
+        connection: &KubectlConnection,
         access: &KernelAccess,
-        pod: &TargetPod,
-    ) -> Result<Self, CaptureFailure> {
-        Self::find(kubectl, access, pod)?.map_err(|reason| {
+        pod: &str,
+    ) -> Result<(Kubectl, TargetPod, Self), CaptureFailure> {
+        let kubectl = Kubectl::new(connection);
+        let pod = TargetPod::find(&kubectl, pod, connection.namespace.as_deref())?;
+        let kernel = Self::find(&kubectl, access, &pod)?.map_err(|reason| {
             let has_namespace = !pod.uses_host_network && pod.node.is_some() && pod.container.is_some();
             let remedy = if has_namespace { ROUTES } else { "" };
             CaptureFailure::NoKernel { pod: pod.title(), reason, remedy }
-        })
+        })?;
+        Ok((kubectl, pod, kernel))
     }
 
     pub(crate) fn basis(&self) -> String {
@@ -106,37 +110,30 @@ impl PodKernel {
     /// that has an end: `kubectl debug` adds containers without `stdinOnce`, whose input stays open.
     pub(crate) fn call(&self, command: &str, arguments: &[String], manifest: Option<&Value>) -> KubectlCall {
         let [namespace, name] = &self.within;
-        let (kind, mut words, namespace) = match &self.route {
+        let manifest = manifest.map(Value::to_string);
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let (kind, mut words) = match &self.route {
             KernelRoute::Agent { container_id } => {
-                let mut words = vec!["exec", "-n", namespace, name, "-c", AGENT_CONTAINER];
-                words.extend(manifest.is_some().then_some("-i"));
-                (CallKind::ExecInAgent, words.into_iter().map(str::to_owned).collect(), Some(container_id))
+                let mut words = owned(&["exec", "-n", namespace, name, "-c", AGENT_CONTAINER]);
+                words.extend(manifest.is_some().then(|| "-i".to_owned()));
+                words.extend(owned(&["--", PROGRAM, command, "--network-namespace", container_id]));
+                (CallKind::ExecInAgent, words)
             }
             KernelRoute::Ephemeral { image, target } => {
+                let mut words = owned(&["debug", "-n", namespace, name, "--profile=netadmin", "--quiet"]);
                 let container = format!("--container={}", container_name());
                 let (image, target) = (format!("--image={image}"), format!("--target={target}"));
-                let words = ["debug", "-n", namespace, name, "--profile=netadmin", "--quiet", "--attach"];
-                let words: Vec<String> =
-                    words.into_iter().map(str::to_owned).chain([container, image, target]).collect();
-                (CallKind::DebugPod, words, None)
+                words.extend(owned(&["--attach", &container, &image, &target, "--", PROGRAM, command]));
+                (CallKind::DebugPod, words)
             }
         };
-        words.extend(["--", PROGRAM, command].map(str::to_owned));
-        words.extend(namespace.iter().flat_map(|id| ["--network-namespace".to_owned(), (*id).clone()]));
-        words.extend(["--format".to_owned(), "json".to_owned()]);
+        words.extend(owned(&["--format", "json"]));
         words.extend(arguments.iter().cloned());
-        let mut input = None;
-        if let Some(manifest) = manifest.map(Value::to_string) {
-            words.push("-f".to_owned());
-            match self.route {
-                KernelRoute::Agent { .. } => {
-                    words.push("-".to_owned());
-                    input = Some(manifest);
-                }
-                KernelRoute::Ephemeral { .. } => words.push(manifest),
-            }
+        let takes_input = kind == CallKind::ExecInAgent;
+        if let Some(manifest) = &manifest {
+            words.extend(owned(&["-f", if takes_input { "-" } else { manifest }]));
         }
-        KubectlCall { kind, words, input }
+        KubectlCall { kind, words, input: manifest.filter(|_| takes_input) }
     }
 
     /// The document that a command prints, and the answer that it holds. Remarks of the command are printed.
@@ -182,7 +179,6 @@ impl PodKernel {
         Ok((document, answer))
     }
 
-    /// The additional time that a call may take.
     pub(crate) fn longer(&self) -> Duration {
         match self.route {
             KernelRoute::Agent { .. } => Duration::ZERO,
@@ -272,6 +268,10 @@ fn is_confirmed(access: &KernelAccess, pod: &TargetPod, image: &str) -> Result<b
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))
+}
+
+pub(crate) fn remark(text: &str) {
+    report(format_args!("{} {text}", Style::Passing.paint("note:")));
 }
 
 /// A name that no other container of the pod has.

@@ -9,7 +9,7 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc::{self, Receiver},
+    sync::mpsc::{self, RecvTimeoutError, SyncSender},
     thread,
     time::{Duration, Instant},
 };
@@ -96,33 +96,32 @@ impl Kubectl {
             // A program that does not read has its reasons, which it prints.
             thread::spawn(move || drop(stdin.write_all(text.as_bytes())));
         }
-        let lines = lines(child.0.stdout.take());
-        let errors = errors(child.0.stderr.take());
+        let (send, output) = mpsc::sync_channel(1024);
+        pass_on(child.0.stdout.take(), KubectlStream::Output, send.clone());
+        pass_on(child.0.stderr.take(), KubectlStream::Error, send);
         let limit = self.limit.saturating_add(longer);
         let end = Instant::now().checked_add(limit);
-        let mut exited: Option<(ExitStatus, Instant)> = None;
+        let (mut stderr, mut exited) = (String::new(), None);
         loop {
-            match lines.recv_timeout(POLL) {
-                Ok(line) => take(&line).map_err(failed)?,
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-                Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    thread::sleep(Duration::from_millis(1));
-                }
+            let received = output.recv_timeout(POLL);
+            match &received {
+                Ok((KubectlStream::Output, line)) => take(line).map_err(failed)?,
+                Ok((KubectlStream::Error, line)) if stderr.len() < ERROR_LIMIT => stderr.push_str(line),
+                Ok((KubectlStream::Error, _)) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(Duration::from_millis(1)),
             }
             if exited.is_none() {
                 let status = child.0.try_wait().map_err(|error| failed(CallCause::Start(error)))?;
                 exited = status.map(|status| (status, Instant::now()));
             }
-            if let Some((status, at)) = exited {
+            let is_closed = received == Err(RecvTimeoutError::Disconnected);
+            match exited {
                 // What it started may hold its output open.
-                while let Ok(line) = lines.recv_timeout(DRAIN.saturating_sub(at.elapsed())) {
-                    take(&line).map_err(failed)?;
+                Some((status, at)) if is_closed || at.elapsed() >= DRAIN => return Ok((status, stderr)),
+                None if end.is_some_and(|end| end <= Instant::now()) => {
+                    return Err(failed(CallCause::Late(limit)));
                 }
-                let stderr = errors.recv_timeout(DRAIN).unwrap_or_default();
-                return Ok((status, stderr));
-            }
-            if end.is_some_and(|end| end <= Instant::now()) {
-                return Err(failed(CallCause::Late(limit)));
+                Some(_) | None => {}
             }
         }
     }
@@ -146,7 +145,7 @@ impl Kubectl {
         let flags = self.flags.iter().map(|flag| flag.to_string_lossy().into_owned());
         let words = [program].into_iter().chain(flags).chain(call.words.iter().cloned());
         let words: Vec<String> = words.map(|word| quoted(&word)).collect();
-        CallFailure::new(words.join(" "), call, cause)
+        CallFailure { command: words.join(" "), call: Box::new(call.clone()), cause }
     }
 }
 
@@ -154,7 +153,6 @@ pub(crate) fn ended(output: &CallOutput) -> CallCause {
     CallCause::Ended { status: output.status.code(), stderr: output.stderr.clone() }
 }
 
-/// A child that does not outlive its call.
 struct Reaped(Child);
 
 impl Drop for Reaped {
@@ -165,40 +163,30 @@ impl Drop for Reaped {
     }
 }
 
-/// The lines of a stream; a line that is too long is cut.
-fn lines(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
-    let (send, receive) = mpsc::sync_channel(1024);
-    thread::spawn(move || {
-        let Some(stream) = stream else { return };
-        let mut reader = BufReader::new(stream);
-        loop {
-            let mut line = Vec::new();
-            let limit = u64::try_from(OUTPUT_LIMIT).unwrap_or(u64::MAX).saturating_add(1);
-            match reader.by_ref().take(limit).read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => return,
-                Ok(_) => {
-                    if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
-                        return;
-                    }
-                }
-            }
-        }
-    });
-    receive
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KubectlStream {
+    Output,
+    Error,
 }
 
-/// All of a stream, up to the limit; the rest is read and dropped, so that the program can end.
-fn errors(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
-    let (send, receive) = mpsc::sync_channel(1);
+/// Sends each line of a stream; one that is too long is cut.
+fn pass_on(
+    pipe: Option<impl Read + Send + 'static>,
+    stream: KubectlStream,
+    send: SyncSender<(KubectlStream, String)>,
+) {
     thread::spawn(move || {
-        let Some(mut stream) = stream else { return };
-        let mut text = Vec::new();
-        let limit = u64::try_from(ERROR_LIMIT).unwrap_or(u64::MAX);
-        let read = stream.by_ref().take(limit).read_to_end(&mut text);
-        let _ = read.and_then(|_| io::copy(&mut stream, &mut io::sink()));
-        let _ = send.send(String::from_utf8_lossy(&text).into_owned());
+        let Some(pipe) = pipe else { return };
+        let mut reader = BufReader::new(pipe);
+        let mut line = Vec::new();
+        let limit = u64::try_from(OUTPUT_LIMIT).unwrap_or(u64::MAX).saturating_add(1);
+        while matches!(reader.by_ref().take(limit).read_until(b'\n', &mut line), Ok(1..)) {
+            if send.send((stream, String::from_utf8_lossy(&line).into_owned())).is_err() {
+                return;
+            }
+            line.clear();
+        }
     });
-    receive
 }
 
 fn quoted(word: &str) -> String {

@@ -4,8 +4,7 @@ use crate::arguments::{LintArguments, LintForm};
 use crate::call::{CallKind, KubectlCall};
 use crate::failure::{CaptureFailure, CommandOutcome};
 use crate::kubectl::Kubectl;
-use crate::print::print;
-use command_line::columns;
+use command_line::{columns, output::print_styled};
 use injection::Namespaces;
 use injection::cluster_lint::{
     ClusterObject, ClusterQuestion, NeededResource, RESOURCES, config_maps, lint_cluster, sarif, text,
@@ -22,9 +21,9 @@ pub(crate) fn run(arguments: &LintArguments) -> Result<CommandOutcome, CaptureFa
     found.select(arguments.notes, &arguments.allow);
     let is_denied = arguments.deny && found.has_warning();
     match arguments.output {
-        LintForm::Text => print(&text(&found, columns::of_terminal()))?,
-        LintForm::Json => print(&format!("{:#}\n", serde_json::json!(found)))?,
-        LintForm::Sarif => print(&sarif(&found, env!("CARGO_PKG_VERSION")))?,
+        LintForm::Text => print_styled(&text(&found, columns::of_terminal()))?,
+        LintForm::Json => print_styled(&format!("{:#}\n", serde_json::json!(found)))?,
+        LintForm::Sarif => print_styled(&sarif(&found, env!("CARGO_PKG_VERSION")))?,
     }
     Ok(if is_denied { CommandOutcome::Different } else { CommandOutcome::Done })
 }

@@ -3,9 +3,9 @@
 //! It runs the user's kubectl, so contexts, credentials and proxies are kubectl's. Answers by the manifest are made
 //! here. Answers by the pod's kernel are documents of `sidecar-init`, which runs in the cluster.
 
+mod answers;
 mod arguments;
 mod call;
-mod diff;
 mod explain;
 mod failure;
 mod kernel;
@@ -13,13 +13,11 @@ mod kubectl;
 mod lint;
 mod packet;
 mod pod;
-mod print;
 mod service;
-mod status;
 mod trace;
 
 use arguments::{CaptureArguments, CaptureCommand, SECTIONS};
-use command_line::program;
+use command_line::{output::fail, program};
 use failure::{CaptureFailure, CommandOutcome};
 use std::process::ExitCode;
 
@@ -32,9 +30,9 @@ fn main() -> ExitCode {
     };
     let ended = match command {
         CaptureCommand::Explain(arguments) => explain::run(&arguments),
-        CaptureCommand::Status(arguments) => status::run(&arguments),
+        CaptureCommand::Status(arguments) => answers::status(&arguments),
         CaptureCommand::Trace(arguments) => trace::run(&arguments),
-        CaptureCommand::Diff(arguments) => diff::run(&arguments),
+        CaptureCommand::Diff(arguments) => answers::diff(&arguments),
         CaptureCommand::Lint(arguments) => lint::run(&arguments),
     };
     match ended {
@@ -42,7 +40,7 @@ fn main() -> ExitCode {
         Ok(CommandOutcome::Different) => ExitCode::from(DIFFERENT),
         Ok(CommandOutcome::Failing) => ExitCode::FAILURE,
         Err(error) => {
-            print::failure(&error);
+            fail(&error);
             let is_input = matches!(error, CaptureFailure::Input(_));
             if is_input { ExitCode::from(program::BAD_INPUT) } else { ExitCode::FAILURE }
         }

@@ -3,6 +3,7 @@
 use crate::call::{CallKind, KubectlCall, PodWorkload, WORKLOADS};
 use crate::failure::CaptureFailure;
 use crate::kubectl::Kubectl;
+use diagnose::{Style, TextLine};
 use mesh::settings::nearest;
 use serde_json::Value;
 use std::net::IpAddr;
@@ -84,15 +85,11 @@ impl TargetPod {
         let list = kubectl.object(&call)?;
         let mut pods: Vec<&Value> = list["items"].as_array().into_iter().flatten().collect();
         let rank = |pod: &Value| {
-            let is_ready = condition(pod, "Ready");
+            let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+            let is_ready = conditions.any(|one| one["type"] == "Ready" && one["status"] == "True");
             let is_running = pod["status"]["phase"] == "Running";
             let is_ending = !pod["metadata"]["deletionTimestamp"].is_null();
-            (
-                is_ending,
-                !is_ready,
-                !is_running,
-                pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-            )
+            (is_ending, !is_ready, !is_running, pod["metadata"]["name"].as_str().map(str::to_owned))
         };
         pods.sort_by_key(|pod| rank(pod));
         let Some(first) = pods.first() else {
@@ -126,6 +123,14 @@ impl TargetPod {
         format!("{}/{}", self.namespace, self.name)
     }
 
+    pub(crate) fn basis_line(&self, basis: &str) -> TextLine {
+        let of = match self.candidates {
+            0 | 1 => String::new(),
+            several => format!(" (one of {several} pods)"),
+        };
+        TextLine::hanging(2).styled(Style::Quiet, format!("{basis}{of}:"))
+    }
+
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         let all = self.object["status"]["podIPs"].as_array().into_iter().flatten();
         all.filter_map(|one| one["ip"].as_str()?.parse().ok()).collect()
@@ -142,11 +147,6 @@ impl TargetPod {
         found.dedup();
         found
     }
-}
-
-fn condition(pod: &Value, name: &str) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|one| one["type"] == name && one["status"] == "True")
 }
 
 /// The first container that runs and has an id, which simulated nodes do not report; sidecars may be init containers.

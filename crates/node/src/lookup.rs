@@ -2,13 +2,11 @@
 //! is up.
 //!
 //! Each try reads the kubeconfig and its token again, takes a part of the time and no more, and waits for longer and longer
-//! before the next, in part by chance. A final answer ends it: the pod does not exist, or we
-//! may not know.
+//! before the next, in part by chance. A final answer ends it: the pod does not exist, or we may not know.
 
 use crate::arguments::Lookup;
 use cluster::access::{self, AccessError};
-use cluster::backoff::Backoff;
-use cluster::error::{describe, status_of_call};
+use cluster::error::{describe, status};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource, core::Request, core::params::GetParams};
 use serde_json::Value;
@@ -31,7 +29,6 @@ pub(crate) enum PodLookupError {
     TimeIsUp { pod: String, time: Duration, tries: u32, last: String },
 }
 
-/// The first delay between two tries, and the longest.
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const MAX_DELAY: Duration = Duration::from_secs(1);
 /// A try may take one of so many parts of the time.
@@ -49,24 +46,20 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {
         return Err(PodLookupError::Name(shown));
     }
     let end = Instant::now() + *timeout;
-    let mut backoff = Backoff::new(FIRST_DELAY, MAX_DELAY).with_jitter();
+    let mut backoff = cluster::backoff(FIRST_DELAY, MAX_DELAY, true);
     let mut tries = 0;
     loop {
         tries += 1;
         let left = end.saturating_duration_since(Instant::now());
         let last = match time::timeout(left.min(*timeout / PARTS), once(lookup)).await {
-            Ok(Ok(pod)) => return Ok(pod),
-            Ok(Err(Try::Refused(refused))) => return Err(refused.into()),
-            Ok(Err(Try::Failed(error))) => match status_of_call(&error) {
-                Some(404) => return Err(PodLookupError::NoSuchPod(shown)),
-                Some(403) => return Err(PodLookupError::Forbidden(shown)),
-                _ => describe(&error),
+            Ok(answered) => match answered? {
+                Ok(pod) => return Ok(pod),
+                Err(last) => last,
             },
-            Ok(Err(Try::Mismatch)) => "the answer is not a pod of that name".to_owned(),
             Err(_) => "silence".to_owned(),
         };
         tracing::debug!(pod = %shown, tries, error = %last, "not known yet");
-        let delay = backoff.delay();
+        let delay = backoff.next().unwrap_or(MAX_DELAY);
         if Instant::now() + delay >= end {
             return Err(PodLookupError::TimeIsUp { pod: shown, time: *timeout, tries, last });
         }
@@ -74,22 +67,29 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {
     }
 }
 
-enum Try {
-    Refused(AccessError),
-    Failed(kube::Error),
-    Mismatch,
-}
-
-async fn once(lookup: &Lookup) -> Result<Value, Try> {
+/// The pod, or why another try may have it.
+async fn once(lookup: &Lookup) -> Result<Result<Value, String>, PodLookupError> {
     let Lookup { kubeconfig, namespace, name, timeout } = lookup;
-    let client = access::client(Some(kubeconfig), *timeout).await.map_err(Try::Refused)?;
+    let client = access::client(Some(kubeconfig), *timeout).await?;
     let request = Request::new(Pod::url_path(&(), Some(namespace)));
-    let request = request.get(name, &GetParams::default());
-    let request = request.map_err(|error| Try::Failed(kube::Error::BuildRequest(error)))?;
-    let pod: Value = client.request(request).await.map_err(Try::Failed)?;
-    let is_it = pod["kind"] == "Pod"
-        && pod["metadata"]["name"] == **name
-        && pod["metadata"]["namespace"] == **namespace
-        && pod["spec"].is_object();
-    if is_it { Ok(pod) } else { Err(Try::Mismatch) }
+    let request = request.get(name, &GetParams::default()).map_err(kube::Error::BuildRequest);
+    let answer = match request {
+        Ok(request) => client.request::<Value>(request).await,
+        Err(error) => Err(error),
+    };
+    let is_it = |pod: &Value| {
+        pod["kind"] == "Pod"
+            && pod["metadata"]["name"] == **name
+            && pod["metadata"]["namespace"] == **namespace
+            && pod["spec"].is_object()
+    };
+    match answer {
+        Ok(pod) if is_it(&pod) => Ok(Ok(pod)),
+        Ok(_) => Ok(Err("the answer is not a pod of that name".to_owned())),
+        Err(error) => match status(&error) {
+            Some(404) => Err(PodLookupError::NoSuchPod(format!("{namespace}/{name}"))),
+            Some(403) => Err(PodLookupError::Forbidden(format!("{namespace}/{name}"))),
+            _ => Ok(Err(describe(&error))),
+        },
+    }
 }

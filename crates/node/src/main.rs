@@ -15,18 +15,15 @@ mod sandbox;
 mod validation_failure;
 
 use arguments::{Lookup, NodeArguments, NodeCommand, Repair, SECTIONS};
-use cluster::{error::describe, readiness::Readiness, status, termination::Termination};
+use cluster::{error::describe, logging, status, termination::Termination};
 use command_line::program;
-use controller::ControllerOutcome;
 use lookup::PodLookupError;
 use metrics::NodeMetrics;
 use prometheus_client::registry::Registry;
 use std::io::{self, Write};
-use std::{error::Error, process::ExitCode, rc::Rc};
+use std::{error::Error, process::ExitCode, sync::Arc};
 use tokio::runtime::{self, Runtime};
 use tokio::task::LocalSet;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{Layer, filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 const NO_SUCH_POD: u8 = 4;
 
@@ -41,10 +38,9 @@ fn main() -> ExitCode {
     };
     match command {
         NodeCommand::Repair(repair) => {
-            start_logging(repair.log_level);
+            logging::start(true, repair.log_level, &[env!("CARGO_CRATE_NAME"), "sidecar_init"]);
             match LocalSet::new().block_on(&runtime, run(&repair)) {
-                Ok(ControllerOutcome::Success) => ExitCode::SUCCESS,
-                Ok(ControllerOutcome::Failure) => ExitCode::FAILURE,
+                Ok(exit) => exit,
                 Err(error) => failed(&*error, ExitCode::from(program::BAD_INPUT)),
             }
         }
@@ -76,24 +72,12 @@ fn print_pod(runtime: &Runtime, lookup: &Lookup) -> ExitCode {
     }
 }
 
-/// Lines of JSON on standard error. Of other crates only what went wrong: their details may show what a call carries.
-fn start_logging(level: LevelFilter) {
-    let filter = Targets::new()
-        .with_default(level.min(LevelFilter::WARN))
-        .with_target(env!("CARGO_CRATE_NAME"), level)
-        .with_target("sidecar_init", level);
-    let lines = fmt::layer().json().flatten_event(true).with_writer(io::stderr).with_filter(filter);
-    tracing_subscriber::registry().with(lines).init();
-}
-
-async fn run(repair: &Repair) -> Result<ControllerOutcome, Box<dyn Error>> {
-    let (mut registry, readiness) = (Registry::default(), Readiness::default());
+async fn run(repair: &Repair) -> Result<ExitCode, Box<dyn Error>> {
+    let mut registry = Registry::default();
     let metrics = NodeMetrics::new(&mut registry);
-    let unlisted = readiness.block("the pods of the node are not known yet");
+    let unlisted: Arc<str> = Arc::from("the pods of the node are not known yet");
     if let Some(address) = repair.metrics {
-        let registry = Rc::new(registry);
-        let served = status::serve(address, move |path, _| status::page(path, &registry, &readiness));
-        served.map_err(|error| format!("--metrics {address}: can't be listened on: {error}"))?;
+        status::serve_pages("--metrics", address, registry, Arc::downgrade(&unlisted))?;
     }
     let mut termination = Termination::new()?;
     Ok(controller::run(repair, &metrics, unlisted, termination.wait()).await?)

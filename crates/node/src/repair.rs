@@ -71,7 +71,6 @@ pub(crate) fn repair(
     entered.map_err(|error| PodRepairFailure::Enter(sandbox.found.clone(), error))?
 }
 
-/// In the namespace of the thread.
 fn capture(
     capture: &dyn CapturePolicy,
     settings: String,

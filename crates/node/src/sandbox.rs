@@ -12,7 +12,6 @@ use sidecar_init::sys::{address, namespace};
 use sidecar_init::sys::{lookup::LookupPlaces, pod::ContainerFiles};
 use std::{fs, io, net::IpAddr, path::PathBuf};
 
-/// Where to look.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodePaths {
     /// The node's /proc, as this process sees it

@@ -45,7 +45,7 @@ pub(crate) fn validation_failure(pod: &Pod, signature: &FailureSignature) -> Opt
     let status = pod.status.as_ref()?;
     let inits = status.init_container_statuses.iter().flatten();
     let containers = inits.chain(status.container_statuses.iter().flatten());
-    containers.filter(|container| signature.containers.0.contains(&container.name)).find_map(|container| {
+    containers.filter(|container| signature.containers.contains(&container.name)).find_map(|container| {
         let failed = failure(container).filter(|failed| failed.exit_code == signature.exit_code)?;
         Some(ValidationFailure {
             container: container.name.clone(),
@@ -105,7 +105,7 @@ mod tests {
             }] },
         });
         let signature =
-            FailureSignature { containers: NameList(vec!["istio-validation".to_owned()]), exit_code: 126 };
+            FailureSignature { containers: Box::from(["istio-validation".to_owned()]), exit_code: 126 };
         let pod: Pod = serde_json::from_value(pod).expect("a pod");
         let found = validation_failure(&pod, &signature);
         assert_eq!(found.as_ref().map(|failure| &*failure.container_id), expected, "{state} {last}");
@@ -116,7 +116,7 @@ mod tests {
         other.spec =
             Some(serde_json::from_value(json!({ "containers": [], "hostNetwork": true })).expect("a spec"));
         assert_eq!(validation_failure(&other, &signature), None, "its network is the node's");
-        let other = FailureSignature { containers: NameList(vec!["another".to_owned()]), ..signature };
+        let other = FailureSignature { containers: Box::from(["another".to_owned()]), ..signature };
         assert_eq!(validation_failure(&pod, &other), None, "it validates nothing");
     }
 

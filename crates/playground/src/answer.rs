@@ -1,11 +1,10 @@
 //! A request of the page, and all that it shows of it.
 
 use crate::compared::{PodChanges, compared};
-use crate::fields::{FieldProblems, PageField};
+use crate::fields::{FieldProblems, PageField, PageRequest, prepare, subjects};
 use crate::findings::{self, PageFinding};
 use crate::link::{Link, link};
 use crate::packets::{PagePacket, packets};
-use crate::request::{MANIFEST, PageRequest, prepare};
 use crate::words::FieldSettings;
 use diagnose::explain::{ApplicationUser, ExplanationReport, PacketQuery, RuleView, VerdictKind};
 use diagnose::lint::{Level, all, lint, of_subject};
@@ -19,7 +18,6 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageAnswer {
     pub problems: FieldProblems,
-    /// Remarks about the input.
     pub notes: Vec<String>,
     /// The content of a link to the page.
     pub link: Link,
@@ -39,12 +37,10 @@ pub struct PodSection {
     pub verdict: Option<PageVerdict>,
     /// SVG, with the packet's way.
     pub picture: String,
-    /// Sentences about all of it.
     pub picture_notes: Vec<String>,
     /// The arrows of the picture, in pixels of its own.
     pub arrows: Arrows,
     pub packets: Vec<PagePacket>,
-    /// The warnings of lint.
     pub findings: Vec<PageFinding>,
     /// The text for iptables-restore and ip6tables-restore.
     pub iptables: String,
@@ -97,11 +93,7 @@ pub fn answer(request: &PageRequest) -> PageAnswer {
         answer.problems.add(*field, problem);
     }
     let raw = input.raw(has_manifest);
-    let subjects = match has_manifest {
-        true => Subject::of_manifest(&raw, &[], MANIFEST, &request.manifest, RemoteHost::host),
-        false => Ok(vec![Subject::of_flags(raw.clone(), Vec::new(), RemoteHost::host)]),
-    };
-    let subjects = match subjects {
+    let subjects = match subjects(&raw, &request.manifest) {
         Ok(subjects) => subjects,
         Err(problems) => {
             answer.problems.extend(&problems, has_manifest);

@@ -1,14 +1,12 @@
 //! Two configurations side by side: the packets whose verdict changes.
 
-use crate::fields::PageField;
-use crate::request::{MANIFEST, PageRequest, prepare};
+use crate::fields::{PageField, PageRequest, prepare, subjects};
 use crate::words::FieldSettings;
 use diagnose::compare::{self, Change, ComparedSide};
 use diagnose::explain::written;
 use diagnose::subject::each;
 use diagnose::{Prepared, Subject};
 use mesh::Problems;
-use mesh::sources::RemoteHost;
 use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize)]
@@ -48,10 +46,7 @@ pub(crate) fn compared(
         return Err(Problems(input.problems.into_iter().map(|(_, problem)| problem).collect()));
     }
     let raw = input.raw(has_manifest);
-    let before = match has_manifest {
-        true => Subject::of_manifest(&raw, &[], MANIFEST, manifest_before, RemoteHost::host)?,
-        false => vec![Subject::of_flags(raw, Vec::new(), RemoteHost::host)],
-    };
+    let before = subjects(&raw, manifest_before)?;
     let prepared = each(&before, |subject| prepare(subject, false))?;
     let before: Vec<_> = before.iter().zip(&prepared).collect();
     if let ([before], [after]) = (&before[..], after) {

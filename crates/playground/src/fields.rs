@@ -1,9 +1,41 @@
-//! The fields of the page, and the field of each problem.
+//! The fields of the page: the request that they make, the configurations in it, and the field of each problem.
 
+use diagnose::explain::ApplicationUser;
+use diagnose::{Prepared, Subject};
 use mesh::settings::{self, SettingRow, Topic};
+use mesh::sources::{Raw, RemoteHost};
 use mesh::{InputProblem, Problems};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// The name of a manifest in messages.
+pub(crate) const MANIFEST: &str = "manifest";
+
+/// The content of the fields.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct PageRequest {
+    pub flags: String,
+    pub manifest: String,
+    pub packet: String,
+    /// The configuration before a change, if two are to be compared.
+    #[serde(default)]
+    pub flags_before: String,
+    #[serde(default)]
+    pub manifest_before: String,
+}
+
+/// Reads the configuration of a subject, and the packet of its first user too where the request asks about one.
+pub(crate) fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
+    Prepared::of(subject, ApplicationUser::all(subject.applications()).first(), asks)
+}
+
+/// The pods of a manifest, or the configuration of flags alone where it is empty.
+pub(crate) fn subjects(raw: &Raw, manifest: &str) -> Result<Vec<Subject>, Problems> {
+    match manifest.trim().is_empty() {
+        true => Ok(vec![Subject::of_flags(raw.clone(), Vec::new(), RemoteHost::host)]),
+        false => Subject::of_manifest(raw, &[], MANIFEST, manifest, RemoteHost::host),
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,13 +1,13 @@
 //! Findings with what follows their remedy: the new text of a field.
 
 use crate::edit::{AnnotationChange, in_flags, in_manifest};
-use crate::request::{MANIFEST, PageRequest};
+use crate::fields::{MANIFEST, PageRequest, subjects};
 use diagnose::Subject;
 use diagnose::finding::FindingReport;
 use diagnose::lint::{Edit, Finding};
 use mesh::pod;
 use mesh::settings;
-use mesh::sources::{RemoteHost, Source};
+use mesh::sources::{Raw, Source};
 use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize)]
@@ -24,7 +24,6 @@ pub struct FieldFix {
     pub label: String,
     /// The field: `flags` or `manifest`.
     pub field: &'static str,
-    /// The whole content of the field.
     pub value: String,
 }
 
@@ -57,8 +56,7 @@ fn of_edit(request: &PageRequest, subject: &Subject, edit: &Edit) -> Option<Fiel
                 let given = after.raw.get(row.setting).filter(|given| given.source == *source);
                 given.map(|given| &given.value) == edit.value.as_ref()
             };
-            let raw = mesh::sources::Raw::default();
-            let after = Subject::of_manifest(&raw, &[], MANIFEST, &value, RemoteHost::host).ok()?;
+            let after = subjects(&Raw::default(), &value).ok()?;
             after.iter().any(is_followed).then_some(())?;
             ("manifest", name.clone(), value)
         }

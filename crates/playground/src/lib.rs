@@ -12,13 +12,11 @@ mod findings;
 mod interface;
 mod link;
 mod packets;
-mod request;
 mod words;
 
 pub use answer::{Arrows, PageAnswer, PageArrow, PageVerdict, PodSection, answer};
 pub use compared::{PodChanges, VerdictChange};
-pub use fields::FieldProblems;
+pub use fields::{FieldProblems, PageRequest};
 pub use findings::{FieldFix, PageFinding};
 pub use link::Link;
 pub use packets::PagePacket;
-pub use request::PageRequest;

@@ -156,7 +156,6 @@ struct WordParser<'a> {
     field: PageField,
     /// A word that is not a flag is the packet's destination.
     explains: bool,
-    /// There was such a word.
     has_destination: bool,
     input: &'a mut FieldSettings,
 }

@@ -30,7 +30,6 @@ pub(super) struct Demo<'a> {
 
 /// The longest time that the demo takes on a terminal.
 const MAX_TOTAL: Duration = Duration::from_secs(55);
-/// The longest time for one scenario.
 const MAX_PAUSE: Duration = Duration::from_secs(7);
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -81,7 +80,6 @@ pub(super) fn run(
     Ok(if printed && wrong == 0 { 0 } else { FAILED })
 }
 
-/// 0 without a terminal.
 fn pause(scenarios: usize) -> Duration {
     let each = MAX_TOTAL / u32::try_from(scenarios + 1).unwrap_or(u32::MAX);
     if io::stdout().is_terminal() { each.min(MAX_PAUSE) } else { Duration::ZERO }
@@ -95,7 +93,6 @@ fn serve(demo: &Demo<'_>, scenarios: &[Scenario]) -> io::Result<()> {
 
 struct DemoExpectation {
     captured: Option<bool>,
-    /// The verdict and its reason.
     head: Vec<TextLine>,
 }
 
@@ -147,7 +144,6 @@ impl Demo<'_> {
     }
 }
 
-/// `None` where the connection is as expected.
 fn fault(
     expected: &DemoExpectation,
     answer: &Result<String, String>,

@@ -73,7 +73,6 @@ pub fn run(mut options: SandboxOptions<'_>, frontend: &dyn Frontend) -> Result<u
     code.map_err(SandboxFailure::Lost)
 }
 
-/// The work of the first process in the sandbox.
 fn inside(
     options: &SandboxOptions<'_>,
     mounts: bool,

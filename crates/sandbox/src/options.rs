@@ -12,7 +12,6 @@ pub enum RunAs {
 
 pub struct SandboxOptions<'a> {
     pub capture: Capture,
-    /// Programs of iptables set the rules.
     pub by_iptables: bool,
     pub has_proxy: bool,
     pub run_as: RunAs,

@@ -23,9 +23,7 @@ pub(super) struct Scenario {
     /// The name to resolve over UDP; `None` for a request over HTTP.
     pub(super) name: Option<&'static str>,
     pub(super) mark: Option<u32>,
-    /// The explanation where the connection is captured.
     pub(super) captured: String,
-    /// The explanation where it is not.
     pub(super) passing: String,
 }
 

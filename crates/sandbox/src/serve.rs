@@ -50,7 +50,6 @@ pub(super) fn accept<Name: Copy + Send + 'static>(
     Ok(())
 }
 
-/// If no thread can be created, the connection is closed.
 pub(super) fn on_thread(work: impl FnOnce() + Send + 'static) {
     let _ = thread::Builder::new().stack_size(STACK).spawn(work);
 }

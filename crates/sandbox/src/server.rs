@@ -96,7 +96,6 @@ fn connect(mut client: &TcpStream, to: &str) -> io::Result<()> {
     }
 }
 
-/// `first`: bytes that were read already.
 fn echo(mut client: &TcpStream, first: &[u8]) -> io::Result<()> {
     client.write_all(first)?;
     io::copy(&mut &*client, &mut &*client)?;

@@ -14,7 +14,6 @@ pub(super) type ProcessIdentity = (u32, u32);
 pub(super) struct Users {
     pub(super) app: ProcessIdentity,
     pub(super) proxy: ProcessIdentity,
-    /// Sets the rules.
     pub(super) root: ProcessIdentity,
     /// All three are the same, because there is one user only.
     pub(super) shared: bool,

@@ -104,8 +104,13 @@ impl Ca {
         (self.trusted.pem(), pem("PRIVATE KEY", self.key.serialized_der()))
     }
 
-    /// It never outlives the authority.
-    pub(super) fn sign(&self, names: &[String], now: i64, lifetime: Duration) -> Result<Leaf, rcgen::Error> {
+    /// A certificate that does not outlive the authority, and its key.
+    fn sign(
+        &self,
+        names: &[String],
+        now: i64,
+        lifetime: Duration,
+    ) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>, Life), rcgen::Error> {
         let mut life = life(now, lifetime);
         life.ends = life.ends.min(self.trusted.life.ends);
         let key = KeyPair::generate()?;
@@ -119,7 +124,7 @@ impl Ca {
         let own = params(self.trusted.life);
         let signed = leaf.signed_by(&key, &Issuer::from_params(&own, &self.key))?;
         let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
-        Ok(Leaf { chain: vec![signed.der().clone()], key, life })
+        Ok((signed.der().clone(), key, life))
     }
 }
 
@@ -148,13 +153,6 @@ fn set_validity(params: &mut CertificateParams, life: Life) {
     let at = |seconds: i64| epoch + Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
     params.not_before = at(life.born - SKEW);
     params.not_after = at(life.ends);
-}
-
-#[derive(Debug)]
-pub(super) struct Leaf {
-    pub(super) chain: Vec<CertificateDer<'static>>,
-    pub(super) key: PrivateKeyDer<'static>,
-    pub(super) life: Life,
 }
 
 /// The names by which a Service is called; the API server uses the one that ends in `svc`
@@ -203,10 +201,12 @@ pub(super) fn refresh(
     if shown.as_ref().is_some_and(|shown| now < shown.due(signer)) {
         return Ok(false);
     }
-    let Leaf { chain, key, life } = signer.sign(names, now, lifetime).map_err(LeafError::Make)?;
+    let (certificate, key, life) = signer.sign(names, now, lifetime).map_err(LeafError::Make)?;
     let identity = match shown {
-        Some(ServedLeaf { identity, .. }) => identity.set(chain, key).map(|()| Arc::clone(identity)),
-        None => ServerIdentity::new(chain, key),
+        Some(ServedLeaf { identity, .. }) => {
+            identity.set(vec![certificate], key).map(|()| Arc::clone(identity))
+        }
+        None => ServerIdentity::new(vec![certificate], key),
     };
     let identity = identity.map_err(LeafError::Show)?;
     *shown = Some(ServedLeaf { identity, signer: signer.trusted.der.clone(), life });
@@ -217,7 +217,6 @@ pub(super) fn refresh(
 mod tests {
     use super::*;
 
-    /// 2026-11-22.
     const NOW: i64 = 1_795_305_600;
     const DAY: Duration = Duration::from_secs(86_400);
 
@@ -246,9 +245,9 @@ mod tests {
     fn nothing_outlives_what_signed_it() {
         let authority = Ca::make(NOW, DAY).expect("an authority");
         let names = ["a.b.svc".to_owned()];
-        let leaf = authority.sign(&names, NOW + 10, DAY).expect("a certificate");
-        assert_eq!(leaf.life, Life { born: NOW + 10, ends: NOW + 86_400 });
-        let written = validity(&leaf.chain[0]).expect("a validity");
+        let (certificate, _, life) = authority.sign(&names, NOW + 10, DAY).expect("a certificate");
+        assert_eq!(life, Life { born: NOW + 10, ends: NOW + 86_400 });
+        let written = validity(&certificate).expect("a validity");
         assert_eq!((written.start, written.end), (NOW + 10 - SKEW, NOW + 86_400));
     }
 

@@ -6,7 +6,9 @@ use super::{
     webhooks::{self, Callers, WebhookService},
 };
 use crate::serve::tls::ServerIdentity;
-use cluster::{backoff::Backoff, error::describe, watch};
+use backon::ExponentialBackoff;
+use cluster::error::{describe, in_time};
+use cluster::watch;
 use futures::{
     StreamExt,
     stream::{BoxStream, select_all},
@@ -56,7 +58,6 @@ pub(crate) struct CertificateReconciler {
     /// Those of the Service, and the hosts of `--name`.
     names: Vec<String>,
     callers: Arc<Callers>,
-    /// The count of watched webhook configurations.
     watched: usize,
     lifetimes: Lifetimes,
     events: BoxStream<'static, AuthorityEvent>,
@@ -67,7 +68,7 @@ pub(crate) struct CertificateReconciler {
     /// Each webhook configuration as last seen, once it is known whether there is one.
     webhooks: BTreeMap<String, Option<Value>>,
     shown: Option<ServedLeaf>,
-    backoff: Backoff,
+    backoff: ExponentialBackoff,
     /// The time at which writing goes on after a failure.
     resume: Option<Instant>,
     next: Instant,
@@ -83,20 +84,19 @@ impl CertificateReconciler {
     ) -> Self {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), &service.namespace);
         let all: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-        let mut streams = vec![events(
-            watch::object(secrets.clone(), secret, "secret", LIST_TIMEOUT),
-            AuthorityEvent::Secret,
-        )];
+        let own = watch::object(secrets.clone(), secret, "secret", LIST_TIMEOUT);
+        let mut streams = vec![own.map(AuthorityEvent::Secret).boxed()];
         let distinct: BTreeSet<&String> = configurations.iter().collect();
         let watched = distinct.len();
         let callers = Arc::new(Callers::new(distinct.iter().copied()));
         for name in distinct {
-            let objects = watch::object(all.clone(), name, name.as_str(), LIST_TIMEOUT);
+            let objects = watch::object(all.clone(), name, name, LIST_TIMEOUT);
             let name = name.clone();
-            streams.push(events(objects, move |object| {
+            let event = move |object: Option<_>| {
                 let object = object.map(|object| serde_json::to_value(object).unwrap_or_default());
                 AuthorityEvent::Configuration(name.clone(), object)
-            }));
+            };
+            streams.push(objects.map(event).boxed());
         }
         let mut names = ca::names(&service.name, &service.namespace);
         names.extend(service.hosts.iter().cloned());
@@ -114,13 +114,12 @@ impl CertificateReconciler {
             watched,
             webhooks: BTreeMap::new(),
             shown: None,
-            backoff: Backoff::new(FIRST_DELAY, MAX_DELAY),
+            backoff: delays(),
             resume: None,
             next: Instant::now(),
         }
     }
 
-    /// `None` until there is one.
     pub(super) fn identity(&self) -> Option<Arc<ServerIdentity>> {
         self.shown.as_ref().map(|shown| Arc::clone(&shown.identity))
     }
@@ -129,7 +128,6 @@ impl CertificateReconciler {
         Arc::clone(&self.callers)
     }
 
-    /// Keeps certificates fresh, for ever.
     pub(crate) async fn run(mut self) {
         loop {
             self.wait().await;
@@ -155,7 +153,7 @@ impl CertificateReconciler {
             AuthorityEvent::Secret(secret) => {
                 self.seen = Some(secret);
                 // The watch works, so that the next write is not the last one again.
-                self.backoff.reset();
+                self.backoff = delays();
             }
             AuthorityEvent::Configuration(name, configuration) => {
                 self.callers.note(&name, webhooks::caller(configuration.as_ref(), &self.service));
@@ -235,7 +233,7 @@ impl CertificateReconciler {
                 None => secrets.create(&params, &secret).await,
             }
         };
-        let written = within(written).await;
+        let written = in_time(WRITE_TIMEOUT, written).await;
         match written {
             Ok(_) => {
                 let what = step.map_or("the Secret is written again", RotationStep::word);
@@ -244,7 +242,7 @@ impl CertificateReconciler {
                 self.pause(true);
             }
             // Another replica was first.
-            Err(WriteError::Refused(kube::Error::Api(status))) if status.code == 409 => {
+            Err(kube::Error::Api(status)) if status.code == 409 => {
                 tracing::debug!(secret = self.secret, "another replica was first");
                 self.pause(true);
             }
@@ -255,7 +253,6 @@ impl CertificateReconciler {
         }
     }
 
-    /// Writes the bundle to webhooks that have another one.
     async fn announce(&mut self, authorities: &Authorities) {
         let bundle = authorities.bundle();
         let mut is_announced = true;
@@ -264,9 +261,10 @@ impl CertificateReconciler {
             let Some(patch) = webhooks::patch(configuration, &self.service, &bundle) else { continue };
             is_announced = false;
             let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-            match within(self.configurations.patch(name, &params, &Patch::Strategic(patch))).await {
+            let patch = Patch::Strategic(patch);
+            match in_time(WRITE_TIMEOUT, self.configurations.patch(name, &params, &patch)).await {
                 Ok(_) => tracing::info!(configuration = name, "caBundle is set"),
-                Err(WriteError::Refused(kube::Error::Api(status))) if status.code == 409 => {
+                Err(kube::Error::Api(status)) if status.code == 409 => {
                     tracing::debug!(configuration = name, "another writer was first");
                 }
                 Err(error) => {
@@ -275,7 +273,7 @@ impl CertificateReconciler {
             }
         }
         if is_announced {
-            self.backoff.reset();
+            self.backoff = delays();
             self.resume = None;
         } else {
             // A program that overwrites it again and again is answered later and later.
@@ -286,7 +284,7 @@ impl CertificateReconciler {
     /// Delays the next write, longer each time. After one that succeeded, the event that reports it ends the delay; after a
     /// failure no event does.
     fn pause(&mut self, well: bool) {
-        self.next = Instant::now() + self.backoff.delay();
+        self.next = Instant::now() + self.backoff.next().unwrap_or(MAX_DELAY);
         self.resume = (!well).then_some(self.next);
     }
 
@@ -298,25 +296,8 @@ impl CertificateReconciler {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-enum WriteError {
-    #[error("the API server did not do it")]
-    Refused(#[source] kube::Error),
-    #[error("the API server gave no answer within {}s", WRITE_TIMEOUT.as_secs())]
-    Silent,
-}
-
-async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, WriteError> {
-    let answered = tokio::time::timeout(WRITE_TIMEOUT, call).await;
-    answered.map_err(|_| WriteError::Silent)?.map_err(WriteError::Refused)
-}
-
-/// Failures are logged by the watch itself.
-fn events<T: Send + 'static>(
-    objects: BoxStream<'static, Result<Option<T>, watch::Failure>>,
-    event: impl Fn(Option<T>) -> AuthorityEvent + Send + Sync + 'static,
-) -> BoxStream<'static, AuthorityEvent> {
-    objects.filter_map(move |object| std::future::ready(object.ok().map(&event))).boxed()
+fn delays() -> ExponentialBackoff {
+    cluster::backoff(FIRST_DELAY, MAX_DELAY, false)
 }
 
 /// Seconds since 1970.

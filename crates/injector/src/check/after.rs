@@ -16,7 +16,6 @@ use serde_json::Value;
 
 const DAY: i64 = 86_400;
 
-/// The finding where the Deployment is not seen.
 pub(super) fn absent(checked: &CheckedInstallation, ours: &[&Value]) -> InstallationFinding {
     let topic = InstallationTopic::Server;
     let title = format!("Deployment {}/{}", checked.namespace, checked.target.name());
@@ -72,7 +71,6 @@ pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) ->
     findings
 }
 
-/// Reasons why containers of a pod do not run.
 fn waiting(pod: &Value) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Server;
     let title = pod["metadata"]["name"].as_str().unwrap_or_default();

@@ -66,31 +66,23 @@ pub(super) async fn rights(
     // Each with the reason, where it is not the object itself.
     let mut needed: Vec<(Right, String)> = Vec::new();
     for ExistingObject { object, answer } in existing {
-        let (group, resource, _) = collection(object);
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-        let exists = matches!(answer, Ok(Some(_)));
-        for verb in ["get", if exists { "patch" } else { "create" }] {
-            // A creation is not authorized by name.
-            let name = if verb == "create" { String::new() } else { text("name") };
-            let (group, resource, verb) = (group.clone(), resource.clone(), verb.to_owned());
-            needed.push((Right { group, resource, verb, namespace: text("namespace"), name }, String::new()));
-        }
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        // A creation is not authorized by name.
+        let change = if matches!(answer, Ok(Some(_))) { ("patch", name) } else { ("create", "") };
+        let rights = [("get", name), change].map(|(verb, name)| Right::on(object, verb, name));
+        needed.extend(rights.map(|right| (right, String::new())));
     }
     for ExistingObject { object: role, answer } in existing {
         if role["rules"].is_null() {
             continue;
         }
-        let (group, resource, _) = collection(role);
-        let text = |field: &str| role["metadata"][field].as_str().unwrap_or_default().to_owned();
-        let exists = matches!(answer, Ok(Some(_)));
+        let name = role["metadata"]["name"].as_str().unwrap_or_default();
         // Who may `escalate` and `bind` the role needs none of its rights. For a role that does not exist yet, `escalate` is
         // authorized without a name, as its creation is.
-        let escalated = if exists { text("name") } else { String::new() };
+        let escalated = if matches!(answer, Ok(Some(_))) { name } else { "" };
         let mut needs_rights = false;
-        for (verb, name) in [("escalate", escalated), ("bind", text("name"))] {
-            let (group, resource, verb) = (group.clone(), resource.clone(), verb.to_owned());
-            let right = Right { group, resource, verb, namespace: text("namespace"), name };
-            needs_rights |= right.is_granted(&checked.api, None).await != Ok(true);
+        for (verb, name) in [("escalate", escalated), ("bind", name)] {
+            needs_rights |= Right::on(role, verb, name).is_granted(&checked.api, None).await != Ok(true);
         }
         if needs_rights {
             let reason = format!(" (to grant it in {})", title(role));
@@ -121,7 +113,6 @@ pub(super) async fn rights(
     findings
 }
 
-/// Names under which others have objects already.
 pub(super) fn names(checked: &CheckedInstallation, existing: &[ExistingObject]) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Names;
     let own = checked.target.name();

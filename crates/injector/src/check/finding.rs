@@ -5,7 +5,7 @@ use crate::authority::WebhookService;
 use diagnose::Style;
 use injection::manifests::Installation;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fmt::Write;
 
 pub(super) struct CheckedInstallation {
@@ -19,7 +19,6 @@ pub(super) struct CheckedInstallation {
     pub(super) revision: String,
 }
 
-/// A finding about a question that has no answer.
 pub(super) fn unknown(topic: InstallationTopic, what: &str, error: &NoAnswer) -> InstallationFinding {
     let remedy = match error.status {
         Some(401 | 403) => "repeat it as a user with this right",
@@ -36,7 +35,6 @@ pub(super) enum InstallationLevel {
     Fail,
 }
 
-/// In the order of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum InstallationTopic {
@@ -61,31 +59,17 @@ pub(super) struct InstallationFinding {
 }
 
 impl InstallationTopic {
-    const ALL: [Self; 9] = [
-        Self::Cluster,
-        Self::Rights,
-        Self::Names,
-        Self::Webhooks,
-        Self::Security,
-        Self::Server,
-        Self::Certificates,
-        Self::Roles,
-        Self::Injection,
+    const HEADINGS: [(Self, &'static str); 9] = [
+        (Self::Cluster, "Cluster"),
+        (Self::Rights, "Your rights"),
+        (Self::Names, "Names"),
+        (Self::Webhooks, "Webhooks"),
+        (Self::Security, "Pod Security"),
+        (Self::Server, "Server"),
+        (Self::Certificates, "Certificates"),
+        (Self::Roles, "Rights of the programs"),
+        (Self::Injection, "Injection"),
     ];
-
-    fn heading(self) -> &'static str {
-        match self {
-            Self::Cluster => "Cluster",
-            Self::Rights => "Your rights",
-            Self::Names => "Names",
-            Self::Webhooks => "Webhooks",
-            Self::Security => "Pod Security",
-            Self::Server => "Server",
-            Self::Certificates => "Certificates",
-            Self::Roles => "Rights of the programs",
-            Self::Injection => "Injection",
-        }
-    }
 
     pub(super) fn ok(self, text: impl Into<String>) -> InstallationFinding {
         InstallationFinding { topic: self, level: InstallationLevel::Ok, text: text.into(), remedy: None }
@@ -103,46 +87,27 @@ impl InstallationTopic {
 }
 
 impl InstallationLevel {
-    fn sign(self, is_unicode: bool) -> &'static str {
-        match (self, is_unicode) {
-            (Self::Ok, true) => "✔",
-            (Self::Warn, true) => "▲",
-            (Self::Fail, true) => "✘",
-            (Self::Ok, false) => "ok  ",
-            (Self::Warn, false) => "warn",
-            (Self::Fail, false) => "fail",
-        }
-    }
-
-    fn style(self) -> Style {
+    /// The sign, without and with Unicode.
+    fn look(self) -> (Style, [&'static str; 2]) {
         match self {
-            Self::Ok => Style::Captured,
-            Self::Warn => Style::Passing,
-            Self::Fail => Style::Dropped,
+            Self::Ok => (Style::Captured, ["ok  ", "✔"]),
+            Self::Warn => (Style::Passing, ["warn", "▲"]),
+            Self::Fail => (Style::Dropped, ["fail", "✘"]),
         }
     }
-}
-
-pub(super) fn has_failed(findings: &[InstallationFinding]) -> bool {
-    findings.iter().any(|finding| finding.level == InstallationLevel::Fail)
-}
-
-pub(super) fn data(findings: &[InstallationFinding]) -> Value {
-    json!({ "findings": findings })
 }
 
 pub(super) fn text(findings: &[InstallationFinding], is_unicode: bool) -> String {
     let mut out = String::new();
-    for topic in InstallationTopic::ALL {
-        let of: Vec<&InstallationFinding> =
-            findings.iter().filter(|finding| finding.topic == topic).collect();
-        if of.is_empty() {
-            continue;
+    for (topic, heading) in InstallationTopic::HEADINGS {
+        let mut of = findings.iter().filter(|finding| finding.topic == topic).peekable();
+        if of.peek().is_some() {
+            writeln!(out, "{}", Style::Strong.paint(heading)).expect("text takes all");
         }
-        writeln!(out, "{}", Style::Strong.paint(topic.heading())).expect("text takes all");
         for InstallationFinding { level, text, remedy, .. } in of {
-            let sign = level.sign(is_unicode);
-            writeln!(out, "  {} {text}", level.style().paint(sign)).expect("text takes all");
+            let (style, signs) = level.look();
+            let sign = signs[usize::from(is_unicode)];
+            writeln!(out, "  {} {text}", style.paint(sign)).expect("text takes all");
             if let Some(remedy) = remedy {
                 let margin = " ".repeat(3 + sign.chars().count());
                 let remedy = format!("-> {remedy}");
@@ -163,5 +128,5 @@ pub(super) fn text(findings: &[InstallationFinding], is_unicode: bool) -> String
         more => format!("{more} {noun}s"),
     };
     let summary = format!("{}, {}", counted(failures, "failure"), counted(warnings, "warning"));
-    out + &format!("{}\n", level.style().paint(summary))
+    out + &format!("{}\n", level.look().0.paint(summary))
 }

@@ -14,8 +14,9 @@ use crate::output::{ColourChoice, print, print_folded};
 use crate::uninstall::InstalledFlags;
 use ::cluster::access;
 use clap::{Args, ValueEnum};
-use finding::{CheckedInstallation, InstallationFinding, InstallationTopic, unknown};
+use finding::{CheckedInstallation, InstallationFinding, InstallationLevel, InstallationTopic, unknown};
 use injection::manifests::files;
+use serde_json::json;
 use std::{
     env,
     error::Error,
@@ -61,7 +62,6 @@ enum CheckFormat {
     Json,
 }
 
-/// The exit code if a check failed.
 const FAILED: u8 = 3;
 /// The longest silence of the API server: a webhook may take 10 seconds, or 30 if it is another one.
 const SILENCE: Duration = Duration::from_secs(35);
@@ -90,10 +90,11 @@ pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
         findings(&checked, &server).await
     })?;
     match flags.output {
-        CheckFormat::Json => print(&format!("{:#}\n", finding::data(&findings)))?,
+        CheckFormat::Json => print(&format!("{:#}\n", json!({ "findings": findings })))?,
         CheckFormat::Text => print_folded(&finding::text(&findings, is_unicode()), 4)?,
     }
-    Ok(if finding::has_failed(&findings) { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    let has_failed = findings.iter().any(|finding| finding.level == InstallationLevel::Fail);
+    Ok(if has_failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
 async fn findings(

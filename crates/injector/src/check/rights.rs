@@ -15,6 +15,13 @@ pub(super) struct Right {
 }
 
 impl Right {
+    /// The right to do this with an object, or where no name is given with any of its kind.
+    pub(super) fn on(object: &Value, verb: &str, name: &str) -> Self {
+        let (group, resource, _) = collection(object);
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        Self { group, resource, verb: verb.to_owned(), namespace, name: name.to_owned() }
+    }
+
     pub(super) fn show(&self) -> String {
         let Self { group, resource, verb, namespace, name } = self;
         let dot = if group.is_empty() { String::new() } else { format!(".{group}") };
@@ -93,7 +100,6 @@ pub(super) fn title(object: &Value) -> String {
     }
 }
 
-/// The rights that a role grants, each by itself.
 pub(super) fn granted(role: &Value) -> Vec<Right> {
     let namespace = role["metadata"]["namespace"].as_str().unwrap_or_default();
     let mut rights = Vec::new();

@@ -17,7 +17,6 @@ pub(super) fn name(configuration: &Value) -> &str {
     configuration["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Configurations that call the server of the installation.
 pub(super) fn ours<'a>(checked: &CheckedInstallation, all: &'a Configurations) -> Vec<&'a Value> {
     all.iter().flatten().filter(|configuration| is_ours(checked, configuration)).collect()
 }
@@ -57,7 +56,6 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
     findings
 }
 
-/// Effects of another configuration on pods that are ours.
 fn rival(configuration: &Value, own: &[Webhook]) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Webhooks;
     let title = name(configuration);

@@ -13,7 +13,6 @@ use std::{
 /// The operator's default address, as upstream's.
 pub(super) const ADDRESS: &str = "127.0.0.1:8000";
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest answer that is read.
 const MAX_BYTES: u64 = 256 << 20;
 
 #[derive(Args)]

@@ -5,8 +5,8 @@ mod operator;
 mod routes;
 
 use crate::input::namespace;
-use crate::output::{document, print};
-use clap::{Args, Subcommand, ValueEnum};
+use crate::output::{ObjectFormat, document, print};
+use clap::{Args, Subcommand};
 use injection::environment::{inventory, resource};
 pub(crate) use operator::HostFlags;
 use std::{error::Error, process::ExitCode};
@@ -32,17 +32,8 @@ enum EnvironmentCommand {
 #[derive(Args)]
 struct CrdFlags {
     /// Output format
-    #[arg(long, value_enum, default_value_t = EnvironmentFormat::Yaml)]
-    format: EnvironmentFormat,
-}
-
-/// How objects are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum EnvironmentFormat {
-    /// Documents of YAML
-    Yaml,
-    /// A List of JSON, or the one object
-    Json,
+    #[arg(long, value_enum, default_value_t = ObjectFormat::Yaml)]
+    format: ObjectFormat,
 }
 
 pub(crate) fn run(flags: &EnvironmentFlags) -> Result<ExitCode, Box<dyn Error>> {
@@ -52,8 +43,8 @@ pub(crate) fn run(flags: &EnvironmentFlags) -> Result<ExitCode, Box<dyn Error>> 
         EnvironmentCommand::Inspect(flags) => inspect::run(flags),
         EnvironmentCommand::Crd(flags) => {
             let text = match flags.format {
-                EnvironmentFormat::Yaml => document(&resource::definition()),
-                EnvironmentFormat::Json => format!("{:#}\n", resource::definition()),
+                ObjectFormat::Yaml => document(&resource::definition()),
+                ObjectFormat::Json => format!("{:#}\n", resource::definition()),
             };
             print(&text)?;
             Ok(ExitCode::SUCCESS)

@@ -3,9 +3,8 @@
 //! Manifests are read once, with the place of each object, so that each message about one later names its file and line. Of an
 //! object that is given twice the last one counts, as `kubectl apply` would have it.
 
-use super::EnvironmentFormat;
 use crate::input::read;
-use crate::output::{self, print, warn};
+use crate::output::{self, ObjectFormat, print, warn};
 use clap::Args;
 use injection::environment::changes::{ChangeStep, changes};
 use injection::environment::conditions::acting;
@@ -20,7 +19,6 @@ use mesh::{InputProblem, Problems, visible};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::fmt;
 use std::process::ExitCode;
 
 /// As wide as terminals are at least.
@@ -35,8 +33,8 @@ pub(crate) struct RoutesFlags {
     #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = super::namespace)]
     namespace: String,
     /// Output format
-    #[arg(long, value_enum, default_value_t = EnvironmentFormat::Yaml, conflicts_with = "table")]
-    format: EnvironmentFormat,
+    #[arg(long, value_enum, default_value_t = ObjectFormat::Yaml, conflicts_with = "table")]
+    format: ObjectFormat,
     #[command(flatten)]
     hosts: super::HostFlags,
     /// Print a table of destinations, by environment and Service, instead
@@ -50,18 +48,6 @@ struct Routed<'a> {
     plan: Plan,
 }
 
-/// The command changes nothing, so the message does not mention changes.
-#[derive(Debug)]
-struct ManifestProblems(Problems);
-
-impl fmt::Display for ManifestProblems {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.headed("the manifests; nothing is printed"))
-    }
-}
-
-impl Error for ManifestProblems {}
-
 pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     let (manifests, mut problems) = Manifests::read(&flags.files, &flags.namespace);
     let is_whole = problems.is_empty();
@@ -73,7 +59,8 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     // They may say why something is wrong.
     warnings.iter().map(|text| visible(text)).for_each(warn);
     if !problems.is_empty() {
-        return Err(ManifestProblems(manifests.located(problems)).into());
+        // The command changes nothing, so the message does not mention changes.
+        return Err(manifests.located(problems).headed("the manifests; nothing is printed").into());
     }
     if flags.table {
         let several = routed.len() > 1;
@@ -90,7 +77,7 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     let objects: Vec<Value> =
         routed.iter().flat_map(|routed| objects(&manifests, routed, &mut foreign)).collect();
     foreign.iter().map(|text| visible(text)).for_each(warn);
-    print(&output::objects(&objects, flags.format == EnvironmentFormat::Json))?;
+    print(&output::objects(&objects, flags.format))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -232,11 +219,8 @@ impl Manifests {
                 manifests.warnings.push(format!("{file}: is named twice; it is read once"));
                 continue;
             }
-            match read(file) {
-                Err(error) => {
-                    let text = format!("can't be read: {error}; expected a manifest as YAML or JSON");
-                    problems.push(InputProblem::of(file, text));
-                }
+            match read(file, "a manifest as YAML or JSON") {
+                Err(unread) => problems.push(InputProblem::of(file, unread)),
                 Ok(text) => match mesh::pod::located(file, &text) {
                     Err(found) => problems.extend(found.0),
                     Ok(objects) => {
@@ -264,20 +248,14 @@ impl Manifests {
         let is_ours = value["apiVersion"].as_str().is_some_and(|version| version.starts_with(&group));
         if is_ours && value["kind"] == resource::KIND {
             let one = VirtualEnvironment::read(&value, namespace);
-            if self.record(&one.title(), &one.name, &place)? {
-                self.environments.retain(|there| there.title() != one.title());
-            }
-            self.environments.push(one);
+            self.record(&one.title(), &one.name, &place)?;
+            put(&mut self.environments, one, VirtualEnvironment::title);
         } else if let Some(one) = Service::read(&value, namespace) {
-            if self.record(&one.title(), &one.name, &place)? {
-                self.services.retain(|there| there.title() != one.title());
-            }
-            self.services.push(one);
+            self.record(&one.title(), &one.name, &place)?;
+            put(&mut self.services, one, Service::title);
         } else if let Some(one) = InventoryWorkload::read(&value, namespace) {
-            if self.record(&one.title(), &one.name, &place)? {
-                self.workloads.retain(|there| there.title() != one.title());
-            }
-            self.workloads.push(one);
+            self.record(&one.title(), &one.name, &place)?;
+            put(&mut self.workloads, one, InventoryWorkload::title);
         } else if let Some(passed_over) = suggestions::passed_over(&value) {
             self.warnings.push(format!("{place}: {passed_over}"));
         } else if !is_printed(&value) {
@@ -287,18 +265,16 @@ impl Manifests {
         Ok(())
     }
 
-    /// Returns true if it was given before.
-    fn record(&mut self, title: &str, name: &str, place: &str) -> Result<bool, InputProblem> {
+    fn record(&mut self, title: &str, name: &str, place: &str) -> Result<(), InputProblem> {
         if name.is_empty() {
             let text = "is missing; expected the object's name";
             return Err(InputProblem::of(&format!("{place}: {title}, metadata.name"), text));
         }
-        let before = self.places.insert(title.to_owned(), place.to_owned());
-        if let Some(before) = &before {
+        if let Some(before) = self.places.insert(title.to_owned(), place.to_owned()) {
             self.warnings
                 .push(format!("{place}: {title}: it is given at {before}, too; the last one counts"));
         }
-        Ok(before.is_some())
+        Ok(())
     }
 
     /// A message about an object, with its file and line before it.
@@ -315,6 +291,11 @@ impl Manifests {
         let named = |problem: InputProblem| InputProblem { name: self.at(&problem.name), ..problem };
         Problems(Problems::first(problems.into_iter().map(named)))
     }
+}
+
+fn put<T>(list: &mut Vec<T>, one: T, title: impl Fn(&T) -> String) {
+    list.retain(|there| title(there) != title(&one));
+    list.push(one);
 }
 
 /// True if it is ours from an earlier call, or from a cluster: then it is printed again.

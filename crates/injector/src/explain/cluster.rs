@@ -2,8 +2,7 @@
 
 use crate::api::{ApiServer, CONFIGURATIONS};
 use crate::output::warn;
-use crate::sources::ConfigurationSources;
-use crate::sources::{Maps, configuration_over};
+use crate::sources::{ConfigurationSources, Maps, configuration};
 use clap::Args;
 use cluster::error::describe;
 use injection::Namespaces;
@@ -26,12 +25,10 @@ pub(super) struct ExplainClusterFlags {
     context: Option<String>,
 }
 
-/// The longest silence of the API server.
 const SILENCE: Duration = Duration::from_secs(20);
 #[derive(Default)]
 pub(super) struct ClusterInjectors {
     pub(super) injectors: Vec<DeployedInjector>,
-    /// True if every kubelet runs native sidecars.
     pub(super) native_sidecars: bool,
 }
 
@@ -100,7 +97,7 @@ impl ExplainClusterFlags {
                     identity.namespace, identity.revision
                 ));
             }
-            let (configuration, found) = configuration_over(sources, &maps);
+            let (configuration, found) = configuration(sources, Some(&maps), None);
             problems.extend(found);
             injectors.push(DeployedInjector { revision: identity.revision, webhooks, configuration });
         }

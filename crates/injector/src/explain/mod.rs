@@ -86,7 +86,7 @@ pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
         true => flags.cluster.ask(&flags.sources, &manifests, &mut namespaces),
         false => {
             let revision = (flags.revision != "default").then_some(flags.revision.as_str());
-            let (configuration, found) = configuration(&flags.sources, revision);
+            let (configuration, found) = configuration(&flags.sources, None, revision);
             let installed = DeployedInjector::installed(&flags.revision, flags.auto, configuration);
             (cluster::ClusterInjectors { injectors: vec![installed], native_sidecars: false }, found)
         }
@@ -136,7 +136,6 @@ fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Er
     Ok(())
 }
 
-/// The shell command that explains the traffic of the injected pods.
 fn command(flags: &ExplainFlags) -> String {
     if flags.cluster.is_asked() {
         // The cluster's configuration is in no file.

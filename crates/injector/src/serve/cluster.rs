@@ -2,19 +2,13 @@
 //!
 //! Reviews never wait for it. As long as it is not known, a namespace has no annotations, and no kubelet counts as able.
 
-use super::essential;
 use super::metrics::{ServeMetrics, WatchMetrics};
 use crate::authority::SILENCE;
 use clap::{
     Args, ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use cluster::{
-    access,
-    readiness::{Blocker, Readiness},
-    store::Store,
-    watch,
-};
+use cluster::{access, store::Store, termination::spawn_essential, watch};
 use futures::StreamExt;
 use injection::{
     Namespace,
@@ -27,6 +21,7 @@ use kube::{
     core::PartialObjectMeta,
     runtime::watcher::{Config, Event},
 };
+use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use std::{
     collections::BTreeMap,
@@ -34,7 +29,7 @@ use std::{
     fmt::Debug,
     path::Path,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -85,8 +80,8 @@ struct ClusterWatches {
     kubelets: ResourceWatch<bool>,
     /// The answer for all kubelets, as it was logged last.
     logged_native: AtomicBool,
-    /// Blocked until both are listed, or known to be refused.
-    readiness: Readiness,
+    /// Held until both are listed, or known to be refused.
+    unlisted: Weak<str>,
     since: Instant,
 }
 
@@ -116,36 +111,36 @@ impl ClusterState {
                 Err(error) => return Err(error),
             },
         };
+        let unlisted = Arc::from(UNLISTED);
         let watched = client.as_ref().map(|_| ClusterWatches {
             namespaces: ResourceWatch::new("namespaces", metrics),
             kubelets: ResourceWatch::new("nodes", metrics),
             logged_native: AtomicBool::new(false),
-            readiness: Readiness::default(),
+            unlisted: Arc::downgrade(&unlisted),
             since: Instant::now(),
         });
         let cluster = Arc::new(Self { native: flags.native_sidecars, watched });
-        if let (Some(client), Some(watched)) = (client, &cluster.watched) {
-            let unlisted = [UNLISTED; 2].map(|reason| watched.readiness.block(reason));
-            essential::spawn("watches", Arc::clone(&cluster).follow(client, unlisted));
+        if let Some(client) = client {
+            spawn_essential("watches", Arc::clone(&cluster).follow(client, unlisted));
         }
         Ok(cluster)
     }
 
-    async fn follow(self: Arc<Self>, client: Client, [namespaces, nodes]: [Blocker; 2]) {
+    async fn follow(self: Arc<Self>, client: Client, unlisted: Arc<str>) {
         let Some(watched) = &self.watched else { return };
         let spaces: Api<PartialObjectMeta<Space>> = Api::all(client.clone());
         tokio::join!(
-            watched.namespaces.follow(spaces, namespaces, namespace, || {}),
-            watched.kubelets.follow(Api::all(client), nodes, kubelet_runs_native_sidecars, || {
+            watched.namespaces.follow(spaces, Arc::clone(&unlisted), namespace, || {}),
+            watched.kubelets.follow(Api::all(client), unlisted, kubelet_runs_native_sidecars, || {
                 watched.log_native(self.native);
             }),
         );
     }
 
     /// Facts that reviews lack for now; `None` when nothing is to be waited for, or no longer.
-    pub(super) fn blocked_by(&self) -> Option<&'static str> {
+    pub(super) fn blocked_by(&self) -> Option<Arc<str>> {
         let watched = self.watched.as_ref().filter(|watched| watched.since.elapsed() < MAX_WAIT)?;
-        watched.readiness.blocked_by()
+        watched.unlisted.upgrade()
     }
 }
 
@@ -172,11 +167,11 @@ impl<T> ResourceWatch<T> {
     }
 
     fn read<R>(&self, read: impl FnOnce(&BTreeMap<String, T>) -> R) -> R {
-        read(self.store.read().unwrap_or_else(PoisonError::into_inner).known())
+        read(self.store.read().known())
     }
 
     /// `changed` is called whenever the store may hold something else.
-    async fn follow<K>(&self, api: Api<K>, unlisted: Blocker, value: impl Fn(K) -> T, changed: impl Fn())
+    async fn follow<K>(&self, api: Api<K>, unlisted: Arc<str>, value: impl Fn(K) -> T, changed: impl Fn())
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     {
@@ -184,13 +179,13 @@ impl<T> ResourceWatch<T> {
         let config = Config::default().page_size(PAGE_SIZE);
         let mut events = watch::events(api, config, self.resource, LIST_TIMEOUT);
         while let Some(event) = events.next().await {
-            let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+            let mut store = self.store.write();
             match event {
                 Err(failure) => {
                     self.metrics.errors.inc();
                     self.metrics.current.set(0);
                     // A role may be granted later, but that is not worth waiting for.
-                    if failure.status() == Some(403) {
+                    if failure.status == Some(403) {
                         drop(unlisted.take());
                     }
                     continue;

@@ -10,16 +10,10 @@ use mesh::{InputProblem, Problems};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ConfigurationKey {
-    Config,
-    Values,
-    Mesh,
-}
-
+/// Each has the key of a ConfigMap that it stands for: `config`, `values` or `mesh`.
 #[derive(Clone, Debug)]
 pub(super) struct ConfigurationFiles {
-    keys: Vec<ConfigurationKey>,
+    keys: Vec<&'static str>,
     pub(super) files: Files,
 }
 
@@ -27,17 +21,12 @@ impl ConfigurationFiles {
     /// A text that a flag names is in that file; the others are in the folder, if there is one, as a ConfigMap is mounted. Of
     /// the folder, `config` must exist.
     pub(super) fn new(folder: Option<&Path>, sources: &ConfigurationSources) -> Self {
-        let all = [
-            (ConfigurationKey::Config, "config", &sources.config),
-            (ConfigurationKey::Values, "values", &sources.values),
-            (ConfigurationKey::Mesh, "mesh", &sources.mesh),
-        ];
-        let file = |(key, name, path): (ConfigurationKey, &str, &Option<PathBuf>)| match (path, folder) {
+        let all = [("config", &sources.config), ("values", &sources.values), ("mesh", &sources.mesh)];
+        let file = |(key, path): (&'static str, &Option<PathBuf>)| match (path, folder) {
             (Some(path), _) => Some((key, WatchedFile { path: path.clone(), optional: false })),
-            (None, Some(folder)) => Some((
-                key,
-                WatchedFile { path: folder.join(name), optional: key != ConfigurationKey::Config },
-            )),
+            (None, Some(folder)) => {
+                Some((key, WatchedFile { path: folder.join(key), optional: key != "config" }))
+            }
             (None, None) => None,
         };
         let (keys, files) = all.into_iter().filter_map(file).unzip();
@@ -45,21 +34,21 @@ impl ConfigurationFiles {
     }
 
     pub(super) fn parse(&self, contents: &FileContents) -> Result<Configuration, Problems> {
-        let names: Vec<String> = self.files.0.iter().map(|file| file.path.display().to_string()).collect();
         let (mut texts, mut problems) = (Texts::default(), Vec::new());
-        for ((key, name), bytes) in self.keys.iter().zip(&names).zip(&contents.texts) {
+        for ((key, file), bytes) in self.keys.iter().zip(&self.files.0).zip(contents) {
             let Some(bytes) = bytes else { continue };
+            let name = file.path.display().to_string();
             let text = match std::str::from_utf8(bytes) {
-                Ok(text) => Some(ConfigurationText::new(name, text)),
+                Ok(text) => Some(ConfigurationText::new(&name, text)),
                 Err(error) => {
-                    problems.push(InputProblem::of(name, format!("is not text: {error}; expected UTF-8")));
+                    problems.push(InputProblem::of(&name, format!("is not text: {error}; expected UTF-8")));
                     None
                 }
             };
-            match key {
-                ConfigurationKey::Config => texts.config = text,
-                ConfigurationKey::Values => texts.values = text,
-                ConfigurationKey::Mesh => texts.mesh = text,
+            match *key {
+                "config" => texts.config = text,
+                "values" => texts.values = text,
+                _ => texts.mesh = text,
             }
         }
         let (configuration, others) = Configuration::read_in_part(&texts);
@@ -98,6 +87,6 @@ pub(super) fn certificate_files(certificate: &Path, key: &Path) -> Files {
 pub(super) fn certificate(
     contents: &FileContents,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), IdentityError> {
-    let text = |at: usize| contents.texts.get(at).and_then(Option::as_deref).unwrap_or_default();
+    let text = |at: usize| contents.get(at).and_then(Option::as_deref).unwrap_or_default();
     tls::from_pem(text(0), text(1))
 }

@@ -37,14 +37,8 @@ pub(crate) struct ServeMetrics {
     watch_errors: LabelledFamily<Counter>,
 }
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct Reloads(LabelledFamily<Counter>);
-
-impl Reloads {
-    pub(super) fn count(&self, outcome: &'static str) {
-        self.0.get_or_create(&[("outcome", outcome)]).inc();
-    }
-}
+/// By the outcome.
+pub(super) type Reloads = LabelledFamily<Counter>;
 
 pub(super) struct WatchMetrics {
     pub(super) current: Gauge,
@@ -74,11 +68,11 @@ impl Default for ServeMetrics {
         let own = registry.sub_registry_with_prefix("sidecar_injector");
         let [configuration, certificate] = ["configuration", "certificate"].map(|what| {
             let help = format!("Changes of the {what}; those that failed left the old one in place");
-            let reloads: LabelledFamily<Counter> = registered(own, &format!("{what}_reloads"), &help);
+            let reloads: Reloads = registered(own, &format!("{what}_reloads"), &help);
             for outcome in ["done", "failed"] {
                 let _ = reloads.get_or_create(&[("outcome", outcome)]);
             }
-            Reloads(reloads)
+            reloads
         });
         let expiry = "When the certificate ends, in seconds since 1970";
         let usable = "Whether the default templates can be filled for a plain pod; 0 denies nearly every pod";

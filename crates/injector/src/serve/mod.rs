@@ -7,7 +7,6 @@ mod body;
 mod cluster;
 mod configuration;
 mod connections;
-mod essential;
 mod io_timeout;
 mod metrics;
 mod reload;
@@ -18,17 +17,20 @@ pub(crate) mod tls;
 use crate::authority;
 use crate::logging::{self, LoggingFlags};
 use crate::sources::ConfigurationSources;
-use ::cluster::{error::describe, listen::listen, termination::Termination};
-
+use ::cluster::{
+    error::describe,
+    listen::listen,
+    status,
+    termination::{Termination, spawn_essential},
+};
 use clap::Args;
 use cluster::{ClusterState, When};
 use configuration::ConfigurationFiles;
-use connections::Acceptor;
 use injection::environment::tag;
 use mesh::InputProblem;
 use metrics::ServeMetrics;
-use reload::Watched;
-use reload::{FileContents, FileStamps, Files};
+use parking_lot::RwLock;
+use reload::{FileContents, Watched};
 use routes::WebhookServer;
 use size_class::SizeClasses;
 use std::{
@@ -36,20 +38,18 @@ use std::{
     net::{Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{Arc, RwLock, atomic::AtomicBool, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::AtomicBool, atomic::Ordering::Relaxed},
     thread,
     time::Duration,
 };
 use tls::ServerIdentity;
-use tokio::{runtime::Builder, sync::watch, time::sleep};
+use tokio::{runtime::Builder, sync::watch, task::LocalSet, time::sleep};
 use tokio_rustls::TlsAcceptor;
 
 /// The port of Istio's injector, to which its Service points.
 const PORT: u16 = 15017;
 /// A review takes less than a millisecond, so a few threads answer thousands in a second; more would only take memory.
 const MAX_THREADS: usize = 4;
-/// For metrics and readiness; a scraper needs one or two.
-const MAX_PLAIN_CONNECTIONS: usize = 32;
 
 #[derive(Args, Debug)]
 #[group(id = "serve")]
@@ -76,7 +76,7 @@ pub(crate) struct ServeFlags {
     /// Labels, separated by commas; the first one of a pod is its environment, which /environment-tag sets in
     /// its proxy
     #[arg(long, value_name = "LABELS", value_parser = labels, env = "envLabel")]
-    environment_labels: Option<EnvironmentLabels>,
+    environment_labels: Option<Box<[String]>>,
     #[command(flatten)]
     cluster: cluster::ServeClusterFlags,
     /// How long requests are accepted after SIGTERM, while /ready fails
@@ -92,16 +92,13 @@ pub(crate) struct ServeFlags {
     logging: LoggingFlags,
 }
 
-/// A newtype, because clap takes a `Vec` for a flag that may be repeated.
-#[derive(Clone, Debug, Default)]
-struct EnvironmentLabels(Vec<String>);
-
-fn labels(text: &str) -> Result<EnvironmentLabels, String> {
+/// Not a `Vec`, which clap takes for a flag that may be repeated.
+fn labels(text: &str) -> Result<Box<[String]>, String> {
     let problem = |problem: &InputProblem| match &problem.item {
         Some(item) => format!("{item:?} {}", problem.text),
         None => problem.text.clone(),
     };
-    let labels = tag::labels("--environment-labels", text).map(EnvironmentLabels);
+    let labels = tag::labels("--environment-labels", text).map(Vec::into_boxed_slice);
     labels.map_err(|problems| problems.0.iter().map(problem).collect::<Vec<_>>().join("; "))
 }
 
@@ -131,7 +128,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<ExitCode, Box<dyn Error>> {
         .thread_keep_alive(Duration::from_secs(1))
         .enable_all()
         .build()?;
-    runtime.block_on(async {
+    LocalSet::new().block_on(&runtime, async {
         let mut termination = Termination::new()?;
         let server = tokio::select! {
             server = prepare(flags) => server?,
@@ -159,11 +156,11 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
     let metrics = Arc::new(ServeMetrics::default());
     let cluster = ClusterState::begin(&flags.cluster, kubeconfig, &metrics).await;
     let configuration_files = ConfigurationFiles::new(flags.config_dir.as_deref(), &flags.sources);
-    let configured =
-        read_first(&configuration_files.files, |contents| Ok(configuration_files.parse(contents)?));
+    let configured = configuration_files.files.read().map_err(Box::from);
+    let configured = configured.and_then(|texts| Ok((configuration_files.parse(&texts)?, texts)));
     let identified = match (&flags.tls_cert, &flags.tls_key) {
         _ if is_self_signed => Ok(None),
-        (Some(certificate), Some(key)) => identity_of(certificate, key).map(Some),
+        (Some(certificate), Some(key)) => identity_of(certificate, key, &metrics).map(Some),
         _ => Err("--tls-cert and --tls-key: expected both, or --self-signed".into()),
     };
     let (cluster, configured, identified) = match (cluster, configured, identified) {
@@ -181,11 +178,11 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
         None => {
             let (identity, reconciler) = authority::begin(&flags.authority).await?;
             let callers = reconciler.callers();
-            essential::spawn("certificates", reconciler.run());
+            spawn_essential("certificates", reconciler.run());
             (identity, None, Some(callers))
         }
     };
-    let (configuration, configuration_contents, configuration_stamps) = configured;
+    let (configuration, texts) = configured;
     let template_problems = configuration::try_templates(&configuration).err().map(|problems| {
         tracing::error!(error = %problems, "not ready: the default templates can't be filled");
         problems.to_string()
@@ -193,7 +190,7 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
     let server = Arc::new(WebhookServer {
         configuration: RwLock::new(Arc::new(configuration)),
         cluster,
-        environment_labels: flags.environment_labels.clone().unwrap_or_default().0,
+        environment_labels: flags.environment_labels.clone().unwrap_or_default().into_vec(),
         identity,
         metrics: Arc::clone(&metrics),
         draining: AtomicBool::new(false),
@@ -210,22 +207,24 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
         reloaded.configure(configuration);
         Ok(())
     });
-    let configuration =
-        Watched::new("configuration", files, &configuration_contents, configuration_stamps, reload);
-    let mut watched = vec![(configuration, metrics.configuration.clone())];
-    watched.extend(certificate.map(|certificate| (certificate, metrics.certificate.clone())));
-    reload::watch(watched);
+    let configuration = Watched::new("configuration", files, texts, reload, metrics.configuration.clone());
+    reload::watch([Some(configuration), certificate].into_iter().flatten().collect());
     Ok(server)
 }
 
 /// The watch replaces the identity when the files change.
-fn identity_of(certificate: &Path, key: &Path) -> Result<(Arc<ServerIdentity>, Watched), Box<dyn Error>> {
+fn identity_of(
+    certificate: &Path,
+    key: &Path,
+    metrics: &ServeMetrics,
+) -> Result<(Arc<ServerIdentity>, Watched), Box<dyn Error>> {
     let files = configuration::certificate_files(certificate, key);
-    let (identity, contents, stamps) = read_first(&files, |contents| {
-        let (chain, key) = configuration::certificate(contents)?;
-        Ok(ServerIdentity::new(chain, key)?)
-    })
-    .map_err(|error| {
+    let begin = || -> Result<_, Box<dyn Error>> {
+        let contents = files.read()?;
+        let (chain, key) = configuration::certificate(&contents)?;
+        Ok((ServerIdentity::new(chain, key)?, contents))
+    };
+    let (identity, contents) = begin().map_err(|error| {
         format!("--tls-cert {}, --tls-key {}: {}", certificate.display(), key.display(), describe(&*error))
     })?;
     let served = Arc::clone(&identity);
@@ -233,17 +232,7 @@ fn identity_of(certificate: &Path, key: &Path) -> Result<(Arc<ServerIdentity>, W
         let (chain, key) = configuration::certificate(contents)?;
         Ok(served.set(chain, key)?)
     });
-    Ok((identity, Watched::new("certificate", files, &contents, stamps, reload)))
-}
-
-/// The stamps come first, so that a change in between is noticed.
-fn read_first<T>(
-    files: &Files,
-    parse: impl FnOnce(&FileContents) -> Result<T, Box<dyn Error>>,
-) -> Result<(T, FileContents, FileStamps), Box<dyn Error>> {
-    let stamps = files.stamps();
-    let contents = files.read()?;
-    Ok((parse(&contents)?, contents, stamps))
+    Ok((identity, Watched::new("certificate", files, contents, reload, metrics.certificate.clone())))
 }
 
 async fn serve(
@@ -252,40 +241,18 @@ async fn serve(
     mut termination: Termination,
 ) -> Result<(), Box<dyn Error>> {
     let (stop, stopped) = watch::channel(false);
-    let listener = listen(flags.address)
-        .map_err(|error| format!("--address {}: can't be listened on: {error}", flags.address))?;
+    let listener = listen("--address", flags.address)?;
     let address = listener.local_addr()?;
-    let acceptor = |listener, tls, max_connections| Acceptor {
-        listener,
-        tls,
-        metrics: Arc::clone(&server.metrics),
-        timeout: flags.timeout,
-        max_connections,
-    };
-    let mut plain_address = None;
-    let mut plain_task = None;
-    if let Some(target) = flags.metrics_address {
-        let listener = listen(target)
-            .map_err(|error| format!("--metrics-address {target}: can't be listened on: {error}"))?;
-        plain_address = Some(listener.local_addr()?);
-        let server = Arc::clone(server);
-        let answer = move |request, _| {
-            let server = Arc::clone(&server);
-            async move { server.page(&request) }
-        };
-        let acceptor = acceptor(listener, None, MAX_PLAIN_CONNECTIONS);
-        plain_task = Some(tokio::spawn(acceptor.serve(answer, stopped.clone())));
-    }
+    let pages = Arc::clone(server);
+    let plain = flags.metrics_address.map(|address| {
+        status::serve("--metrics-address", address, move |path, query| pages.page(path, query))
+    });
+    let plain = plain.transpose()?.map(|address| address.to_string());
     let tls = TlsAcceptor::from(tls::server(Arc::clone(&server.identity))?);
-    let answering = Arc::clone(server);
-    let answer = move |request, in_flight| {
-        let server = Arc::clone(&answering);
-        async move { server.answer(request, in_flight).await }
-    };
-    let acceptor = acceptor(listener, Some(tls), flags.max_connections.into());
-    let https_task = essential::spawn("connections", acceptor.serve(answer, stopped));
-    let plain_address = plain_address.map(|address| address.to_string());
-    tracing::info!(%address, metrics_address = plain_address, "serving");
+    let most = flags.max_connections.into();
+    let connections = connections::serve(listener, tls, most, Arc::clone(server), stopped);
+    let connections = spawn_essential("connections", connections);
+    tracing::info!(%address, metrics_address = plain, "serving");
 
     termination.wait().await;
     tracing::info!(drain = flags.drain.as_secs_f64(), "draining");
@@ -295,10 +262,7 @@ async fn serve(
         () = termination.wait() => {}
     }
     stop.send_replace(true);
-    https_task.await?;
-    if let Some(plain_task) = plain_task {
-        plain_task.await?;
-    }
+    connections.await?;
     tracing::info!("stopped");
     Ok(())
 }

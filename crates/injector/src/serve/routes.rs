@@ -1,12 +1,12 @@
 //! Paths and their answers.
 
-use super::body::{self, RequestBody};
+use super::body;
 use super::cluster::ClusterState;
 use super::connections::InFlightRequest;
 use super::metrics::ServeMetrics;
-use super::size_class::SizeClasses;
+use super::size_class::{Share, SizeClasses};
 use super::tls::ServerIdentity;
-use crate::authority::Callers;
+use crate::authority::{Callers, WebhookCaller};
 use cluster::status::{Reply, TEXT, refuse_method, reply};
 use hyper::{
     Request, StatusCode,
@@ -17,11 +17,12 @@ use hyper::{
 use injection::Configuration;
 use injection::environment::tag;
 use injection::review::{self, Answer, Cancellation, ReviewOutcome, ReviewReport, WebhookCall};
+use parking_lot::RwLock;
 use prometheus_client::metrics::counter::Counter;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -61,13 +62,8 @@ enum ReviewPurpose {
 
 impl WebhookServer {
     pub(super) fn configure(&self, configuration: Configuration) {
-        let configuration = Arc::new(configuration);
-        *self.configuration.write().unwrap_or_else(PoisonError::into_inner) = configuration;
-        *self.template_problems.write().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    fn configuration(&self) -> Arc<Configuration> {
-        Arc::clone(&self.configuration.read().unwrap_or_else(PoisonError::into_inner))
+        *self.configuration.write() = Arc::new(configuration);
+        *self.template_problems.write() = None;
     }
 
     pub(super) async fn answer(
@@ -82,7 +78,10 @@ impl WebhookServer {
         };
         let mut response = match purpose {
             Some(purpose) => self.review(purpose, request, in_flight).await,
-            None => self.page(&request),
+            None => {
+                let refused = refuse_method(request.method()).filter(|_| path == "/metrics");
+                refused.unwrap_or_else(|| self.page(path, request.uri().query()))
+            }
         };
         if self.draining.load(Relaxed) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -91,55 +90,36 @@ impl WebhookServer {
     }
 
     /// Answers a request that changes nothing and asks about no pod.
-    pub(super) fn page<B>(&self, request: &Request<B>) -> Reply {
-        let path = request.uri().path();
-        if !matches!(path, "/ready" | "/metrics") {
-            let text = "there are /inject, /environment-tag if it is configured, /ready and /metrics\n";
-            return reply(StatusCode::NOT_FOUND, TEXT, text);
-        }
+    pub(super) fn page(&self, path: &str, query: Option<&str>) -> Reply {
+        let callers = || self.callers.as_ref().map(|callers| callers.all()).unwrap_or_default();
         match path {
-            "/metrics" => refuse_method(request.method()).unwrap_or_else(|| {
-                let callers = self.callers.as_ref().map(|callers| callers.all()).unwrap_or_default();
-                let is_usable =
-                    self.template_problems.read().unwrap_or_else(PoisonError::into_inner).is_none();
-                self.metrics.page(self.identity.expires(), is_usable, callers)
-            }),
-            _ => {
+            "/metrics" => {
+                let is_usable = self.template_problems.read().is_none();
+                self.metrics.page(self.identity.expires(), is_usable, callers())
+            }
+            "/ready" => {
                 let checks = self.checks();
-                let is_ready = checks.iter().all(|check| check.result.is_ok());
+                let is_ready = checks.iter().all(|(_, failed)| failed.is_none());
                 let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-                let mut parameters = request.uri().query().into_iter().flat_map(|query| query.split('&'));
+                let mut parameters = query.into_iter().flat_map(|query| query.split('&'));
                 let is_verbose = parameters.any(|parameter| parameter.split('=').next() == Some("verbose"));
-                reply(status, TEXT, if is_verbose { self.verbose(&checks) } else { brief(&checks) })
+                let text = if is_verbose { verbose(checks, callers()) } else { brief(checks) };
+                reply(status, TEXT, text)
+            }
+            _ => {
+                let text = "there are /inject, /environment-tag if it is configured, /ready and /metrics\n";
+                reply(StatusCode::NOT_FOUND, TEXT, text)
             }
         }
     }
 
-    /// Conditions under which requests are sent.
-    fn checks(&self) -> [Check; 3] {
-        let is_draining = self.draining.load(Relaxed);
-        let template_problems = self.template_problems.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let checks = [
-            ("shutdown", if is_draining { Err("draining".to_owned()) } else { Ok(()) }),
-            ("configuration", template_problems.map_or(Ok(()), Err)),
-            ("cluster", self.cluster.blocked_by().map_or(Ok(()), |reason| Err(reason.to_owned()))),
-        ];
-        checks.map(|(name, result)| Check { name, result })
-    }
-
-    /// One line a check, in the form of Kubernetes' own servers; and the webhooks that should call, which readiness does
-    /// not depend on.
-    fn verbose(&self, checks: &[Check]) -> String {
-        let of_checks = checks.iter().map(|Check { name, result }| match result {
-            Ok(()) => format!("[+]{name} ok\n"),
-            Err(why) => format!("[-]{name} failed: {why}\n"),
-        });
-        let callers = self.callers.as_ref().map(|callers| callers.all()).unwrap_or_default();
-        let of_callers = callers.into_iter().map(|(name, caller)| match caller.fault {
-            None => format!("[+]webhooks/{name} ok: {} call\n", caller.webhooks),
-            Some(fault) => format!("[-]webhooks/{name} not ok: {fault}\n"),
-        });
-        of_checks.chain(of_callers).collect()
+    /// Conditions under which requests are sent, each with the reason where it fails.
+    fn checks(&self) -> [(&'static str, Option<String>); 3] {
+        [
+            ("shutdown", self.draining.load(Relaxed).then(|| "draining".to_owned())),
+            ("configuration", self.template_problems.read().clone()),
+            ("cluster", self.cluster.blocked_by().map(|reason| reason.to_string())),
+        ]
     }
 
     async fn review(
@@ -154,12 +134,12 @@ impl WebhookServer {
         let deadline = Instant::now() + limit;
         let body = body::read(body, &self.classes, self.timeout.min(limit), in_flight.evicted()).await;
         let start = Instant::now();
-        let read = body.is_ok();
+        let is_read = body.is_ok();
         let answer = match body {
             Err(unreadable) => unreadable.answer(),
-            Ok(body) => {
+            Ok((body, share)) => {
                 in_flight.complete();
-                let reviewed = timeout_at(deadline.into(), self.in_turn(subject, head, body)).await;
+                let reviewed = timeout_at(deadline.into(), self.in_turn(subject, head, body, share)).await;
                 reviewed.unwrap_or_else(|_| {
                     Answer::text(503, &format!("the review was not done within {} s", limit.as_secs_f64()))
                 })
@@ -167,7 +147,7 @@ impl WebhookServer {
         };
         let mut response = self.logged(subject, answer, start);
         // Further bytes may be the rest of the body.
-        if !read {
+        if !is_read {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
@@ -175,12 +155,18 @@ impl WebhookServer {
 
     /// Reviews a pod in a thread that is not needed for connections. One that is dropped, because its client has gone or its time
     /// is up, ends soon.
-    async fn in_turn(self: &Arc<Self>, subject: ReviewPurpose, head: Parts, body: RequestBody) -> Answer {
-        let turn = body.turn().await;
+    async fn in_turn(
+        self: &Arc<Self>,
+        subject: ReviewPurpose,
+        head: Parts,
+        body: Vec<u8>,
+        share: Share,
+    ) -> Answer {
+        let turn = share.turn().await;
         let server = Arc::clone(self);
         let work = in_thread(move |cancellation| {
-            let _turn = turn;
-            server.reviewed(subject, &head, body.bytes(), cancellation)
+            let _held = (share, turn);
+            server.reviewed(subject, &head, &body, cancellation)
         });
         work.await.unwrap_or_else(|_| Answer::text(503, "the server is shutting down; try again"))
     }
@@ -202,14 +188,13 @@ impl WebhookServer {
             body,
             cancellation,
         };
-        let configuration = self.configuration();
+        let configuration = Arc::clone(&self.configuration.read());
         guarded(&self.metrics.panics, || match subject {
             ReviewPurpose::Injection => review::answer(&call, &configuration, &*self.cluster),
             ReviewPurpose::Environment => tag::answer(&call, &self.environment_labels),
         })
     }
 
-    /// Counts it too.
     fn logged(&self, subject: ReviewPurpose, answer: Answer, start: Instant) -> Reply {
         let took = start.elapsed();
         let ReviewReport { outcome, reason, object, uid, warnings } = answer.report;
@@ -218,14 +203,15 @@ impl WebhookServer {
             ReviewPurpose::Environment => self.metrics.tagged(outcome),
         }
         let (status, seconds, warnings) = (answer.status, took.as_secs_f64(), warnings.join("; "));
-        let outcome = match (outcome, subject) {
-            (ReviewOutcome::Injected, ReviewPurpose::Injection) => "injected",
-            (ReviewOutcome::Injected, ReviewPurpose::Environment) => "tagged",
-            (ReviewOutcome::Skipped, _) => "skipped",
-            (ReviewOutcome::Refused, _) => "refused",
-            (ReviewOutcome::Malformed, _) => "malformed",
+        let is_failure = matches!(outcome, ReviewOutcome::Refused | ReviewOutcome::Malformed);
+        let outcome = match outcome {
+            ReviewOutcome::Injected if subject == ReviewPurpose::Environment => "tagged",
+            ReviewOutcome::Injected => "injected",
+            ReviewOutcome::Skipped => "skipped",
+            ReviewOutcome::Refused => "refused",
+            ReviewOutcome::Malformed => "malformed",
         };
-        if matches!(answer.report.outcome, ReviewOutcome::Injected | ReviewOutcome::Skipped) {
+        if !is_failure {
             tracing::info!(outcome, object, uid, reason, warnings, seconds, "review");
         } else {
             tracing::warn!(outcome, object, uid, reason, status, seconds, "review");
@@ -260,19 +246,26 @@ fn call_timeout(query: Option<&str>) -> Duration {
     timeout.unwrap_or(CALL_TIMEOUT)
 }
 
-struct Check {
-    name: &'static str,
-    result: Result<(), String>,
-}
-
-fn brief(checks: &[Check]) -> String {
-    let failed: Vec<&str> =
-        checks.iter().filter_map(|check| check.result.as_ref().err()).map(String::as_str).collect();
+fn brief(checks: [(&str, Option<String>); 3]) -> String {
+    let failed: Vec<String> = checks.into_iter().filter_map(|(_, failed)| failed).collect();
     if failed.is_empty() { "ready\n".to_owned() } else { format!("{}\n", failed.join("\n")) }
 }
 
+/// One line a check, in the form of Kubernetes' own servers; and the webhooks that should call, which readiness does not depend on.
+fn verbose(checks: [(&str, Option<String>); 3], callers: Vec<(String, WebhookCaller)>) -> String {
+    let of_checks = checks.into_iter().map(|(name, failed)| match failed {
+        None => format!("[+]{name} ok\n"),
+        Some(why) => format!("[-]{name} failed: {why}\n"),
+    });
+    let of_callers = callers.into_iter().map(|(name, caller)| match caller.fault {
+        None => format!("[+]webhooks/{name} ok: {} call\n", caller.webhooks),
+        Some(fault) => format!("[-]webhooks/{name} not ok: {fault}\n"),
+    });
+    of_checks.chain(of_callers).collect()
+}
+
 /// A defect must cost the call that shows it, and no other.
-pub(super) fn guarded(panics: &Counter, answer: impl FnOnce() -> Answer) -> Answer {
+fn guarded(panics: &Counter, answer: impl FnOnce() -> Answer) -> Answer {
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
         panics.inc();
         Answer::text(500, "the call met a defect of the injector; its log says which")
@@ -305,6 +298,13 @@ mod tests {
         {
             assert_eq!(call_timeout(query), Duration::from_secs(expected), "{query:?}");
         }
+    }
+
+    #[test]
+    fn a_panic_costs_one_answer() {
+        let panics = Counter::default();
+        assert_eq!(guarded(&panics, || panic!("a defect of a test")).status, 500);
+        assert_eq!((guarded(&panics, || Answer::text(200, "well")).status, panics.get()), (200, 1));
     }
 
     #[tokio::test]

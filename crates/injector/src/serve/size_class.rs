@@ -4,9 +4,10 @@
 //! A body takes memory as it arrives, not as it was announced. Where its class has none left, the body that has been incomplete
 //! for the longest time gives way; where all of them are complete, it waits until one is answered.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, oneshot};
+use std::sync::Arc;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// The longest body of each class, and the memory for all of them, in bytes. A pod of a few containers is short. Without a limit
 /// in the last class, because none is read that is longer than [`injection::review::MAX_BYTES`].
@@ -16,7 +17,7 @@ pub(super) struct SizeClasses {
     memory: Mutex<Ledger>,
     /// A body has given memory back.
     freed: Notify,
-    turns: [Turns; CLASSES.len()],
+    turns: [Arc<Semaphore>; CLASSES.len()],
 }
 
 struct Ledger {
@@ -47,26 +48,21 @@ impl SizeClasses {
     pub(super) fn new(threads: usize) -> Arc<Self> {
         let left = CLASSES.map(|(_, memory)| memory);
         let memory = Ledger { left, sequence: 0, incomplete: Default::default() };
-        let turns = [threads, 1, 1].map(Turns::new);
+        let turns = [threads, 1, 1].map(|at_once| Arc::new(Semaphore::new(at_once)));
         Arc::new(Self { memory: Mutex::new(memory), freed: Notify::new(), turns })
-    }
-
-    fn memory(&self) -> MutexGuard<'_, Ledger> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Share {
     pub(super) fn of(classes: &Arc<SizeClasses>) -> Self {
         let evict = Arc::new(Notify::new());
-        let mut memory = classes.memory();
+        let mut memory = classes.memory.lock();
         memory.sequence += 1;
         let id = memory.sequence;
         memory.incomplete[0].insert(id, Incomplete { length: 0, evict: Arc::clone(&evict) });
         Self { classes: Arc::clone(classes), id, class: 0, length: 0, evict }
     }
 
-    /// Notified when the body has to give way to another one.
     pub(super) fn eviction(&self) -> Arc<Notify> {
         Arc::clone(&self.evict)
     }
@@ -86,7 +82,7 @@ impl Share {
     /// Evicts others for it. One that was evicted itself gets nothing.
     fn try_grow(&mut self, length: usize) -> bool {
         let class = CLASSES.iter().position(|(max, _)| length <= *max).unwrap_or(CLASSES.len() - 1);
-        let mut memory = self.classes.memory();
+        let mut memory = self.classes.memory.lock();
         let Some(held) = memory.incomplete[self.class].get(&self.id).map(|own| own.length) else {
             return false;
         };
@@ -115,82 +111,24 @@ impl Share {
 
     /// The body is complete, so that it is not evicted any more. Returns false if it was.
     pub(super) fn complete(&mut self) -> bool {
-        let own = self.classes.memory().incomplete[self.class].remove(&self.id);
+        let own = self.classes.memory.lock().incomplete[self.class].remove(&self.id);
         self.length = own.as_ref().map_or(0, |own| own.length);
         own.is_some()
     }
 
-    /// Waits among the bodies of its class; shorter ones have theirs first.
-    pub(super) async fn turn(&self) -> Turn {
-        self.classes.turns[self.class].take(self.length).await
+    pub(super) async fn turn(&self) -> OwnedSemaphorePermit {
+        let turns = Arc::clone(&self.classes.turns[self.class]);
+        turns.acquire_owned().await.expect("it is never closed")
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut memory = self.classes.memory();
+        let mut memory = self.classes.memory.lock();
         let incomplete = memory.incomplete[self.class].remove(&self.id);
         memory.left[self.class] += incomplete.map_or(self.length, |own| own.length);
         drop(memory);
         self.classes.freed.notify_waiters();
-    }
-}
-
-#[derive(Clone)]
-pub(super) struct Turns(Arc<Mutex<Queue>>);
-
-struct Queue {
-    free: usize,
-    sequence: u64,
-    /// By length and order.
-    waiting: BTreeMap<(usize, u64), oneshot::Sender<Turn>>,
-}
-
-/// One turn, until it is dropped.
-pub(super) struct Turn(Turns);
-
-impl Turns {
-    pub(super) fn new(at_once: usize) -> Self {
-        Self(Arc::new(Mutex::new(Queue { free: at_once, sequence: 0, waiting: BTreeMap::new() })))
-    }
-
-    pub(super) async fn take(&self, length: usize) -> Turn {
-        let (sender, receiver) = oneshot::channel();
-        self.enqueue(length, sender);
-        self.hand_out(0);
-        receiver.await.expect("a sender stays in the queue until it has sent")
-    }
-
-    fn enqueue(&self, length: usize, sender: oneshot::Sender<Turn>) {
-        let mut queue = self.queue();
-        queue.sequence += 1;
-        let place = (length, queue.sequence);
-        queue.waiting.insert(place, sender);
-    }
-
-    /// Gives `returned` turns and the free ones to those that wait.
-    fn hand_out(&self, returned: usize) {
-        let mut queue = self.queue();
-        queue.free += returned;
-        let mut given_up = Vec::new();
-        while queue.free > 0
-            && let Some((_, next)) = queue.waiting.pop_first()
-        {
-            queue.free -= 1;
-            given_up.extend(next.send(Turn(self.clone())).err());
-        }
-        // Their turns are returned now, for which the queue must not be locked.
-        drop(queue);
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.hand_out(1);
     }
 }
 
@@ -226,7 +164,7 @@ mod tests {
         // Short ones have memory of their own.
         assert!(grown(&classes, 1 << 10).complete());
         drop((open, next));
-        assert_eq!(classes.memory().left, CLASSES.map(|(_, memory)| memory));
+        assert_eq!(classes.memory.lock().left, CLASSES.map(|(_, memory)| memory));
     }
 
     #[test]
@@ -240,15 +178,9 @@ mod tests {
         let turn = long.turn().now_or_never();
         assert!(turn.is_some() && other.turn().now_or_never().is_none());
         let running = plain.turn().now_or_never().expect("short bodies have turns of their own");
-        // Of those that wait, the shortest is next, and one that has given up takes no turn.
-        let (mut waiting, mut next) = (Box::pin(short.turn()), Box::pin(plain.turn()));
-        assert!((&mut waiting).now_or_never().is_none() && (&mut next).now_or_never().is_none());
-        assert!(plain.turn().now_or_never().is_none());
+        assert!(short.turn().now_or_never().is_none());
         drop(running);
-        let running = next.now_or_never().expect("it is the shortest");
-        assert!((&mut waiting).now_or_never().is_none());
-        drop(running);
-        assert!(waiting.now_or_never().is_some());
+        assert!(short.turn().now_or_never().is_some());
         drop(turn);
         assert!(other.turn().now_or_never().is_some());
     }

@@ -2,6 +2,7 @@
 //!
 //! A connection keeps the certificate that it was opened with; the next one gets the next. Nothing here reads a file.
 
+use parking_lot::RwLock;
 use rustls::{
     ServerConfig,
     crypto::{CryptoProvider, ring},
@@ -10,24 +11,18 @@ use rustls::{
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
-use std::{
-    fmt,
-    ops::Range,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{ops::Range, sync::Arc};
 use x509_cert::{Certificate, der::Decode, time::Time};
 
 /// The server looks for its certificate here at each handshake.
+#[derive(Debug)]
 pub(crate) struct ServerIdentity {
     state: RwLock<IdentityState>,
     provider: Arc<CryptoProvider>,
 }
 
-#[derive(Clone)]
-struct IdentityState {
-    key: Arc<CertifiedKey>,
-    expires: i64,
-}
+/// The certificate with its key, and its end in seconds since 1970.
+type IdentityState = (Arc<CertifiedKey>, i64);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IdentityError {
@@ -63,29 +58,18 @@ impl ServerIdentity {
         key: PrivateKeyDer<'static>,
     ) -> Result<(), IdentityError> {
         let state = state(&self.provider, chain, key)?;
-        *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
+        *self.state.write() = state;
         Ok(())
     }
 
-    /// In seconds since 1970.
     pub(crate) fn expires(&self) -> i64 {
-        self.state().expires
-    }
-
-    fn state(&self) -> IdentityState {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl fmt::Debug for ServerIdentity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerIdentity").field("expires", &self.expires()).finish_non_exhaustive()
+        self.state.read().1
     }
 }
 
 impl ResolvesServerCert for ServerIdentity {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.state().key)
+        Some(Arc::clone(&self.state.read().0))
     }
 }
 
@@ -97,7 +81,7 @@ fn state(
     let own = chain.first().ok_or(IdentityError::NoCertificate)?;
     let expires = validity(own).ok_or(IdentityError::Validity)?.end;
     let key = CertifiedKey::from_der(chain, key, provider).map_err(IdentityError::Mismatch)?;
-    Ok(IdentityState { key: Arc::new(key), expires })
+    Ok((Arc::new(key), expires))
 }
 
 /// From the texts of a Secret (`tls.crt`, `tls.key`).
@@ -139,50 +123,27 @@ mod tests {
     use super::*;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
-    fn made(year: i32) -> (String, String, Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    fn made(year: i32) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec!["injector.example".to_owned()]).expect("a name");
         params.not_after = date_time_ymd(year, 2, 28);
         let certificate = params.self_signed(&key).expect("a certificate");
-        let der = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-        let pem = |label: &str, der: &[u8]| {
-            use data_encoding::BASE64;
-            format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", BASE64.encode(der))
-        };
-        let texts = (pem("CERTIFICATE", certificate.der()), pem("PRIVATE KEY", &key.serialize_der()));
-        (texts.0, texts.1, vec![certificate.der().clone()], der)
+        let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+        (vec![certificate.der().clone()], key)
     }
 
     #[test]
     fn the_end_of_a_certificate_is_read() {
         // By `date -u -d YEAR-02-28 +%s`.
         for (year, expected) in [(2027, 1_803_772_800), (2049, 2_498_083_200), (2050, 2_529_619_200)] {
-            let (_, _, chain, key) = made(year);
+            let (chain, key) = made(year);
             assert_eq!(ServerIdentity::new(chain, key).expect("an identity").expires(), expected, "{year}");
         }
     }
 
     #[test]
-    fn what_can_not_be_used_changes_nothing() {
-        let (certificate, key, chain, der) = made(2027);
-        let identity = ServerIdentity::new(chain.clone(), der).expect("an identity");
-        let (other, other_key, ..) = made(2050);
-        let mixed = from_pem(certificate.as_bytes(), other_key.as_bytes()).expect("texts");
-        assert!(matches!(identity.set(mixed.0, mixed.1), Err(IdentityError::Mismatch(_))));
-        let texts = from_pem(certificate.as_bytes(), key.as_bytes()).expect("texts");
-        assert_eq!(texts.0, chain);
-        assert!(matches!(identity.set(Vec::new(), texts.1), Err(IdentityError::NoCertificate)));
-        assert!(matches!(from_pem(b"", key.as_bytes()), Err(IdentityError::NoCertificate)));
-        assert!(matches!(from_pem(other.as_bytes(), b"x"), Err(IdentityError::Key(_))));
-        let before = identity.expires();
-        let texts = from_pem(other.as_bytes(), other_key.as_bytes()).expect("texts");
-        identity.set(texts.0, texts.1).expect("an identity");
-        assert!(identity.expires() > before);
-    }
-
-    #[test]
     fn a_certificate_cut_anywhere_is_refused() {
-        let (_, _, chain, _) = made(2027);
+        let (chain, _) = made(2027);
         for length in 0..chain[0].len() {
             assert_eq!(validity(&chain[0][..length]), None, "{length}");
         }

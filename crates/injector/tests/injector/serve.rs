@@ -207,21 +207,14 @@ fn who_is_too_slow_is_sent_away_and_holds_up_nobody() {
 
 #[test]
 fn clients_that_say_nothing_hold_up_no_other() {
-    let webhook =
-        Webhook::start(CONFIG, "", &["--max-connections", "40", "--metrics-address", "127.0.0.1:0"]);
-    let plain = webhook.plain();
-    for address in [webhook.address, plain] {
-        let _silent: Vec<TcpStream> =
-            (0..300).map(|_| TcpStream::connect(address).expect("it listens")).collect();
-        let start = Instant::now();
-        if address == plain {
-            assert_eq!(get(plain, "/ready").0, 200);
-        } else {
-            assert_eq!(webhook.get("/ready").status, 200);
-        }
-        // Each may say nothing for 10 s, and at most 64 are open at once.
-        assert!(start.elapsed() < Duration::from_secs(30), "{address}: {:?}", start.elapsed());
-    }
+    let webhook = Webhook::start(CONFIG, "", &["--max-connections", "40"]);
+    let silent: Vec<TcpStream> =
+        (0..300).map(|_| TcpStream::connect(webhook.address).expect("it listens")).collect();
+    let start = Instant::now();
+    assert_eq!(webhook.get("/ready").status, 200);
+    // Each may say nothing for 10 s.
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    drop(silent);
     // Heads without a body do not either.
     let mut without_a_body: Vec<Client> = (0..60).map(|_| webhook.connect()).collect();
     for client in &mut without_a_body {

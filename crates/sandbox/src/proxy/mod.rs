@@ -17,7 +17,6 @@ use sys::{dial, listener::user_of, namespace::OpenNamespace};
 /// The proxy as the rules expect it.
 pub(super) struct ExpectedProxy {
     pub(super) known: mesh::Proxy,
-    /// It listens in IPv6 too.
     pub(super) ipv6: bool,
     /// The network namespace that it calls from, where its user does not distinguish it from the application.
     pub(super) world: Option<OpenNamespace>,
@@ -30,13 +29,11 @@ impl ExpectedProxy {
         *same.unwrap_or(&servers[0])
     }
 
-    /// `None` if it does not run.
     fn agent(&self) -> Option<u16> {
         self.known.listeners.dns.map(Port::number)
     }
 }
 
-/// As seen from the pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionDirection {
     Outbound,
@@ -179,7 +176,6 @@ impl SandboxProxy {
 const DATAGRAM: usize = 4096;
 const NAME_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers DNS queries at this socket, on threads.
 fn serve_names(proxy: &Arc<SandboxProxy>, socket: UdpSocket) -> io::Result<()> {
     let (proxy, socket) = (Arc::clone(proxy), Arc::new(socket));
     thread::Builder::new().spawn(move || {

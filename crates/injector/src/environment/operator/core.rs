@@ -4,7 +4,7 @@
 //! VirtualEnvironment acts or owns, or an object of ours is gone. Only the leader acts; a new leader looks at everything.
 
 use super::store::{Lost, ObjectStore, Resource};
-use cluster::backoff::Backoff;
+use backon::ExponentialBackoff;
 use injection::environment::{
     changes::{ChangeStep, Changes, adoptions, changes, orphans},
     conditions::{conditions, idle, ranked, status},
@@ -30,11 +30,10 @@ pub(super) struct Core {
     store: ObjectStore,
     debounce: Duration,
     hosts: Vec<AllowedHost>,
-    /// The version of Istio's objects.
     istio: &'static str,
     leading: bool,
     due: BTreeMap<String, Due>,
-    failures: BTreeMap<String, Backoff>,
+    failures: BTreeMap<String, ExponentialBackoff>,
     /// Objects that were made again at once, with the acting VirtualEnvironment and the time: if one goes again soon,
     /// another program deletes it, and is not to be answered as fast as it deletes.
     repaired: BTreeMap<Lost, (Option<String>, Instant)>,
@@ -194,7 +193,6 @@ impl Core {
         may_act.then(|| self.due.values().map(|due| due.at).min()).flatten()
     }
 
-    /// The work that is due, if there is some.
     pub(super) fn start(&mut self, now: Instant) -> Option<NamespaceWork> {
         self.next_due().filter(|next| *next <= now)?;
         let (namespace, _) = self.due.iter().min_by_key(|(_, due)| due.at)?;
@@ -267,8 +265,9 @@ impl Core {
             self.failures.remove(namespace);
             return;
         }
-        let backoff = || Backoff::new(FIRST_DELAY, MAX_DELAY);
-        let delay = self.failures.entry(namespace.to_owned()).or_insert_with(backoff).delay();
+        let backoff = || cluster::backoff(FIRST_DELAY, MAX_DELAY, false);
+        let delays = self.failures.entry(namespace.to_owned()).or_insert_with(backoff);
+        let delay = delays.next().unwrap_or(MAX_DELAY);
         let again = Due { since: now, at: now + delay, is_firm: true };
         let due = self.due.entry(namespace.to_owned()).or_insert(again);
         due.is_firm = true;

@@ -1,7 +1,7 @@
 //! The status pages of the operator: for its client on the same machine.
 
 use super::core::Core;
-use crate::logging::LogLevelHandle;
+use cluster::logging::LogLevelHandle;
 use cluster::status::{Reply, TEXT, reply};
 use hyper::StatusCode;
 use injection::environment::conditions::acting;

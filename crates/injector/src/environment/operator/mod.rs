@@ -20,7 +20,14 @@ mod writes;
 
 use crate::logging;
 use clap::Args;
-use cluster::{access, lease::LeaseCandidate, readiness::Readiness, status, termination::Termination};
+use cluster::{
+    access,
+    error::{describe, in_time},
+    lease::LeaseCandidate,
+    logging::LogLevelHandle,
+    status,
+    termination::Termination,
+};
 use injection::environment::inventory::AllowedHost;
 use inspection::Inspection;
 use mesh::sources::duration;
@@ -29,17 +36,17 @@ use rounds::EnvironmentOperator;
 use std::{
     cell::RefCell,
     error::Error,
-    fs, io,
+    fs,
     net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
     rc::Rc,
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
     runtime::Builder,
     task::{self, LocalSet},
-    time::timeout,
 };
 use writes::Metrics;
 
@@ -125,7 +132,7 @@ pub(crate) fn run(flags: &OperatorFlags) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn operate(flags: &OperatorFlags, level: logging::LogLevelHandle) -> Result<(), Box<dyn Error>> {
+async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box<dyn Error>> {
     let mut termination = Termination::new()?;
     let kubeconfig = flags.kubeconfig.as_deref();
     let (client, server) = access::reach(kubeconfig, flags.call_timeout).await?;
@@ -138,20 +145,16 @@ async fn operate(flags: &OperatorFlags, level: logging::LogLevelHandle) -> Resul
         flags.hosts.allow_hosts.clone(),
         watch::VERSIONS[0],
     )));
-    let (mut registry, readiness) = (Registry::default(), Readiness::default());
+    let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
-    let unlisted = readiness.block("not all that is watched is known yet");
-    let inspection = Inspection { core: Rc::clone(&core), level, namespace: namespace.clone() };
-    let inspection = Rc::new(inspection);
-    let status = status::serve(flags.status_address, move |path, query| inspection.page(path, query))
-        .map_err(|error| no_address("--status-address", flags.status_address, &error))?;
-    let mut metrics_address = None;
-    if let Some(address) = flags.metrics_address {
-        let registry = Rc::new(registry);
-        let served = status::serve(address, move |path, _| status::page(path, &registry, &readiness));
-        let served = served.map_err(|error| no_address("--metrics-address", address, &error))?;
-        metrics_address = Some(served.to_string());
-    }
+    let unlisted = Arc::from("not all that is watched is known yet");
+    let inspection = Rc::new(Inspection { core: Rc::clone(&core), level, namespace: namespace.clone() });
+    let answer = move |path: &str, query: Option<&str>| inspection.page(path, query);
+    let status = status::serve("--status-address", flags.status_address, answer)?;
+    let served = flags.metrics_address.map(|address| {
+        status::serve_pages("--metrics-address", address, registry, Arc::downgrade(&unlisted))
+    });
+    let metrics_address = served.transpose()?.map(|address| address.to_string());
 
     let identity = identity();
     let place = namespace.as_deref().unwrap_or("(all)");
@@ -178,40 +181,26 @@ async fn operate(flags: &OperatorFlags, level: logging::LogLevelHandle) -> Resul
         leads_until,
     };
     let mut rounds = task::spawn_local(operator.run());
-    let leading = async {
-        match flags.no_lease {
-            true => std::future::pending().await,
-            false => candidate.run().await,
-        }
-    };
     tokio::select! {
         () = termination.wait() => {}
-        () = leading => {}
+        () = candidate.run(), if !flags.no_lease => {}
         // Only a panic ends it. The process ends with it and renews its Lease no more, so that another replica leads.
         ended = &mut rounds => return ended.map_err(Into::into),
     }
     // Nothing more is written before another one may lead.
     rounds.abort();
     let _ = rounds.await;
-    if !flags.no_lease {
-        match timeout(flags.call_timeout, candidate.release()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(error, "the Lease is not released; it expires"),
-            Err(_) => tracing::warn!("the Lease is not released in time; it expires"),
-        }
+    if !flags.no_lease
+        && let Err(error) = in_time(flags.call_timeout, candidate.release()).await
+    {
+        tracing::warn!(error = describe(&error), "the Lease is not released; it expires");
     }
     tracing::info!("stopped");
     Ok(())
 }
 
-fn no_address(flag: &str, address: SocketAddr, error: &io::Error) -> String {
-    format!("{flag} {address}: can't be listened on: {error}")
-}
-
 /// A unique name: the host's, which is the pod's, and a number.
 fn identity() -> String {
-    use std::hash::{BuildHasher, RandomState};
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    // Nothing secret depends on it, so the standard library's seeds of hash tables will do.
-    format!("{}_{:016x}", host.trim(), RandomState::new().hash_one(0))
+    format!("{}_{:016x}", host.trim(), fastrand::u64(..))
 }

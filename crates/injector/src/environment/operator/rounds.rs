@@ -2,20 +2,15 @@
 
 use super::core::{Core, WorkOutcome};
 use super::watch::{self, WatchScope};
-use super::writes::Metrics;
-use super::writes::OperatorWriter;
-use cluster::{
-    backoff::Backoff,
-    error::{describe, kind_of_call},
-    readiness::Blocker,
-};
-use futures::StreamExt;
+use super::writes::{Metrics, OperatorWriter};
+use cluster::error::{describe, in_time, kind};
+use futures::{StreamExt, future::OptionFuture};
 use kube::{Client, runtime::watcher::Event};
 use std::{
     cell::RefCell,
-    future,
     pin::{Pin, pin},
     rc::Rc,
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{sync::watch::Receiver, time};
@@ -33,20 +28,14 @@ pub(super) struct EnvironmentOperator {
     pub(super) core: Rc<RefCell<Core>>,
     pub(super) metrics: Metrics,
     /// Blocks readiness until all resources are listed.
-    pub(super) unlisted: Option<Blocker>,
+    pub(super) unlisted: Option<Arc<str>>,
     /// The end of this process's lead.
     pub(super) leads_until: Receiver<Option<Instant>>,
 }
 
-type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
-
-struct InProgress {
-    namespace: String,
-    done: Pending<WorkOutcome>,
-}
+type InProgress = (String, Pin<Box<dyn Future<Output = WorkOutcome>>>);
 
 impl EnvironmentOperator {
-    /// Keeps routes, for ever.
     pub(super) async fn run(mut self) {
         let mut istio_version = self.served_istio_version().await;
         loop {
@@ -55,18 +44,15 @@ impl EnvironmentOperator {
         }
     }
 
-    /// Asks until there is an answer.
     async fn served_istio_version(&self) -> &'static str {
-        let mut backoff = Backoff::new(FIRST_DELAY, MAX_DELAY);
+        let mut backoff = cluster::backoff(FIRST_DELAY, MAX_DELAY, false);
         let mut logged = None;
         loop {
-            let (kind, error) = match time::timeout(self.scope.call_timeout, watch::istio(&self.client)).await
-            {
-                Ok(Ok(version)) => return version,
-                Ok(Err(error)) => (kind_of_call(&error), describe(&error)),
-                Err(_) => ("silence", "the API server does not list its API groups".to_owned()),
+            let (kind, error) = match in_time(self.scope.call_timeout, watch::istio(&self.client)).await {
+                Ok(version) => return version,
+                Err(error) => (kind(&error), describe(&error)),
             };
-            self.metrics.watch_failed("groups", kind);
+            self.metrics.watch_failed("groups".to_owned(), kind);
             if logged.as_ref() != Some(&error) {
                 tracing::warn!(
                     resource = "groups",
@@ -77,14 +63,13 @@ impl EnvironmentOperator {
                 );
                 logged = Some(error);
             }
-            time::sleep(backoff.delay()).await;
+            time::sleep(backoff.next().unwrap_or(MAX_DELAY)).await;
         }
     }
 
     /// Works with one version of Istio's objects, as long as that is served. Returns the next one.
     async fn run_with_version(&mut self, istio_version: &'static str) -> &'static str {
         let mut events = pin!(watch::events(&self.client, &self.scope, istio_version));
-        let mut version_query: Option<Pending<Option<&'static str>>> = None;
         let mut in_progress: Option<InProgress> = None;
         let next = loop {
             let now = Instant::now();
@@ -98,10 +83,7 @@ impl EnvironmentOperator {
             } else if in_progress.is_none() {
                 in_progress = self.start_work(istio_version, now);
             }
-            let due = match &in_progress {
-                Some(_) => None,
-                None => self.core.borrow().next_due(),
-            };
+            let due = self.core.borrow().next_due().filter(|_| in_progress.is_none());
             tokio::select! {
                 Some((resource, event)) = events.next() => match event {
                     Ok(event) => {
@@ -112,34 +94,30 @@ impl EnvironmentOperator {
                         }
                     }
                     Err(failure) => {
-                        self.metrics.watch_failed(resource.plural(), failure.kind());
-                        if watch::is_missing(resource, &failure) && version_query.is_none() {
-                            let client = self.client.clone();
-                            let limit = self.scope.call_timeout;
-                            let query = async move { time::timeout(limit, watch::istio(&client)).await.ok()?.ok() };
-                            version_query = Some(Box::pin(query));
+                        let plural = watch::resource(resource, istio_version).plural;
+                        self.metrics.watch_failed(plural, failure.kind);
+                        // Nothing is done meanwhile, as nothing can be written to what is not there.
+                        if watch::is_missing(resource, &failure)
+                            && let Ok(served) = in_time(self.scope.call_timeout, watch::istio(&self.client)).await
+                            && served != istio_version
+                        {
+                            break served;
                         }
                     }
                 },
-                outcome = or_pending(in_progress.as_mut().map(|in_progress| &mut in_progress.done)) => {
-                    if let Some(done) = in_progress.take() {
-                        self.core.borrow_mut().finished(&done.namespace, outcome, Instant::now());
+                Some(outcome) = OptionFuture::from(in_progress.as_mut().map(|(_, work)| work)) => {
+                    if let Some((namespace, _)) = in_progress.take() {
+                        self.core.borrow_mut().finished(&namespace, outcome, Instant::now());
                     }
                 }
-                served = or_pending(version_query.as_mut()) => {
-                    version_query = None;
-                    if let Some(served) = served.filter(|served| *served != istio_version) {
-                        break served;
-                    }
-                }
-                () = sleep_until(due) => {}
-                () = sleep_until(leads_until.filter(|_| leads)) => {}
+                Some(()) = sleep_until(due) => {}
+                Some(()) = sleep_until(leads_until.filter(|_| leads)) => {}
                 // The sender lives as long as the process.
                 Ok(()) = self.leads_until.changed() => {}
             }
         };
-        if let Some(in_progress) = in_progress {
-            self.core.borrow_mut().finished(&in_progress.namespace, WorkOutcome::Failed, Instant::now());
+        if let Some((namespace, _)) = in_progress {
+            self.core.borrow_mut().finished(&namespace, WorkOutcome::Failed, Instant::now());
         }
         next
     }
@@ -159,20 +137,10 @@ impl EnvironmentOperator {
             leads_until: self.leads_until.clone(),
             metrics: self.metrics.clone(),
         };
-        Some(InProgress { namespace, done: Box::pin(writer.work(work, Rc::clone(&self.core))) })
+        Some((namespace, Box::pin(writer.work(work, Rc::clone(&self.core)))))
     }
 }
 
-async fn or_pending<T>(pending: Option<&mut Pending<T>>) -> T {
-    match pending {
-        Some(pending) => pending.as_mut().await,
-        None => future::pending().await,
-    }
-}
-
-async fn sleep_until(time: Option<Instant>) {
-    match time {
-        Some(time) => time::sleep_until(time.into()).await,
-        None => future::pending().await,
-    }
+fn sleep_until(time: Option<Instant>) -> OptionFuture<time::Sleep> {
+    time.map(|time| time::sleep_until(time.into())).into()
 }

@@ -31,18 +31,6 @@ impl Resource {
         Self::DestinationRules,
         Self::EnvoyFilters,
     ];
-
-    pub(super) fn plural(self) -> &'static str {
-        match self {
-            Self::Environments => "virtualenvironments",
-            Self::Services => "services",
-            Self::Deployments => "deployments",
-            Self::StatefulSets => "statefulsets",
-            Self::VirtualServices => "virtualservices",
-            Self::DestinationRules => "destinationrules",
-            Self::EnvoyFilters => "envoyfilters",
-        }
-    }
 }
 
 type NamespacedName = (String, String);
@@ -90,7 +78,6 @@ impl WatchedObject {
         matches!(self, Self::Existing(object) if object.is_ours())
     }
 
-    /// `None` for other objects than a VirtualEnvironment.
     fn uid(&self) -> Option<&str> {
         match self {
             Self::Environment(environment, _) => environment.uid.as_deref(),
@@ -103,7 +90,6 @@ impl WatchedObject {
 pub(super) struct Touched {
     /// Namespaces whose routes may be others now.
     pub(super) namespaces: BTreeSet<String>,
-    /// Objects of ours that are gone.
     pub(super) lost: Vec<Lost>,
 }
 
@@ -216,7 +202,6 @@ impl ObjectStore {
         })
     }
 
-    /// Objects of the kinds that the operator writes.
     pub(super) fn existing(&self, namespace: &str) -> Vec<Existing> {
         self.within(namespace, |fact| match fact {
             WatchedObject::Existing(object) => Some(object.clone()),

@@ -282,35 +282,3 @@ fn what_was_outdated_waits_for_the_watch_or_a_second() {
     core.handle(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
     assert_eq!(core.next_due(), Some(now + 2 * SECOND), "nothing puts it off");
 }
-
-#[test]
-fn what_is_left_of_the_last_environment_goes() {
-    let now = Instant::now();
-    let left = route("cart", "gone");
-    let mut own = left.clone();
-    own["metadata"]["name"] = json!("own");
-    own["metadata"]["ownerReferences"] = json!([]);
-    let mut core = core(&[(Resource::VirtualServices, left), (Resource::VirtualServices, own)], now);
-    let work = core.start(now).expect("work");
-    let [ChangeStep::Delete { name, uid, version, .. }] = &work.steps[..] else { panic!("{:?}", work.steps) };
-    assert_eq!((&**name, &**uid, &**version), ("cart", "u", "7"));
-}
-
-#[test]
-fn durations_have_bounds() {
-    let read = super::within(SECOND, 90 * SECOND);
-    for (text, expected) in [
-        ("1s", Some(SECOND)),
-        ("1m30s", Some(90 * SECOND)),
-        ("1500ms", Some(Duration::from_millis(1500))),
-        ("0", None),
-        ("999ms", None),
-        ("91s", None),
-        ("5", None),
-        ("-1s", None),
-    ] {
-        assert_eq!(read(text).ok(), expected, "{text}");
-    }
-    assert!(read("2h").is_err_and(|error| error.ends_with("from 1s to 90s")));
-    assert!(super::lease_duration("2s").is_ok() && super::lease_duration("2500ms").is_err());
-}

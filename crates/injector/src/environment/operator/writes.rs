@@ -3,7 +3,7 @@
 use super::core::{Core, NamespaceWork, WorkOutcome};
 use super::store::Resource;
 use super::watch;
-use cluster::error::describe;
+use cluster::error::{describe, in_time};
 use cluster::status::registered;
 use injection::environment::changes::ChangeStep;
 use injection::environment::existing::MANAGER;
@@ -21,16 +21,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch::Receiver;
 
-struct OperatorWriteError {
-    outcome: WorkOutcome,
-    error: String,
-}
+/// Why an object is not written.
+type Unwritten = (WorkOutcome, String);
 
 pub(super) struct OperatorWriter {
     pub(super) client: Client,
     pub(super) istio_version: &'static str,
     pub(super) timeout: Duration,
-    /// The end of this process's lead.
     pub(super) leads_until: Receiver<Option<Instant>>,
     pub(super) metrics: Metrics,
 }
@@ -53,7 +50,7 @@ impl OperatorWriter {
             self.metrics.wrote(kind, verb, done.is_ok());
             match done {
                 Ok(()) => tracing::info!(namespace = work.namespace, kind, name, verb, "written"),
-                Err(OperatorWriteError { outcome: why, error }) => {
+                Err((why, error)) => {
                     match why {
                         WorkOutcome::Outdated => {
                             tracing::info!(namespace = work.namespace, kind, name, verb, error, "outdated");
@@ -82,9 +79,7 @@ impl OperatorWriter {
             if !self.leads() {
                 return WorkOutcome::Failed;
             }
-            if let Err(OperatorWriteError { outcome: why, error }) =
-                self.status(&work.namespace, &name, &status).await
-            {
+            if let Err((why, error)) = self.status(&work.namespace, &name, &status).await {
                 tracing::warn!(namespace = work.namespace, name, error, "its status is not written");
                 outcome = outcome.max(why);
             }
@@ -100,11 +95,7 @@ impl OperatorWriter {
         Api::namespaced_with(self.client.clone(), namespace, &watch::resource(of, self.istio_version))
     }
 
-    async fn step(
-        &self,
-        namespace: &str,
-        step: &ChangeStep,
-    ) -> (&'static str, Result<(), OperatorWriteError>) {
+    async fn step(&self, namespace: &str, step: &ChangeStep) -> (&'static str, Result<(), Unwritten>) {
         let (kind, name) = step.about();
         let of = match kind {
             "VirtualService" => Resource::VirtualServices,
@@ -117,9 +108,7 @@ impl OperatorWriter {
                 let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
                 let created = match serde_json::from_value(object.clone()) {
                     Ok(object) => self.call(api.create(&params, &object)).await.map(drop),
-                    Err(error) => {
-                        Err(OperatorWriteError { outcome: WorkOutcome::Failed, error: error.to_string() })
-                    }
+                    Err(error) => Err((WorkOutcome::Failed, error.to_string())),
                 };
                 ("create", created)
             }
@@ -153,7 +142,7 @@ impl OperatorWriter {
         }
     }
 
-    async fn status(&self, namespace: &str, name: &str, status: &Value) -> Result<(), OperatorWriteError> {
+    async fn status(&self, namespace: &str, name: &str, status: &Value) -> Result<(), Unwritten> {
         let resource = watch::resource(Resource::Environments, self.istio_version);
         let api = self.api(namespace, Resource::Environments);
         let object = json!({
@@ -172,20 +161,13 @@ impl OperatorWriter {
         self.call(written).await
     }
 
-    async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, OperatorWriteError> {
-        match tokio::time::timeout(self.timeout, call).await {
-            Ok(done) => done.map_err(|error| {
-                // Ours was deleted, or written, since it was looked at; or another program has created what was to be created.
-                let is_outdated =
-                    matches!(&error, Error::Api(status) if matches!(&*status.reason, "NotFound" | "Conflict" | "AlreadyExists"));
-                let outcome = if is_outdated { WorkOutcome::Outdated } else { WorkOutcome::Failed };
-                OperatorWriteError { outcome, error: describe(&error) }
-            }),
-            Err(_) => {
-                let error = format!("the API server does not answer within {:?}", self.timeout);
-                Err(OperatorWriteError { outcome: WorkOutcome::Failed, error })
-            }
-        }
+    async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Unwritten> {
+        in_time(self.timeout, call).await.map_err(|error| {
+            // Ours was deleted, or written, since it was looked at; or another program has created what was to be created.
+            let is_outdated =
+                matches!(&error, Error::Api(status) if matches!(&*status.reason, "NotFound" | "Conflict" | "AlreadyExists"));
+            (if is_outdated { WorkOutcome::Outdated } else { WorkOutcome::Failed }, describe(&error))
+        })
     }
 }
 
@@ -193,7 +175,7 @@ impl OperatorWriter {
 #[derive(Clone, Debug)]
 pub(super) struct Metrics {
     writes: Family<[(&'static str, String); 3], Counter>,
-    watch_errors: Family<[(&'static str, &'static str); 2], Counter>,
+    watch_errors: Family<[(&'static str, String); 2], Counter>,
     pub(super) rounds: Counter,
     pub(super) leading: Gauge,
 }
@@ -215,7 +197,7 @@ impl Metrics {
         self.writes.get_or_create(&labels.map(|(name, value)| (name, value.to_owned()))).inc();
     }
 
-    pub(super) fn watch_failed(&self, resource: &'static str, kind: &'static str) {
-        self.watch_errors.get_or_create(&[("resource", resource), ("kind", kind)]).inc();
+    pub(super) fn watch_failed(&self, resource: String, kind: &str) {
+        self.watch_errors.get_or_create(&[("resource", resource), ("kind", kind.to_owned())]).inc();
     }
 }

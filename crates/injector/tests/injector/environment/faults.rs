@@ -4,6 +4,8 @@ use super::program::{Operator, cluster, shop, until_subsets, until_told, workloa
 use serde_json::{Value, json};
 use std::{fs, net::TcpListener, time::Duration};
 use testkit::cluster::Fault;
+use testkit::http::get;
+use testkit::monitoring::{Exporter, check};
 use testkit::{certificates::Authority, scope, until};
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
@@ -120,4 +122,16 @@ fn an_unreachable_api_server_is_reported_as_such() {
     assert_eq!(line["server"], server, "{line}");
     assert!(line["error"].as_str().is_some_and(|error| error.contains("refused")), "{line}");
     assert!(!operator.log().contains("failed with error"), "told twice: {}", operator.log());
+}
+
+#[test]
+fn alerts_and_dashboard_read_what_is_exported() {
+    let cluster = cluster();
+    shop(&cluster);
+    // A write of each outcome.
+    cluster.fault("create", "virtualservices", Fault::Refuse(500));
+    let operator = Operator::start(&cluster, &SHOP);
+    until_subsets(&cluster, &["base", "base-red"]);
+    check(Exporter::Operator, &get(operator.metrics(), "/metrics").1);
+    assert!(operator.terminate());
 }

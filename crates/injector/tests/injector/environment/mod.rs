@@ -3,7 +3,6 @@
 mod envoy;
 mod faults;
 mod inspect;
-mod monitoring;
 mod operator;
 mod ownership;
 mod program;
