@@ -14,7 +14,6 @@ use mesh::{InputProblem, Mesh, Problems, sources};
 use std::ffi::{OsStr, OsString};
 use std::{mem, path::Path};
 
-/// A call whose values are not validated yet.
 #[derive(Debug)]
 pub(super) struct Invocation {
     pub(super) command: Command,
@@ -153,7 +152,6 @@ fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> Exit {
 pub(super) struct Parser {
     mesh: Mesh,
     pub(super) entry: Option<&'static CommandEntry>,
-    /// The first word of a command of two words.
     pub(super) group: Option<String>,
     /// The flags of the command; before a command, those that may precede any.
     flags: Flags,
@@ -169,11 +167,9 @@ enum Next {
     Any,
     /// The value of this flag, whatever it looks like.
     Value(&'static SettingRow),
-    /// Perhaps the value of a flag that is not known.
     UnknownValue,
     /// An argument, even if it looks like a flag.
     Argument,
-    /// A part of another command line.
     Trailing,
 }
 
@@ -193,7 +189,6 @@ pub(super) enum HelpRequest {
 }
 
 impl Parser {
-    /// A parser of these words, of which the first is the program.
     pub(super) fn new(words: &[OsString]) -> Self {
         let mesh = pflag::mesh_of(words).unwrap_or_default();
         Self {

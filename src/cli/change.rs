@@ -60,7 +60,6 @@ pub(super) fn apply(call: &ResolvedCall) -> Exit {
     finish(run, done)
 }
 
-/// A dry run of `apply` prints what it would set.
 pub(super) fn form(run: &Run) -> Preview {
     let prefers_nftables = run.backend == Choice::InUse(Preference::Nftables);
     match run.form() {
@@ -152,10 +151,9 @@ pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Exit {
 }
 
 /// What a change did, for the log and for programs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ChangeReport {
-    /// The outcome in words.
     #[serde(skip)]
     done: &'static str,
     /// The backend that holds our rules; null without rules.
@@ -196,12 +194,10 @@ impl ChangeReport {
             changed: !summary.steps.is_empty(),
             steps: summary.steps.iter().map(ToString::to_string).collect(),
             forgotten_flows: summary.forgotten_flows,
-            before: Vec::new(),
-            left: Vec::new(),
             removed: summary.removed.iter().map(|one| one.mesh).collect(),
             owners: summary.removed.iter().map(|one| one.name).collect(),
-            predecessors: String::new(),
             milliseconds: start.elapsed().as_secs_f64() * 1e3,
+            ..Self::default()
         }
     }
 
@@ -260,6 +256,14 @@ impl ChangeReport {
             None => tracing::info!(target: "iptables", changed, milliseconds, "{done}"),
         }
         self
+    }
+}
+
+/// The exit code of a drop-in whose program knows two: 0, and 1 for any failure. Rules of other programs before ours are none.
+pub(super) fn exit_of_two(exit: Exit) -> Exit {
+    match exit {
+        Exit::Done | Exit::Drift => Exit::Done,
+        Exit::Failed | Exit::BadInput | Exit::ValidationFailed => Exit::Failed,
     }
 }
 

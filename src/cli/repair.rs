@@ -144,7 +144,11 @@ enum NodeProgramFailure {
 /// The first word is the program. Returns only on failure.
 pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
     let arguments = for_node(words)?;
-    let problems = contradictions(&arguments);
+    let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);
+    let given = |flag: &&str| arguments.iter().any(|word| is(word, flag));
+    let text = "contradicts --watch, which finds the pods of a node by itself; give one of them";
+    let problems: Vec<InputProblem> =
+        ["--netns", "--pid"].into_iter().filter(given).map(|flag| InputProblem::of(flag, text)).collect();
     if !problems.is_empty() {
         return Some(report::bad_input(&Problems(problems)));
     }
@@ -192,13 +196,6 @@ fn for_node(words: &[OsString]) -> Option<Vec<OsString>> {
 fn is_watch(word: &OsStr) -> bool {
     let value = word.to_str().and_then(|word| word.strip_prefix("--watch="));
     value.and_then(boolean).unwrap_or(false)
-}
-
-fn contradictions(arguments: &[OsString]) -> Vec<InputProblem> {
-    let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);
-    let given = |flag: &&str| arguments.iter().any(|word| is(word, flag));
-    let text = "contradicts --watch, which finds the pods of a node by itself; give one of them";
-    ["--netns", "--pid"].into_iter().filter(given).map(|flag| InputProblem::of(flag, text)).collect()
 }
 
 #[cfg(test)]

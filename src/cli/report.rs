@@ -14,7 +14,6 @@ use std::{error::Error, fs::OpenOptions, iter, os::unix::fs::OpenOptionsExt, pro
 
 /// Where Kubernetes reads why a container ended. It exists only in containers that have it mounted.
 const TERMINATION_LOG: &str = "/dev/termination-log";
-/// Kubernetes reads no more than this.
 const TERMINATION_BYTES: usize = 4096;
 
 #[derive(Debug, thiserror::Error)]
@@ -177,7 +176,6 @@ fn print_failure(text: &str, failure: &ErrorReport) {
 pub(super) enum Exit {
     Done = 0,
     Failed = 1,
-    /// Nothing was touched.
     BadInput = 2,
     /// Something is not as expected: rules differ, other rules come first, or a connection ended otherwise.
     Drift = 3,

@@ -108,7 +108,6 @@ pub fn remedy_of(other: &Ownership) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrecedingRule {
     pub family: Family,
-    /// Chain and table, as text.
     pub place: String,
     /// The joined owner that the chain belongs to.
     pub of: Option<&'static str>,

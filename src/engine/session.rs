@@ -106,7 +106,6 @@ impl Choice {
         Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, choice)| *choice)
     }
 
-    /// The same, with another preference where nothing was chosen.
     pub fn preferring(self, preference: Preference) -> Self {
         if let Self::InUse(_) = self { Self::InUse(preference) } else { self }
     }

@@ -201,10 +201,8 @@ pub type Counts = BTreeMap<String, BTreeMap<String, usize>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableHeader {
-    /// `NFPROTO_*`.
     pub(super) family: u8,
     pub(super) name: String,
-    /// `NFT_TABLE_F_*`.
     pub(super) flags: u32,
     /// The netlink port of the socket that alone may change it.
     pub(super) port: Option<u32>,
@@ -284,7 +282,6 @@ impl Tables {
         self.0.iter().filter(of_others).map(|table| table.name.clone()).collect()
     }
 
-    /// True if there is none but the owner's.
     pub fn are_of(&self, owner: &Ownership) -> bool {
         self.0.iter().all(|table| table.family == NFPROTO_INET && table.name == owner.table)
     }

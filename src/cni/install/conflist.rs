@@ -57,7 +57,6 @@ pub(super) struct NetworkConfiguration<'a> {
     /// Empty where a single plugin has none. CRI-O names the network after the file then (`loadNetworks` of ocicni).
     pub(super) name: String,
     version: String,
-    /// The plugins in their order; of a single plugin, the whole text.
     plugins: Vec<Plugin<'a>>,
     made_of: Option<String>,
 }

@@ -202,6 +202,7 @@ impl MetricsText {
     }
 
     fn value(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         let labels: Vec<String> =
             labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
         match labels.is_empty() {
@@ -210,7 +211,6 @@ impl MetricsText {
         }
     }
 
-    /// Buckets are cumulative.
     fn histogram(&mut self, name: &str, verb: &str, calls: &CallCounters) {
         let bucket = format!("{name}_bucket");
         let counts = calls.buckets.iter().copied().chain(std::iter::repeat(0));
@@ -229,10 +229,6 @@ impl MetricsText {
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         writeln!(self.0, "{line}").expect("a text takes everything");
     }
-}
-
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

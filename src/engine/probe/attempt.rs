@@ -260,7 +260,6 @@ pub(super) enum DestinationState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArrivalPoint {
-    /// A port that rules lead to.
     Port(u16),
     Destination,
 }
