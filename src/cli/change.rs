@@ -6,7 +6,7 @@ use super::{Exit, diff, logging, render, verify};
 use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
-use sidecar_init::engine::{self, ApplyPlan, Choice, EngineError, OnDrift, Preference, Summary};
+use sidecar_init::engine::{self, ApplyPlan, Choice, EngineError, OnDrift, Options, Preference, Summary};
 use sidecar_init::{backend, sys::namespace};
 use std::{error, mem, time::Instant};
 
@@ -97,7 +97,8 @@ pub(super) fn set(
     on_drift: OnDrift,
 ) -> Result<ChangeReport, Box<dyn error::Error>> {
     let start = Instant::now();
-    let mut session = run.session(run.owner())?.with(on_drift, run.force);
+    let mut session = run.session(run.owner())?;
+    session.options = Options { on_drift, force: run.force, ..session.options };
     let desired = Desired { owner: run.owner(), made: Some(run.made(command)), ..capture.desired() };
     let summary = session.apply(&desired)?;
     let mut report = ChangeReport::new(&summary, start, "rules are in place");
@@ -120,7 +121,7 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
         (true, false) => "no rules of this program remain",
         (false, _) => "the rules that sidecar-init surely set are removed",
     };
-    let removed_trace = match session.kernel().remove_leftover_trace() {
+    let removed_trace = match session.kernel.remove_leftover_trace() {
         Ok(removed) => removed,
         Err(source) => return Err(TraceLeft { done, left, source }.into()),
     };

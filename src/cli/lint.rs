@@ -1,5 +1,4 @@
-//! `sidecar-init lint`: likely mistakes in the settings of capture, from flags, a manifest, or the note beside rules; and warnings
-//! of them by commands that do something else.
+//! `sidecar-init lint`: likely mistakes in settings of capture; and warnings of them by commands that do something else.
 
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding};

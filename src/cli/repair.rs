@@ -1,7 +1,7 @@
 //! `sidecar-init cni repair`: the rules of a container that runs without them; with `--watch`, the work of `sidecar-node`,
 //! which takes the place of this program before any setting is read, because it has other flags.
 
-use super::arguments::{ParsedWord, Parser, with_command};
+use super::arguments::{Parser, with_command};
 use super::manifest::{self, Subject};
 use super::run::{self, ResolvedCall, Run};
 use super::{Exit, change, command, report, verify, warn_of};
@@ -178,7 +178,7 @@ fn for_node(words: &[OsString]) -> Option<Vec<OsString>> {
     while parser.entry.is_none() {
         let word = words.next()?;
         let is_in_group = parser.group.is_some();
-        if let ParsedWord::Answer(_) = parser.read(&word) {
+        if parser.read(&word).is_some() {
             return None;
         }
         if parser.entry.is_none() && parser.group.is_some() == is_in_group {

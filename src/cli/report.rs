@@ -1,6 +1,5 @@
 //! Answers and failures. A failure is written to standard error with its causes, as JSON where the format is one for
-//! programs, and in a short form to the container runtime. The schemas of documents (`docs/schemas`) are made from their
-//! types by the tests.
+//! programs, and in a short form to the container runtime.
 
 use command_line::columns;
 use diagnose::{Style, fold};
@@ -24,8 +23,7 @@ struct Unprinted {
     source: io::Error,
 }
 
-/// Prints an answer, without colours where none is wanted. A reader that closes its end early, such as `head`, is not a
-/// failure.
+/// Prints an answer, without colours where none is wanted. A reader such as `head` may close its end early.
 pub(super) fn text(text: &str) -> Exit {
     match at_once(text) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,

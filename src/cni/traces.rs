@@ -1,5 +1,4 @@
-//! The traces of a call: a line of JSON in a file that is rotated by size, or in the journal; and counters in the state
-//! directory.
+//! The traces of a call: a line of JSON in a file that is rotated by size, or in the journal, and counters for metrics.
 
 use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::{LogTarget, Places};

@@ -25,8 +25,7 @@ pub(super) struct CallContext<'a> {
 }
 
 impl CallContext<'_> {
-    /// ADD: the container's traffic is captured from here on. Else the namespace is unchanged, unless the fault states
-    /// otherwise.
+    /// ADD: the container's traffic is captured from here on; else nothing is changed, unless the fault states otherwise.
     pub(super) fn add(
         &self,
         target: &AttachmentTarget,
@@ -243,8 +242,7 @@ struct AddEffects {
 }
 
 impl AddEffects {
-    /// Restores the record and rules of an earlier ADD; without one removes both, or sets those of another attachment's
-    /// record.
+    /// Restores the record and rules of an earlier ADD, or those of another attachment; without either, removes both.
     fn undo(self) -> Result<(), CniError> {
         let Self { state, key, before, mut session, is_changed } = self;
         match before {
@@ -293,7 +291,7 @@ fn record_with_same_rules(
 fn restore(session: &mut Session, record: &AttachmentRecord) -> Result<(), CniError> {
     let Some(backend) = record.backend() else { return Ok(()) };
     let ResolvedCapture { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
-    session.choose(backend);
+    session.options.choice = backend;
     set(session, &*capture, &raw).map(drop)
 }
 

@@ -1,5 +1,4 @@
-//! Which program made rules: the owner, its predecessor, or that of another mesh; and rules of others that decide before
-//! ours.
+//! Which program made rules: the owner, its predecessor, or that of another mesh; and rules of others that come before.
 
 use super::rule_index::live;
 use crate::backend::{self, Contents, Kernel, Snapshot};

@@ -30,8 +30,8 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// On a node all pods share the file system, and its lock. The namespace's own is held, so this is one that only the
-    /// program has: its input.
+    /// On a node all pods share the lock's file. The namespace's own is held, so this is one that only the program has: its
+    /// input.
     pub fn on_node(wait: u32) -> Self {
         Self { wait, file: Some(PathBuf::from("/proc/self/fd/0")), ..Self::default() }
     }

@@ -29,8 +29,7 @@ struct Pair {
     restore: PathBuf,
 }
 
-/// The programs of a variant: those named after it, else plain `iptables` if it is of this variant. `version` spares asking
-/// it.
+/// The programs of a variant: those named after it, else plain `iptables` if it is of this one. `version` spares asking it.
 pub fn find(variant: Variant, version: Option<Version>, runner: &Runner) -> Option<Programs> {
     let runner = runner.clone();
     let infix = match variant {

@@ -1,6 +1,5 @@
 //! Verifies programs of iptables against the kernel: what they list, and that they have carried out their changes. A program
-//! may be older than the rules, or a wrapper that hides a failure. The kernel itself shows chains and the number of their
-//! rules.
+//! may be older than the rules, or a wrapper that hides a failure. The kernel shows chains and counts of rules.
 
 use super::{Kernel, legacy};
 use crate::backend::iptables::{self, LegacyTables, Programs, Shown};

@@ -1,6 +1,5 @@
-//! Batches: messages that the kernel takes as a whole or not at all. Only the last one is acknowledged. A complaint names a
-//! message by its number; what that is about is read from its bytes, so that a batch without complaint pays nothing for
-//! words.
+//! Batches: messages that the kernel takes as a whole or not at all. Only the last one is acknowledged. What a complaint is
+//! about is read from the message's bytes, so that a batch without complaint pays nothing for words.
 
 use super::bytecode::{self, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::kind;
@@ -25,8 +24,7 @@ pub(super) enum BatchOperation<'a> {
     /// Takes values out of a set of our table of this name; all of them must be there.
     DeleteElements(&'a str, &'a EncodedSet),
     Create(&'a EncodedTable),
-    /// Changes our table from what was read of it (first) to what it should be (second). Chains that are called alike are
-    /// kept.
+    /// Changes our table from the first to the second. Chains that are called alike are kept.
     Exchange(&'a EncodedTable, &'a EncodedTable),
 }
 

@@ -1,6 +1,5 @@
 //! Readiness and metrics over HTTP, in the text format of Prometheus, version 0.0.4: one request a connection, limited in
-//! size and time. Each connection has a thread, so a silent client delays no other; beyond a number of them, the oldest is
-//! closed.
+//! size and time. A silent client delays no other; beyond a number of connections, the oldest is closed.
 
 use super::neighbours::{CAUSES, InstallWarning};
 use crate::cni::traces::{self, BOUNDS, CallCounters, CniCounters, REPAIR};
