@@ -3,7 +3,7 @@
 mod listing;
 
 use super::iptables::{self, LegacyTables, Lock, Programs};
-use super::nftables::{BlockedTable, Counts, ListingGeneration, Nftables, RuleHandles, Tables, VisibleTable};
+use super::nftables::{BlockedTable, Counts, Nftables, RuleHandles, Tables, VisibleTable};
 use super::{Backend, CommitStep, During, Error, Snapshot, UnlistableTable, Variant};
 use crate::sys::exec::{self, Runner};
 use crate::sys::lock::{self, LockGuard};
@@ -25,8 +25,8 @@ pub struct Kernel {
     owner: Ownership,
     lock_guard: Option<LockGuard>,
     runner: Runner,
-    legacy: OnceCell<Option<Programs>>,
-    nft: OnceCell<Option<Programs>>,
+    /// By variants.
+    programs: [OnceCell<Option<Programs>>; 2],
     routes: NamespaceRouting,
     nftables: Option<Nftables>,
     tables: Option<Tables>,
@@ -36,24 +36,21 @@ pub struct Kernel {
     known: BTreeMap<(Variant, Family), State>,
     /// The generation in which the programs of iptables (nft) listed, plus our own changes; `None` once others may have come
     /// between.
-    listing_generation: Option<ListingGeneration>,
+    listing_generation: Option<u32>,
     /// Restore programs that were started ahead of their step, and wait for its changes.
     writers: Vec<((Variant, Family), exec::Waiting)>,
 }
 
 impl Kernel {
-    /// Looks for programs only when they are needed.
     pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
         let routes = NamespaceRouting::open(owner).during("opening a netlink socket")?;
-        let (legacy, nft) = (OnceCell::new(), OnceCell::new());
         let runner = Runner::new(lock.timeout);
         Ok(Self {
             lock,
             owner,
             lock_guard: None,
             runner,
-            legacy,
-            nft,
+            programs: [OnceCell::new(), OnceCell::new()],
             routes,
             nftables: None,
             tables: None,
@@ -69,10 +66,7 @@ impl Kernel {
     }
 
     pub fn programs(&self, variant: Variant) -> Option<&Programs> {
-        let cell = match variant {
-            Variant::Legacy => &self.legacy,
-            Variant::Nft => &self.nft,
-        };
+        let cell = &self.programs[variant as usize];
         cell.get_or_init(|| iptables::find(variant, self.lock.version, &self.runner)).as_ref()
     }
 
@@ -100,7 +94,6 @@ impl Kernel {
         self.nftables()?.ok_or(Error::NoNftables)
     }
 
-    /// All tables of nf_tables; `None` where the kernel lacks nf_tables.
     fn look_at_tables(&mut self) -> Result<Option<Tables>, Error> {
         let Some(nftables) = self.nftables()? else { return Ok(None) };
         nftables.tables().during("listing the tables of nf_tables")
@@ -223,7 +216,8 @@ impl Backend for Kernel {
             }
             CommitStep::Nftables { live, desired } => {
                 self.needed_nftables()?.replace(live.as_ref(), desired.as_ref())?;
-                self.listing_generation.iter_mut().for_each(ListingGeneration::follow);
+                // The kernel counts a change of ours too, and leaves zero out (`nf_tables_commit`).
+                self.listing_generation.iter_mut().for_each(|id| *id = id.checked_add(1).unwrap_or(1));
                 Ok(())
             }
             CommitStep::Add(object) => self.routes.add(*object).during(step),

@@ -10,11 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
-    Iptables {
-        variant: Variant,
-        tables: ByFamily<State>,
-    },
-    /// A table of nf_tables, for both families.
+    Iptables { variant: Variant, tables: ByFamily<State> },
     Nftables(EncodedTable),
 }
 
@@ -72,7 +68,6 @@ impl Contents {
         self.map(|state| state.part_of(owner), Clone::clone)
     }
 
-    /// The marks that the owner's rules set by TPROXY.
     pub fn marks(&self, owner: &Ownership) -> BTreeSet<Mark> {
         let of_iptables = self.states().flat_map(|(_, state)| bridge::marks(&state.part_of(owner)));
         of_iptables.chain(self.table().into_iter().flat_map(nftables::marks)).collect()
@@ -86,7 +81,7 @@ impl Contents {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Rules, of others too in the tables of iptables, in the order of the backends' names. Empty ones are not listed.
-    contents: Vec<Contents>,
+    contents: BTreeMap<BackendName, Contents>,
     /// Policy rules, routes and addresses of the owner's, in the order in which they are added.
     pub routes: BTreeSet<Object>,
     /// Copies of policy rules beyond the first, which are superfluous.
@@ -114,11 +109,11 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub fn contents(&self, backend: BackendName) -> Option<&Contents> {
-        self.contents.iter().find(|contents| contents.backend() == backend)
+        self.contents.get(&backend)
     }
 
     pub fn all_contents(&self) -> impl Iterator<Item = &Contents> {
-        self.contents.iter()
+        self.contents.values()
     }
 
     pub fn iptables(&self, variant: Variant, family: Family) -> State {
@@ -141,7 +136,7 @@ impl Snapshot {
     /// All that holds rules of the owners that it was read for, each table of nf_tables separately.
     pub fn contents_with_joined(&self) -> impl Iterator<Item = Cow<'_, Contents>> {
         let joined = self.joined().map(|table| Cow::Owned(Contents::Nftables(table.clone())));
-        self.contents.iter().map(Cow::Borrowed).chain(joined)
+        self.all_contents().map(Cow::Borrowed).chain(joined)
     }
 
     /// Changes the snapshot as a step does of which all takes effect.
@@ -183,20 +178,20 @@ impl Snapshot {
     }
 
     pub fn set_iptables(&mut self, variant: Variant, family: Family, state: State) {
-        let mut tables = match self.take(BackendName::Iptables(variant)) {
+        let mut tables = match self.contents.remove(&BackendName::Iptables(variant)) {
             Some(Contents::Iptables { tables, .. }) => tables,
             Some(Contents::Nftables(_)) | None => ByFamily::default(),
         };
         *tables.get_mut(family) = state;
         if tables.iter().any(|(_, state)| state.holds_rules()) {
-            self.put(Contents::Iptables { variant, tables });
+            self.contents.insert(BackendName::Iptables(variant), Contents::Iptables { variant, tables });
         }
     }
 
     pub fn set_nftables(&mut self, table: Option<EncodedTable>) {
-        drop(self.take(BackendName::Nftables));
+        self.contents.remove(&BackendName::Nftables);
         if let Some(table) = table {
-            self.put(Contents::Nftables(table));
+            self.contents.insert(BackendName::Nftables, Contents::Nftables(table));
         }
     }
 
@@ -207,17 +202,6 @@ impl Snapshot {
         }
     }
 
-    fn take(&mut self, backend: BackendName) -> Option<Contents> {
-        let index = self.contents.iter().position(|contents| contents.backend() == backend)?;
-        Some(self.contents.remove(index))
-    }
-
-    fn put(&mut self, contents: Contents) {
-        let index = self.contents.partition_point(|other| other.backend() < contents.backend());
-        self.contents.insert(index, contents);
-    }
-
-    /// `table` is family and name.
     pub fn is_dormant(&self, table: &str) -> bool {
         self.blocked_tables.iter().any(|one| one.table == table && one.obstacle == Obstacle::Dormant)
     }
@@ -253,7 +237,7 @@ impl Snapshot {
         let joined = others.iter().flat_map(|other| self.routes_of(other)).copied().collect();
         let mut found = Inheritance { joined, ..Inheritance::default() };
         for one in owner.each() {
-            let states = self.contents.iter().flat_map(Contents::states);
+            let states = self.all_contents().flat_map(Contents::states);
             let states: Vec<_> = states.map(|(family, state)| (family, state.seen_by(&one))).collect();
             let has_routing = match one.table == owner.table {
                 true => !self.routes.is_empty(),
@@ -285,7 +269,7 @@ impl Snapshot {
 
     /// The evidence that an owner captures in this namespace, whichever owner it was read for; `None` if it does not.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
-        let by_rules = self.contents.iter().find_map(|contents| match contents {
+        let by_rules = self.all_contents().find_map(|contents| match contents {
             Contents::Iptables { variant, tables } => tables.iter().find_map(|(family, state)| {
                 let state = self.active_tables(*variant, family, state);
                 Some(format!("{}, {variant}, {family}", state.evidence_of(owner)?))
@@ -336,7 +320,6 @@ impl Snapshot {
     }
 }
 
-/// Family and name of a table of iptables (nft).
 pub fn of_iptables(family: Family, table: Table) -> String {
     match family {
         Family::V4 => format!("ip {table}"),

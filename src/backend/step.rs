@@ -42,7 +42,6 @@ pub enum CommitStep {
 }
 
 impl CommitStep {
-    /// Changes for the programs of iptables; none for other steps.
     pub fn changes(&self) -> Vec<(Variant, Family, &[TableChange])> {
         if let Self::Iptables { variant, family, changes } = self {
             return vec![(*variant, *family, changes)];
@@ -282,7 +281,6 @@ impl From<Refusal> for Error {
     }
 }
 
-/// The remedy for the one refusal that users can mend.
 fn permission(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => " (CAP_NET_ADMIN is needed in this network namespace)",

@@ -99,16 +99,13 @@ fn done(change: Option<&SnatChange>) -> Result<AmbientHostReport, Error> {
 }
 
 fn sentence(AmbientHostReport { table, pods, probe_addresses, .. }: &AmbientHostReport) -> String {
-    let plural = if pods.len() == 1 { "" } else { "es" };
-    match probe_addresses.as_slice() {
-        [] => format!("the table inet {table} is gone"),
-        addresses => {
-            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-            let from = addresses.join(" and ");
-            format!(
-                "calls of the host's own processes to {} pod address{plural} come from {from}",
-                pods.len()
-            )
-        }
+    if probe_addresses.is_empty() {
+        return format!("the table inet {table} is gone");
     }
+    let (count, plural) = (pods.len(), if pods.len() == 1 { "" } else { "es" });
+    let from: Vec<String> = probe_addresses.iter().map(ToString::to_string).collect();
+    format!(
+        "calls of the host's own processes to {count} pod address{plural} come from {}",
+        from.join(" and ")
+    )
 }

@@ -1,5 +1,4 @@
-//! Arguments into settings. Flags are taken as Go's pflag takes them ([`mesh::sources::pflag`]), and all errors are reported
-//! together.
+//! Arguments into settings, as Go's pflag takes them ([`mesh::sources::pflag`]), with all errors reported together.
 //! clap prints help, and does not read calls, because it stops at the first unknown word and because building its tree takes
 //! longer than the rest of a dry run.
 
@@ -14,7 +13,6 @@ use mesh::{InputProblem, Mesh, Problems, sources};
 use std::ffi::{OsStr, OsString};
 use std::{mem, path::Path};
 
-/// A call whose values are not validated yet.
 #[derive(Debug)]
 pub(super) struct Invocation {
     pub(super) command: Command,
@@ -30,7 +28,7 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
     let words = with_command(arguments.collect());
     let mut parser = Parser::new(&words);
     for (at, word) in words.iter().enumerate().skip(1) {
-        if let ParsedWord::Answer(asked) = parser.read(word) {
+        if let Some(asked) = parser.read(word) {
             return Err(answer(asked, &parser, &words[at + 1..]));
         }
     }
@@ -153,7 +151,6 @@ fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> Exit {
 pub(super) struct Parser {
     mesh: Mesh,
     pub(super) entry: Option<&'static CommandEntry>,
-    /// The first word of a command of two words.
     pub(super) group: Option<String>,
     /// The flags of the command; before a command, those that may precede any.
     flags: Flags,
@@ -169,18 +166,10 @@ enum Next {
     Any,
     /// The value of this flag, whatever it looks like.
     Value(&'static SettingRow),
-    /// Perhaps the value of a flag that is not known.
     UnknownValue,
     /// An argument, even if it looks like a flag.
     Argument,
-    /// A part of another command line.
     Trailing,
-}
-
-pub(super) enum ParsedWord {
-    OfCall,
-    /// No part of a call, which ends here.
-    Answer(HelpRequest),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +182,6 @@ pub(super) enum HelpRequest {
 }
 
 impl Parser {
-    /// A parser of these words, of which the first is the program.
     pub(super) fn new(words: &[OsString]) -> Self {
         let mesh = pflag::mesh_of(words).unwrap_or_default();
         Self {
@@ -219,7 +207,8 @@ impl Parser {
         entry.words().nth(self.positional).or_else(|| entry.words().last().filter(|_| entry.repeats))
     }
 
-    pub(super) fn read(&mut self, word: &OsStr) -> ParsedWord {
+    /// Reads a word; a request for something else than the call ends it.
+    pub(super) fn read(&mut self, word: &OsStr) -> Option<HelpRequest> {
         let text = sources::text(word);
         match mem::replace(&mut self.next, Next::Any) {
             Next::Value(row) => self.take(vec![(row, text)]),
@@ -234,16 +223,16 @@ impl Parser {
                 self.trailing.push(word.to_owned());
             }
         }
-        ParsedWord::OfCall
+        None
     }
 
-    fn read_any(&mut self, word: &str) -> ParsedWord {
+    fn read_any(&mut self, word: &str) -> Option<HelpRequest> {
         match pflag::word(word, &self.flags) {
             PflagWord::End => match self.entry {
                 None => {
                     let text = "is not expected before a command (see --help)";
                     self.problems.push(InputProblem::with_item("argument", word, text));
-                    return ParsedWord::Answer(HelpRequest::Refusal);
+                    return Some(HelpRequest::Refusal);
                 }
                 Some(entry) if entry.trailing.is_some() => self.next = Next::Trailing,
                 Some(_) => self.next = Next::Argument,
@@ -256,7 +245,7 @@ impl Parser {
             PflagWord::Unknown { name, .. }
                 if self.entry.is_some_and(|entry| (entry.name, &*name) == FORMER_FLAG) => {}
             PflagWord::Unknown { name, has_value } => match self.asked(&name, has_value) {
-                Some(asked) => return ParsedWord::Answer(asked),
+                Some(asked) => return Some(asked),
                 None => {
                     self.refuse(&name);
                     self.next = if has_value { Next::Any } else { Next::UnknownValue };
@@ -265,10 +254,10 @@ impl Parser {
             PflagWord::Bare if self.entry.is_some() => self.take_argument(word.to_owned()),
             PflagWord::Bare => return self.read_command(word),
         }
-        ParsedWord::OfCall
+        None
     }
 
-    fn read_command(&mut self, word: &str) -> ParsedWord {
+    fn read_command(&mut self, word: &str) -> Option<HelpRequest> {
         let is_first = self.group.is_none();
         let word = FORMER_NAMES
             .iter()
@@ -280,9 +269,9 @@ impl Parser {
         } else if is_first && COMMANDS.iter().any(|entry| entry.within().0 == Some(word)) {
             self.group = Some(word.to_owned());
         } else if is_first && word == VERSION {
-            return ParsedWord::Answer(HelpRequest::Version);
+            return Some(HelpRequest::Version);
         } else if is_first && word == HELP {
-            return ParsedWord::Answer(HelpRequest::Topic);
+            return Some(HelpRequest::Topic);
         } else {
             let known = COMMANDS.iter().filter(|entry| entry.within().0 == self.group.as_deref());
             let groups = [cni::COMMAND, VERSION, HELP].into_iter().filter(|_| is_first);
@@ -291,9 +280,9 @@ impl Parser {
             let text = errors::unknown("command", intended.map(whole).as_deref());
             let problem = InputProblem::of(&whole(word), text);
             self.problems.push(problem);
-            return ParsedWord::Answer(HelpRequest::Refusal);
+            return Some(HelpRequest::Refusal);
         }
-        ParsedWord::OfCall
+        None
     }
 
     fn take(&mut self, given: Vec<(&'static SettingRow, String)>) {

@@ -6,7 +6,7 @@ use super::{Exit, diff, logging, render, verify};
 use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
-use sidecar_init::engine::{self, ApplyPlan, Choice, EngineError, OnDrift, Preference, Summary};
+use sidecar_init::engine::{self, ApplyPlan, Choice, EngineError, OnDrift, Options, Preference, Summary};
 use sidecar_init::{backend, sys::namespace};
 use std::{error, mem, time::Instant};
 
@@ -60,7 +60,6 @@ pub(super) fn apply(call: &ResolvedCall) -> Exit {
     finish(run, done)
 }
 
-/// A dry run of `apply` prints what it would set.
 pub(super) fn form(run: &Run) -> Preview {
     let prefers_nftables = run.backend == Choice::InUse(Preference::Nftables);
     match run.form() {
@@ -98,7 +97,8 @@ pub(super) fn set(
     on_drift: OnDrift,
 ) -> Result<ChangeReport, Box<dyn error::Error>> {
     let start = Instant::now();
-    let mut session = run.session(run.owner())?.with(on_drift, run.force);
+    let mut session = run.session(run.owner())?;
+    session.options = Options { on_drift, force: run.force, ..session.options };
     let desired = Desired { owner: run.owner(), made: Some(run.made(command)), ..capture.desired() };
     let summary = session.apply(&desired)?;
     let mut report = ChangeReport::new(&summary, start, "rules are in place");
@@ -121,7 +121,7 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
         (true, false) => "no rules of this program remain",
         (false, _) => "the rules that sidecar-init surely set are removed",
     };
-    let removed_trace = match session.kernel().remove_leftover_trace() {
+    let removed_trace = match session.kernel.remove_leftover_trace() {
         Ok(removed) => removed,
         Err(source) => return Err(TraceLeft { done, left, source }.into()),
     };
@@ -152,10 +152,9 @@ pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Exit {
 }
 
 /// What a change did, for the log and for programs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ChangeReport {
-    /// The outcome in words.
     #[serde(skip)]
     done: &'static str,
     /// The backend that holds our rules; null without rules.
@@ -196,12 +195,10 @@ impl ChangeReport {
             changed: !summary.steps.is_empty(),
             steps: summary.steps.iter().map(ToString::to_string).collect(),
             forgotten_flows: summary.forgotten_flows,
-            before: Vec::new(),
-            left: Vec::new(),
             removed: summary.removed.iter().map(|one| one.mesh).collect(),
             owners: summary.removed.iter().map(|one| one.name).collect(),
-            predecessors: String::new(),
             milliseconds: start.elapsed().as_secs_f64() * 1e3,
+            ..Self::default()
         }
     }
 
@@ -260,6 +257,14 @@ impl ChangeReport {
             None => tracing::info!(target: "iptables", changed, milliseconds, "{done}"),
         }
         self
+    }
+}
+
+/// The exit code of a drop-in whose program knows two: 0, and 1 for any failure. Rules of other programs before ours are none.
+pub(super) fn exit_of_two(exit: Exit) -> Exit {
+    match exit {
+        Exit::Done | Exit::Drift => Exit::Done,
+        Exit::Failed | Exit::BadInput | Exit::ValidationFailed => Exit::Failed,
     }
 }
 

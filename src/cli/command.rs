@@ -41,7 +41,6 @@ pub(super) struct CommandEntry {
     pub(super) exits: &'static Exits,
     pub(super) topics: &'static [&'static [Topic]],
     pub(super) also: &'static [&'static [Setting]],
-    /// Settings of those groups that it does not take.
     pub(super) without: &'static [Setting],
     pub(super) word: Option<Setting>,
     pub(super) repeats: bool,
@@ -56,7 +55,6 @@ pub(super) struct CommandEntry {
 }
 
 impl CommandEntry {
-    /// The parent command, if any, and the name within it.
     pub(super) fn within(&self) -> (Option<&'static str>, &'static str) {
         match self.name.split_once(' ') {
             Some((group, name)) => (Some(group), name),
@@ -74,7 +72,8 @@ impl CommandEntry {
     }
 
     pub(super) fn lists(&self, row: &SettingRow) -> bool {
-        let is_named = self.topics.iter().any(|group| group.contains(&row.topic))
+        let is_named = is_global(row)
+            || self.topics.iter().any(|group| group.contains(&row.topic))
             || self.also.iter().any(|group| group.contains(&row.setting));
         is_named && !self.without.contains(&row.setting)
     }

@@ -12,12 +12,6 @@ use rules::{Ownership, drift::Reason};
 use sidecar_init::engine::{self, Differences, EngineError, LiveComparison};
 use std::{collections::BTreeMap, error::Error};
 
-struct DiffConfiguration {
-    raw: Raw,
-    file: Option<String>,
-    with_flags: bool,
-}
-
 pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Result<Exit, Problems> {
     let live = Subject::of_flags(raw.clone().without_rules(), problems.to_vec(), manifest::machine);
     if files.is_empty() && !raw.describes_rules() {
@@ -32,7 +26,17 @@ pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Res
     let texts: BTreeMap<&str, Result<String, String>> =
         files.iter().map(|file| (file.as_str(), manifest::read(file))).collect();
     let read = |file: &str| texts[file].clone();
-    let sides = manifest::each(&configurations, |side| side.subjects(problems, read))?;
+    let sides = manifest::each(&configurations, |(raw, place)| {
+        let subjects = manifest::subjects_from(raw.clone(), problems.to_vec(), read)?;
+        let sided = |subject: Subject| {
+            let name = match (&subject.title, place) {
+                (Some(title), Some(place)) => format!("{title} of {place}"),
+                _ => Basis::Flags.name(),
+            };
+            Sided { subject, name }
+        };
+        Ok(subjects.into_iter().map(sided).collect::<Vec<Sided>>())
+    })?;
     match &sides[..] {
         [old, new] => between(old, new),
         sides => {
@@ -90,23 +94,21 @@ fn between(old: &[Sided], new: &[Sided]) -> Result<Exit, Problems> {
     })
 }
 
-/// The settings of a subject, and whether rules are to be printed.
 fn resolve(subject: &Subject, host: &dyn Host) -> Result<(ResolvedCall, bool), Problems> {
     let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
     let prints_rules = reader.switch(Setting::DiffRules);
     Ok((run::finish(reader, host)?, prints_rules))
 }
 
-/// The configurations that are described: both, or one to be compared with the live rules.
+/// The configurations that are described, each with the words for its file: both, or one to be compared with the live rules.
 fn configurations(
     raw: &Raw,
     problems: &[InputProblem],
     files: &[String],
-) -> Result<Vec<DiffConfiguration>, Problems> {
-    let of_file = |file: &String, raw: Raw, with_flags| DiffConfiguration {
-        raw: manifest::of_file(raw, file),
-        file: Some(file.clone()),
-        with_flags,
+) -> Result<Vec<(Raw, Option<String>)>, Problems> {
+    let of_file = |file: &String, raw: Raw, with_flags: bool| {
+        let with_flags = if with_flags { " with the flags" } else { "" };
+        (manifest::of_file(raw, file), Some(format!("{}{with_flags}", manifest::file_name(file))))
     };
     let refused = |text: &str| {
         let problem = InputProblem::of(&Source::Flag(Setting::Filename.row().long), text.to_owned());
@@ -115,7 +117,7 @@ fn configurations(
     let names = |setting| raw.get(setting).is_some_and(|given| !given.value.trim().is_empty());
     let has_flags = raw.describes_rules();
     Ok(match files {
-        [] => vec![DiffConfiguration { raw: raw.clone(), file: None, with_flags: true }],
+        [] => vec![(raw.clone(), None)],
         [file] if (has_flags || names(Setting::Mesh)) && !names(Setting::NetworkNamespace) => {
             // The manifest as it is belongs to its own mesh, whichever a flag names.
             let own = raw.clone().without_rules().without(Setting::Mesh);
@@ -130,27 +132,6 @@ fn configurations(
 struct Sided {
     subject: Subject,
     name: String,
-}
-
-impl DiffConfiguration {
-    fn subjects(
-        &self,
-        problems: &[InputProblem],
-        read: impl FnOnce(&str) -> Result<String, String>,
-    ) -> Result<Vec<Sided>, Problems> {
-        let sided = |subject: Subject| {
-            let name = match (&subject.title, &self.file) {
-                (Some(title), Some(file)) => {
-                    let with_flags = if self.with_flags { " with the flags" } else { "" };
-                    format!("{title} of {}{with_flags}", manifest::file_name(file))
-                }
-                _ => Basis::Flags.name(),
-            };
-            Sided { subject, name }
-        };
-        let subjects = manifest::subjects_from(self.raw.clone(), problems.to_vec(), read)?;
-        Ok(subjects.into_iter().map(sided).collect())
-    }
 }
 
 /// The pairs to compare, by their places: the only ones of both sides, or those of one name, in the order of the second side.

@@ -33,7 +33,6 @@ struct ExplainRequest {
     form: ExplainFormat,
     /// The value of `--expect`: true if the packet is to be captured.
     expected: Option<bool>,
-    /// True if a picture of all traffic shows only its main paths.
     is_summary: bool,
     pod: PodContext,
     /// `None` for all traffic.

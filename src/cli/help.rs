@@ -43,15 +43,13 @@ pub(super) fn run(words: &[OsString], mesh: Mesh) -> Exit {
     }
     match find(&name) {
         Some(topic) => report::text(&topic.text(columns::of_help())),
-        None => report::bad_input(&Problems(vec![InputProblem::of(&name, unknown(&name))])),
-    }
-}
-
-fn unknown(name: &str) -> String {
-    let words = words();
-    match nearest(name, words.iter().map(|(word, _)| word.as_str())) {
-        Some(intended) => format!("unknown topic; did you mean {intended}?"),
-        None => format!("unknown topic (see sidecar-init help {ALL})"),
+        None => {
+            let text = match nearest(&name, self::words().iter().map(|(word, _)| word.as_str())) {
+                Some(intended) => format!("unknown topic; did you mean {intended}?"),
+                None => format!("unknown topic (see sidecar-init help {ALL})"),
+            };
+            report::bad_input(&Problems(vec![InputProblem::of(&name, text)]))
+        }
     }
 }
 
@@ -64,7 +62,6 @@ pub(super) fn words() -> Vec<(String, String)> {
     commands.chain([all]).chain(topics).collect()
 }
 
-/// A page of the documentation whose sections are topics.
 const TROUBLESHOOTING: &str = include_str!("../../docs/troubleshooting.md");
 
 struct HelpTopic {
@@ -145,7 +142,6 @@ fn environment(width: usize) -> String {
     entries.concat()
 }
 
-/// The sections of the third level, each with its heading.
 fn topic_sections(page: &'static str) -> Vec<(&'static str, &'static str)> {
     let (mut found, mut heading, mut is_code) = (Vec::new(), None, false);
     let mut at = 0;

@@ -20,16 +20,9 @@ pub(super) struct System {
 enum FilesOf {
     /// This process is in the pod.
     Ours,
-    /// A process of the pod, by its folder below `/proc`.
     Process(PathBuf),
-    /// A pod of which the network namespace alone is known.
     Unknown,
 }
-
-const RESOLV_CONF: &str = "etc/resolv.conf";
-const PASSWD: &str = "etc/passwd";
-const GROUP: &str = "etc/group";
-const HOSTS: &str = "etc/hosts";
 
 impl System {
     /// This process's own facts, whatever namespace it is in.
@@ -81,7 +74,7 @@ impl System {
     /// The addresses of a name, each once: by the pod's file of hosts, else by the system's resolver.
     pub(super) fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         if let FilesOf::Process(_) = self.files {
-            let text = self.read(HOSTS)?.unwrap_or_default();
+            let text = self.read("etc/hosts")?.unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
             let lines = text.lines().filter_map(|line| line.split('#').next());
             let named = lines.filter_map(|line| {
@@ -106,15 +99,15 @@ impl System {
 
 impl Host for System {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
-        Ok(self.number(PASSWD, 0, name)?.and_then(Uid::new))
+        Ok(self.number("etc/passwd", 0, name)?.and_then(Uid::new))
     }
 
     fn has_user(&self, uid: Uid) -> io::Result<bool> {
-        Ok(self.number(PASSWD, 2, &uid.to_string())?.is_some())
+        Ok(self.number("etc/passwd", 2, &uid.to_string())?.is_some())
     }
 
     fn group(&self, name: &str) -> io::Result<Option<Gid>> {
-        Ok(self.number(GROUP, 0, name)?.and_then(Gid::new))
+        Ok(self.number("etc/group", 0, name)?.and_then(Gid::new))
     }
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
@@ -144,7 +137,7 @@ impl Host for System {
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(self.read(RESOLV_CONF)?.map(|text| name_servers(&text)).unwrap_or_default())
+        Ok(self.read("etc/resolv.conf")?.map(|text| name_servers(&text)).unwrap_or_default())
     }
 }
 

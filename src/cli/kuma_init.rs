@@ -24,21 +24,7 @@ enum KumaVerb {
     Uninstall,
 }
 
-/// Upstream knows two exit codes: 0, and 1 for whatever went wrong.
-pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Exit {
-    let done = match resolve(raw, problems) {
-        Ok((raw, verb, call, verbose)) => started(&raw, verb, &call).map(|()| perform(verb, &call, verbose)),
-        Err(problems) => Err(problems),
-    };
-    match done {
-        Ok(Exit::Failed) => Exit::Failed,
-        // Upstream has no exit code for rules of other programs that come before ours; they are logged.
-        Ok(_) => Exit::Done,
-        Err(problems) => report::bad_input_unchanged(&problems, Exit::Failed),
-    }
-}
-
-fn resolve(raw: Raw, problems: Vec<InputProblem>) -> Result<(Raw, KumaVerb, ResolvedCall, bool), Problems> {
+pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let (raw, before) = with_files(raw, problems);
     let mut reader = SettingReader::new(&raw, before);
     let verb = verb(&mut reader);
@@ -52,20 +38,17 @@ fn resolve(raw: Raw, problems: Vec<InputProblem>) -> Result<(Raw, KumaVerb, Reso
         }
     };
     let warnings = reader.finish()?;
-    Ok((raw, verb, ResolvedCall { capture, run, logging, warnings }, verbose))
-}
-
-fn started(raw: &Raw, verb: KumaVerb, call: &ResolvedCall) -> Result<(), Problems> {
-    start_logging(raw, &call.logging, call.run.stdout())?;
+    let call = ResolvedCall { capture, run, logging, warnings };
+    start_logging(&raw, &call.logging, call.run.stdout())?;
     let installs = verb == KumaVerb::Install;
-    let unknown = (installs && !call.run.cni).then(|| unknown_user(raw, &System::of(raw))).flatten();
+    let unknown = (installs && !call.run.cni).then(|| unknown_user(&raw, &System::of(&raw))).flatten();
     for warning in call.warnings.iter().chain(&unknown) {
         tracing::warn!(target: "config", "{warning}");
     }
     if installs {
-        warn_by(quick_check, raw, call);
+        warn_by(quick_check, &raw, &call);
     }
-    Ok(())
+    Ok(perform(verb, &call, verbose))
 }
 
 fn verb(reader: &mut SettingReader<'_>) -> KumaVerb {

@@ -48,14 +48,6 @@ pub(super) fn asks_for_data(raw: &Raw) -> bool {
     raw.get(Linkerd::LogFormat).is_some_and(|given| given.value.trim() == "json")
 }
 
-/// The exit code as upstream has it: 0, or 1 for any failure. Rules of other programs before ours do not change it.
-pub(super) fn exit(exit: Exit) -> Exit {
-    match exit {
-        Exit::Done | Exit::Drift => Exit::Done,
-        Exit::Failed | Exit::BadInput | Exit::ValidationFailed => Exit::Failed,
-    }
-}
-
 pub(super) fn run(raw: &Raw, before: Vec<InputProblem>) -> Result<Exit, Problems> {
     let (call, extra) = resolve(raw, before)?;
     super::start_logging(raw, &call.logging, call.run.stdout())?;
@@ -224,12 +216,10 @@ fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> Exit {
     report::whole(&text)
 }
 
-/// The path of a program, or its name where it is not on `PATH`.
 fn found(program: &str) -> String {
     exec::find(program).as_deref().unwrap_or(Path::new(program)).display().to_string()
 }
 
-/// A line of upstream's log (logrus).
 fn log_line(time: &str, message: &str, is_json: bool) -> String {
     match is_json {
         true => format!("{}\n", serde_json::json!({"level": "info", "msg": message, "time": time})),

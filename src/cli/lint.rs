@@ -1,5 +1,4 @@
-//! `sidecar-init lint`: likely mistakes in the settings of capture, from flags, a manifest, or the note beside rules; and warnings
-//! of them by commands that do something else.
+//! `sidecar-init lint`: likely mistakes in settings of capture; and warnings of them by commands that do something else.
 
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding};
@@ -12,10 +11,10 @@ use diagnose::lint::{
 };
 use diagnose::{Basis, basis};
 use mesh::sources::{Raw, SettingReader};
-use mesh::{Capture, CapturePolicy, Problems, Setting};
+use mesh::{Capture, Problems, Setting};
 use serde::Serialize;
 use sidecar_init::sys::address;
-use std::{fs, io, path::Path, slice};
+use std::{fs, path::Path, slice};
 
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     match subjects {
@@ -41,7 +40,7 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
     };
     let is_denied = deny && findings.iter().any(|finding| is_denied(finding.level));
     let basis = Basis::Rules { namespace: subject.namespace() };
-    let mut answer = LintAnswer::new(form);
+    let mut answer = LintAnswer { form, sections: Vec::new(), results: Vec::new() };
     answer.add(None, &basis, true, &findings, &FindingLocation::default());
     Ok(answer.print(is_denied))
 }
@@ -55,7 +54,8 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
     if let ([subject, ..], [(_, call), ..]) = (subjects, &prepared[..]) {
         start_logging(&subject.raw, &call.logging, Stdout::Answer)?;
     }
-    let mut answer = LintAnswer::new(prepared.first().map_or(LintFormat::Text, |((_, _, form), _)| *form));
+    let form = prepared.first().map_or(LintFormat::Text, |((_, _, form), _)| *form);
+    let mut answer = LintAnswer { form, sections: Vec::new(), results: Vec::new() };
     let given = subjects.first().and_then(|subject| subject.raw.get(Setting::Filename));
     // Standard input, a pipe and a document among the arguments can't be read again, so findings name no lines of them.
     let file = given.map(|given| given.value.as_str()).filter(|file| Path::new(file).is_file());
@@ -105,15 +105,10 @@ fn form(reader: &mut SettingReader<'_>) -> LintFormat {
 struct LintAnswer {
     form: LintFormat,
     sections: Vec<SubjectSection>,
-    /// The same as results of SARIF.
     results: Vec<serde_json::Value>,
 }
 
 impl LintAnswer {
-    fn new(form: LintFormat) -> Self {
-        Self { form, sections: Vec::new(), results: Vec::new() }
-    }
-
     fn add(
         &mut self,
         title: Option<&str>,
@@ -185,33 +180,24 @@ pub(super) fn warn_of(findings: impl IntoIterator<Item = Finding>) {
     }
 }
 
-/// The addresses that matter to [`diagnose::lint::lint`]: none where IPv6 is captured, as looking takes time.
-fn addresses(capture: &dyn CapturePolicy) -> io::Result<Vec<InterfaceAddress>> {
-    if !leaves_ipv6_uncaptured(capture) {
-        return Ok(Vec::new());
-    }
-    let addresses = address::global_ipv6()?.into_iter();
-    Ok(addresses.map(|(address, interface)| InterfaceAddress { address, interface }).collect())
-}
-
 pub(super) type Lint = fn(&Raw, &Capture, &[InterfaceAddress]) -> Vec<Finding>;
 
+/// The findings in this namespace. Where IPv6 is captured its addresses do not matter, and looking takes time.
 pub(super) fn lint_here(look: Lint, raw: &Raw, capture: &Capture) -> Vec<Finding> {
-    match addresses(&**capture) {
-        Ok(addresses) => look(raw, capture, &addresses),
+    if !leaves_ipv6_uncaptured(&**capture) {
+        return look(raw, capture, &[]);
+    }
+    let of_interface = |(address, interface)| InterfaceAddress { address, interface };
+    match address::global_ipv6() {
+        Ok(found) => look(raw, capture, &found.into_iter().map(of_interface).collect::<Vec<_>>()),
         Err(error) => {
-            let mut findings = vec![unknown(&**capture, &error)];
-            findings.extend(look(raw, capture, &[]));
-            findings
+            let unknown = Finding::warning(
+                Code::Ipv6Unknown,
+                &capture.mesh().entry().keys.ipv6.0.row().option(),
+                format!("could not check whether this pod has IPv6 that is not captured: {error}"),
+                "see whether its interfaces can be listed: ip -6 addr",
+            );
+            [vec![unknown], look(raw, capture, &[])].concat()
         }
     }
-}
-
-fn unknown(capture: &dyn CapturePolicy, error: &io::Error) -> Finding {
-    Finding::warning(
-        Code::Ipv6Unknown,
-        &capture.mesh().entry().keys.ipv6.0.row().option(),
-        format!("could not check whether this pod has IPv6 that is not captured: {error}"),
-        "see whether its interfaces can be listed: ip -6 addr",
-    )
 }

@@ -211,11 +211,14 @@ impl Routes for KernelRoutes {
         };
         match route_lookup::of(&flow) {
             Ok(found) => Ok(Arrival { local: found.is_local, interface }),
-            Err(error) => Err(format!(
-                "nothing from {from} to {} is taken in at {interface}: {}; see the route back, rp_filter and forwarding",
-                packet.to,
-                reason(&error)
-            )),
+            Err(error) => {
+                // Without the number that the standard library adds.
+                let why = error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase();
+                Err(format!(
+                    "nothing from {from} to {} is taken in at {interface}: {why}; see the route back, rp_filter and forwarding",
+                    packet.to
+                ))
+            }
         }
     }
 
@@ -247,10 +250,4 @@ fn forwards(to: IpAddr, interface: &str) -> bool {
     let (version, of) = if to.is_ipv4() { ("ipv4", interface) } else { ("ipv6", "all") };
     let given = fs::read_to_string(format!("/proc/sys/net/{version}/conf/{of}/forwarding"));
     given.map_or(true, |given| given.trim() != "0")
-}
-
-/// The kernel's reason without the number that the standard library adds.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }

@@ -26,7 +26,6 @@ enum Sink {
 pub(super) enum Stdout {
     /// The command's answer, which no line may come into.
     Answer,
-    /// The log, if `--log_target` names it.
     Any,
 }
 
@@ -51,7 +50,8 @@ pub(super) fn sentence(text: &str) {
 }
 
 pub(super) fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Result<(), Problems> {
-    let mut sinks = Vec::new();
+    let (mut sinks, mut append) = (Vec::new(), OpenOptions::new());
+    append.create(true).append(true).custom_flags(O_NONBLOCK);
     // Where standard output is for the answer, log lines for it go to standard error, which gets each line once.
     let mut to_stderr = logging.targets.is_empty();
     for target in &logging.targets {
@@ -59,7 +59,8 @@ pub(super) fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Res
             "stderr" => to_stderr = true,
             "stdout" if stdout == Stdout::Answer => to_stderr = true,
             "stdout" => sinks.push(Sink::Stdout),
-            path => sinks.push(Sink::File(open(path).map_err(|error| {
+            // A pipe without a reader is an error, not a reason to wait.
+            path => sinks.push(Sink::File(append.open(path).map_err(|error| {
                 let source = Source::Flag(Setting::LogTarget.row().long);
                 let text = format!("can't be written: {error}; expected stderr, stdout or a path");
                 Problems(vec![InputProblem::with_item(&source, path, text)])
@@ -75,11 +76,6 @@ pub(super) fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Res
         tracing::debug!(target: "config", "{name}={value} is the link to a Service that Kubernetes sets; passed over");
     }
     Ok(())
-}
-
-/// A pipe without a reader is an error, not a reason to wait.
-fn open(path: &str) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).custom_flags(O_NONBLOCK).open(path)
 }
 
 /// Writes each event as a line to all sinks.

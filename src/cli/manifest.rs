@@ -45,7 +45,6 @@ pub(super) fn file_name(file: &str) -> &str {
     }
 }
 
-/// As [`subjects`], of a manifest that `read` reads.
 pub(super) fn subjects_from(
     raw: Raw,
     problems: Vec<InputProblem>,
@@ -169,7 +168,6 @@ pub(super) fn print_data(encoding: Encoding, sections: &[SubjectSection]) -> Exi
 }
 
 pub(super) enum NotedSettings {
-    /// The settings by which the rules were made.
     Found(Box<Subject>, Basis),
     /// Rules whose settings are not known; the reason, as a clause.
     Unknown(String),

@@ -89,7 +89,10 @@ fn call(invocation: Invocation) -> Exit {
     }
     problems.extend(enter_namespace(&raw, is_drop_in));
     let done = run_command(command, raw, problems, [&files, &destinations], &trailing);
-    let ends = if command == Command::LinkerdInit { linkerd_init::exit } else { |exit| exit };
+    let ends = match command {
+        Command::LinkerdInit | Command::KumaInit => change::exit_of_two,
+        _ => |exit| exit,
+    };
     ends(done.unwrap_or_else(|problems| match command.entry().changes {
         true => report::bad_input_unchanged(&hinted(problems, is_namespace), ends(Exit::BadInput)),
         false => report::bad_input(&hinted(problems, is_namespace)),
@@ -145,7 +148,7 @@ fn run_command(
         Command::AmbientHost => ambient_host::run(&raw, problems),
         Command::Completions => completions::run(&raw, problems, trailing),
         Command::Man => completions::manual(&raw, problems),
-        Command::KumaInit => Ok(kuma_init::run(raw, problems)),
+        Command::KumaInit => kuma_init::run(raw, problems),
         Command::CniRepair => repair::run(&subjects(raw, problems, files)?),
         Command::Apply => {
             with_capture(&subjects(raw, problems, files)?, System::of, change::form, |subject, call| {

@@ -53,7 +53,6 @@ fn printed(subjects: &[Subject]) -> Result<Exit, Problems> {
     })
 }
 
-/// A title between documents of SVG.
 pub(super) fn as_comment(title: &str) -> String {
     // A comment of XML can't contain two dashes. The second pass separates what the first one leaves of three.
     format!("<!-- {} -->", title.replace("--", "- -").replace("--", "- -"))

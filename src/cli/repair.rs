@@ -1,7 +1,7 @@
 //! `sidecar-init cni repair`: the rules of a container that runs without them; with `--watch`, the work of `sidecar-node`,
 //! which takes the place of this program before any setting is read, because it has other flags.
 
-use super::arguments::{ParsedWord, Parser, with_command};
+use super::arguments::{Parser, with_command};
 use super::manifest::{self, Subject};
 use super::run::{self, ResolvedCall, Run};
 use super::{Exit, change, command, report, verify, warn_of};
@@ -144,7 +144,11 @@ enum NodeProgramFailure {
 /// The first word is the program. Returns only on failure.
 pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
     let arguments = for_node(words)?;
-    let problems = contradictions(&arguments);
+    let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);
+    let given = |flag: &&str| arguments.iter().any(|word| is(word, flag));
+    let text = "contradicts --watch, which finds the pods of a node by itself; give one of them";
+    let problems: Vec<InputProblem> =
+        ["--netns", "--pid"].into_iter().filter(given).map(|flag| InputProblem::of(flag, text)).collect();
     if !problems.is_empty() {
         return Some(report::bad_input(&Problems(problems)));
     }
@@ -174,7 +178,7 @@ fn for_node(words: &[OsString]) -> Option<Vec<OsString>> {
     while parser.entry.is_none() {
         let word = words.next()?;
         let is_in_group = parser.group.is_some();
-        if let ParsedWord::Answer(_) = parser.read(&word) {
+        if parser.read(&word).is_some() {
             return None;
         }
         if parser.entry.is_none() && parser.group.is_some() == is_in_group {
@@ -192,13 +196,6 @@ fn for_node(words: &[OsString]) -> Option<Vec<OsString>> {
 fn is_watch(word: &OsStr) -> bool {
     let value = word.to_str().and_then(|word| word.strip_prefix("--watch="));
     value.and_then(boolean).unwrap_or(false)
-}
-
-fn contradictions(arguments: &[OsString]) -> Vec<InputProblem> {
-    let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);
-    let given = |flag: &&str| arguments.iter().any(|word| is(word, flag));
-    let text = "contradicts --watch, which finds the pods of a node by itself; give one of them";
-    ["--netns", "--pid"].into_iter().filter(given).map(|flag| InputProblem::of(flag, text)).collect()
 }
 
 #[cfg(test)]

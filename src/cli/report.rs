@@ -1,6 +1,5 @@
 //! Answers and failures. A failure is written to standard error with its causes, as JSON where the format is one for
-//! programs, and in a short form to the container runtime. The schemas of documents (`docs/schemas`) are made from their
-//! types by the tests.
+//! programs, and in a short form to the container runtime.
 
 use command_line::columns;
 use diagnose::{Style, fold};
@@ -14,7 +13,6 @@ use std::{error::Error, fs::OpenOptions, iter, os::unix::fs::OpenOptionsExt, pro
 
 /// Where Kubernetes reads why a container ended. It exists only in containers that have it mounted.
 const TERMINATION_LOG: &str = "/dev/termination-log";
-/// Kubernetes reads no more than this.
 const TERMINATION_BYTES: usize = 4096;
 
 #[derive(Debug, thiserror::Error)]
@@ -25,8 +23,7 @@ struct Unprinted {
     source: io::Error,
 }
 
-/// Prints an answer, without colours where none is wanted. A reader that closes its end early, such as `head`, is not a
-/// failure.
+/// Prints an answer, without colours where none is wanted. A reader such as `head` may close its end early.
 pub(super) fn text(text: &str) -> Exit {
     match at_once(text) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
@@ -177,7 +174,6 @@ fn print_failure(text: &str, failure: &ErrorReport) {
 pub(super) enum Exit {
     Done = 0,
     Failed = 1,
-    /// Nothing was touched.
     BadInput = 2,
     /// Something is not as expected: rules differ, other rules come first, or a connection ended otherwise.
     Drift = 3,

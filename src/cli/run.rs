@@ -21,17 +21,14 @@ pub(super) enum RunMode {
     PreviewClean,
     Apply,
     Clean,
-    /// Set nothing; another program has.
     Nothing,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Logging {
-    /// Level of everything that no scope names.
     pub(super) level: LevelFilter,
     pub(super) scopes: Vec<(String, LevelFilter)>,
     pub(super) json: bool,
-    /// `stderr`, `stdout`, or paths.
     pub(super) targets: Vec<String>,
 }
 
@@ -43,14 +40,12 @@ pub(super) struct Run {
     /// True on the node's file system.
     pub(super) cni: bool,
     pub(super) backend: Choice,
-    /// The version of iptables, where the caller knows it.
     pub(super) iptables_version: Option<Version>,
     pub(super) reconcile: bool,
     pub(super) replace: bool,
     pub(super) force: bool,
     /// Seconds to wait for the lock that programs of iptables share.
     pub(super) lock_wait: u32,
-    /// For each program that is started.
     pub(super) timeout: Duration,
     pub(super) allow_host: bool,
     pub(super) format: Format,

@@ -1,7 +1,7 @@
 //! `sidecar-init sandbox`: the rules at work in a temporary pod, which the crate `sandbox` makes.
 
 use super::manifest::{self, Subject};
-use super::run::{self, Logging, Run};
+use super::run::{self, Run};
 use super::{Exit, host::System, logging::Stdout, report, start_logging};
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
 use mesh::{CapturePolicy, Mesh, Problems, Setting, quoted, settings::Topic};
@@ -14,7 +14,34 @@ use std::{error::Error, ffi::OsString, io, process};
 /// Once there is a sandbox, the process ends here with its exit code.
 pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Result<Exit, Problems> {
     let subject = manifest::only(subjects)?;
-    let (run, logging, warnings, options) = resolve(subject, trailing)?;
+    let raw = match subject.title {
+        None => with_defaults(&subject.raw, subject.raw.mesh()),
+        Some(_) => subject.raw.clone(),
+    };
+    let mut reader = SettingReader::new(&raw, subject.before.clone());
+    let (run, logging) = run::read(&mut reader);
+    let has_proxy = run::one_of(&mut reader, Setting::SandboxProxy, &[true, false]);
+    let run_as = run::one_of(&mut reader, Setting::RunAs, &[RunAs::App, RunAs::Proxy, RunAs::Root]);
+    if trailing.is_empty() && has_proxy == Some(false) {
+        let text = "none needs a command after --: the demo shows the built-in proxy at work";
+        reader.whole(&Source::Flag(Setting::SandboxProxy.row().long), text);
+    }
+    if trailing.is_empty() && run_as.is_some() {
+        let text = "is about a command, and there is none after --";
+        reader.whole(&Source::Flag(Setting::RunAs.row().long), text);
+    }
+    let capture = mesh::configure(&mut reader, &SandboxPod, false);
+    let warnings = reader.finish()?;
+    let options = SandboxOptions {
+        capture,
+        by_iptables: matches!(run.backend, Choice::Iptables(_)),
+        has_proxy: has_proxy.unwrap_or(true),
+        run_as: run_as.unwrap_or(RunAs::App),
+        program: trailing,
+        command: equivalent_command(&raw, subject),
+        dialect: subject.dialect(),
+        skip: subject.skip(),
+    };
     start_logging(&subject.raw, &logging, Stdout::Answer)?;
     let of_form = subject.warnings_of_form().iter().map(|remark| &remark.text);
     for warning in of_form.chain(&warnings) {
@@ -42,41 +69,6 @@ impl Frontend for Run {
     fn report(&self, failure: &dyn Error) {
         report::failure(failure, Exit::Failed);
     }
-}
-
-/// With its warnings.
-type ResolvedSandbox<'a> = (Run, Logging, Vec<String>, SandboxOptions<'a>);
-
-fn resolve<'a>(subject: &'a Subject, program: &'a [OsString]) -> Result<ResolvedSandbox<'a>, Problems> {
-    let raw = match subject.title {
-        None => with_defaults(&subject.raw, subject.raw.mesh()),
-        Some(_) => subject.raw.clone(),
-    };
-    let mut reader = SettingReader::new(&raw, subject.before.clone());
-    let (run, logging) = run::read(&mut reader);
-    let has_proxy = run::one_of(&mut reader, Setting::SandboxProxy, &[true, false]);
-    let run_as = run::one_of(&mut reader, Setting::RunAs, &[RunAs::App, RunAs::Proxy, RunAs::Root]);
-    if program.is_empty() && has_proxy == Some(false) {
-        let text = "none needs a command after --: the demo shows the built-in proxy at work";
-        reader.whole(&Source::Flag(Setting::SandboxProxy.row().long), text);
-    }
-    if program.is_empty() && run_as.is_some() {
-        let text = "is about a command, and there is none after --";
-        reader.whole(&Source::Flag(Setting::RunAs.row().long), text);
-    }
-    let capture = mesh::configure(&mut reader, &SandboxPod, false);
-    let warnings = reader.finish()?;
-    let options = SandboxOptions {
-        capture,
-        by_iptables: matches!(run.backend, Choice::Iptables(_)),
-        has_proxy: has_proxy.unwrap_or(true),
-        run_as: run_as.unwrap_or(RunAs::App),
-        program,
-        command: equivalent_command(&raw, subject),
-        dialect: subject.dialect(),
-        skip: subject.skip(),
-    };
-    Ok((run, logging, warnings, options))
 }
 
 /// The flags, with the injector's defaults for those that are not given.

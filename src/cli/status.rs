@@ -88,9 +88,9 @@ fn view(run: &Run) -> ObserverSettings {
 
 fn once(run: &Run, verbose: bool) -> Result<Exit, StatusFailure> {
     let status = NamespaceObserver::open(&view(run))?.look()?;
-    let printed = report::answer(run.format, &status, || status.text(columns::of_terminal(), verbose));
     let is_in_place = status.capturing == Some(true) && !status.has_changed();
-    Ok(exit(printed, status.fails(), is_in_place))
+    let text = || status.text(columns::of_terminal(), verbose);
+    Ok(exit(report::answer(run.format, &status, text), status.fails(), is_in_place))
 }
 
 fn exit(printed: Exit, fails: bool, is_in_place: bool) -> Exit {
@@ -103,9 +103,9 @@ fn exit(printed: Exit, fails: bool, is_in_place: bool) -> Exit {
 
 fn kernel(run: &Run) -> Result<Exit, StatusFailure> {
     let findings = reports(&engine::support(&run.open_for(run.every_owner())?));
+    let fails = findings.iter().any(|finding| finding.level == Level::Failure);
     let text = || diagnose::lint::text(&findings, columns::of_terminal());
-    let printed = report::answer(run.format, &KernelReport { findings: &findings }, text);
-    Ok(exit(printed, findings.iter().any(|finding| finding.level == Level::Failure), true))
+    Ok(exit(report::answer(run.format, &KernelReport { findings: &findings }, text), fails, true))
 }
 
 /// The support of the kernel and its programs, as programs read it.
@@ -166,7 +166,6 @@ const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 const REDRAW: &[u8] = b"\x1b[H\x1b[J";
 
-/// The output. On drop, the last status remains on the terminal.
 struct Screen {
     format: Format,
     interval: Duration,

@@ -5,7 +5,7 @@ use super::run::{self, Run};
 use super::{Exit, host::System, live::live_routing};
 use diagnose::explain::{PodContext, VerdictKind};
 use diagnose::trace::{
-    Block, Filter, Groups, Rules, TraceChains, Walk, Walks, of_reports, of_walk, reports_anything,
+    Block, Filter, Groups, Rules, TraceChains, Walks, of_reports, of_walk, reports_anything,
 };
 use mesh::sources::{Raw, SettingReader, duration};
 use mesh::{
@@ -13,7 +13,7 @@ use mesh::{
 };
 use nix::libc;
 use rules::simulate::{At, Routing, View};
-use rules::{Family, report::NflogMessage, routing::Object};
+use rules::{Family, routing::Object};
 use sidecar_init::backend::nftables::tracing::{Aim, FIRST, LAST, TABLE, Tracing};
 use sidecar_init::backend::{self, Kernel};
 use sidecar_init::sys::wait::{Requests, Woken};
@@ -116,7 +116,7 @@ fn show(run: &Run, options: &TraceOptions) -> Result<(), TraceFailure> {
         // No report marks the last one of a packet.
         let look = source.has_open().then(|| Instant::now() + POLL_INTERVAL);
         let until = [look, end].into_iter().flatten().min();
-        let woken = requests.wait(&source, until)?;
+        let woken = requests.wait(&source.fd(), until)?;
         let is_over = woken == Woken::Asked || end.is_some_and(|end| end <= Instant::now());
         let mut blocks = Vec::new();
         if woken == Woken::Ready {
@@ -146,7 +146,9 @@ fn show(run: &Run, options: &TraceOptions) -> Result<(), TraceFailure> {
     }
 }
 
-trait TraceSource: AsFd {
+trait TraceSource {
+    fn fd(&self) -> BorrowedFd<'_>;
+
     /// Reads pending reports; returns the packets that they complete.
     fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>>;
 
@@ -156,7 +158,6 @@ trait TraceSource: AsFd {
     fn has_open(&self) -> bool;
 }
 
-/// Rules that were set with `--iptables-trace-logging`.
 struct Reports {
     listener: nflog::NflogListener,
     groups: Groups,
@@ -186,22 +187,27 @@ impl Reports {
     }
 }
 
-impl AsFd for Reports {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+impl TraceSource for Reports {
+    fn fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
-}
 
-impl TraceSource for Reports {
     fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>> {
         let reports = self.listener.take()?;
         let now = SystemTime::now();
         let ended: Vec<_> = reports.into_iter().filter_map(|report| self.groups.take(report, now)).collect();
-        Ok(ended.iter().map(|reports| grouped(reports, known)).collect())
+        Ok(ended
+            .iter()
+            .map(|reports| known.describe(|rules| of_reports(reports, SystemTime::now(), rules)))
+            .collect())
     }
 
     fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block> {
-        self.groups.end(now).iter().map(|reports| grouped(reports, known)).collect()
+        self.groups
+            .end(now)
+            .iter()
+            .map(|reports| known.describe(|rules| of_reports(reports, SystemTime::now(), rules)))
+            .collect()
     }
 
     fn has_open(&self) -> bool {
@@ -211,10 +217,6 @@ impl TraceSource for Reports {
 
 fn reports(read: &LiveRules) -> bool {
     Family::BOTH.iter().any(|family| reports_anything(read.index.view(*family)))
-}
-
-fn grouped(reports: &[NflogMessage], known: &mut KnownRules<'_>) -> Block {
-    known.describe(|rules| of_reports(reports, SystemTime::now(), rules))
 }
 
 struct Enabled {
@@ -277,13 +279,11 @@ impl Enabled {
     }
 }
 
-impl AsFd for Enabled {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+impl TraceSource for Enabled {
+    fn fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
-}
 
-impl TraceSource for Enabled {
     fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>> {
         let events = self.listener.take().inspect_err(|error| {
             if error.raw_os_error() == Some(libc::ENOBUFS) {
@@ -296,22 +296,18 @@ impl TraceSource for Enabled {
         for report in owners.transpose().unwrap_or_default().unwrap_or_default() {
             self.walks.hear(&report, now);
         }
-        let ended: Vec<Walk> = events.into_iter().flat_map(|event| self.walks.take(event, now)).collect();
+        let ended: Vec<_> = events.into_iter().flat_map(|event| self.walks.take(event, now)).collect();
         self.walks.catch_up();
-        Ok(ended.iter().map(|walk| walked(walk, known)).collect())
+        Ok(ended.iter().map(|walk| known.describe(|rules| of_walk(walk, rules))).collect())
     }
 
     fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block> {
-        self.walks.end(now).iter().map(|walk| walked(walk, known)).collect()
+        self.walks.end(now).iter().map(|walk| known.describe(|rules| of_walk(walk, rules))).collect()
     }
 
     fn has_open(&self) -> bool {
         !self.walks.is_empty()
     }
-}
-
-fn walked(walk: &Walk, known: &mut KnownRules<'_>) -> Block {
-    known.describe(|rules| of_walk(walk, rules))
 }
 
 fn refused(error: io::Error, other: fn(io::Error) -> TraceFailure) -> TraceFailure {

@@ -10,14 +10,13 @@ use mesh::settings::{self, Setting, SettingKind, SettingRow, Topic, mapping};
 use mesh::{Mesh, quoted};
 
 pub(super) const VERSION: &str = "version";
-pub(super) const VERSION_ABOUT: &str = "Print the version";
 pub(super) const ABOUT: &str = "Sets the rules that send a pod's traffic through its service mesh proxy";
 pub(super) const CNI_ABOUT: &str = "Serve a container runtime as a CNI plugin";
 pub(super) const HELP: &str = "help";
-const HELP_ABOUT: &str = "Show help on a command or a topic";
 /// The beginning of the meaning of flags without effect.
 const NO_EFFECT: &str = "No effect";
-pub(super) const BASIC: [(&str, &str); 2] = [(HELP, HELP_ABOUT), (VERSION, VERSION_ABOUT)];
+pub(super) const BASIC: [(&str, &str); 2] =
+    [(HELP, "Show help on a command or a topic"), (VERSION, "Print the version")];
 
 pub(super) fn help_call(topic: &str) -> String {
     format!("sidecar-init {HELP} {topic}")

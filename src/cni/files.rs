@@ -23,7 +23,6 @@ const CHUNK_SIZE: usize = 1024 * 1024;
 pub(super) enum Durability {
     /// It does, with the new content or the old one.
     Kept,
-    /// It may be torn then, which its readers tolerate.
     MayBeLost,
 }
 
@@ -178,7 +177,6 @@ pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
     }
 }
 
-/// Creates a file with the owner and the permissions of another.
 pub(super) fn create(path: &Path, new: &[u8], like: &Path) -> io::Result<Put> {
     let like = match fs::metadata(like) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
@@ -214,7 +212,6 @@ pub(super) fn remove_known(path: &Path, old: &[u8]) -> io::Result<Put> {
     Ok(put)
 }
 
-/// The identity of a file: writing or replacing it changes one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileIdentity([u64; 3], [i64; 4], u32);
 

@@ -74,7 +74,9 @@ fn serve(watch: &TimedCall) -> Result<Done, CniError> {
     });
     let input = input(verb)?;
     if verb == Verb::Version {
-        return version(&input);
+        // In the version that the runtime speaks, or in ours if that is none that we know.
+        let version = if input.trim_ascii().is_empty() { CniVersion::LATEST } else { spoken(&input)? };
+        return Ok(Done::new("answered", String::new()).answering(version.answer()));
     }
     let partial = PartialConfiguration::of(&input)?;
     let (state, timeout) = (AttachmentStore::new(&partial.places.state), partial.timeout);
@@ -122,15 +124,6 @@ fn input(verb: Verb) -> Result<Vec<u8>, CniError> {
             Err(CniError::new(CniErrorCode::Decode, msg, "nothing of it was used"))
         }
     }
-}
-
-/// Answered in the version that the runtime speaks, or in ours if that is none that we know.
-fn version(input: &[u8]) -> Result<Done, CniError> {
-    let version = match input.trim_ascii() {
-        [] => CniVersion::LATEST,
-        _ => spoken(input)?,
-    };
-    Ok(Done::new("answered", String::new()).answering(version.answer()))
 }
 
 fn spoken(input: &[u8]) -> Result<CniVersion, CniError> {

@@ -4,10 +4,13 @@ use super::protocol::{CniError, CniErrorCode};
 use mesh::{Mesh, OWNERS};
 use nix::errno::Errno;
 use rules::Ownership;
+use sidecar_init::backend::{self, Backend};
 use sidecar_init::engine::{self, Choice, Session};
 use sidecar_init::sys::namespace::{self, OpenNamespace};
-use sidecar_init::sys::{address, lock::LockError, netfilter::lacks_netlink};
-use sidecar_init::{backend, backend::iptables::Lock, backend::nftables::Nftables};
+use sidecar_init::{
+    backend::iptables::Lock, backend::nftables::Nftables, sys::address, sys::lock::LockError,
+    sys::netfilter::lacks_netlink,
+};
 use std::{io, net::IpAddr, path::Path, time::Duration};
 
 /// `made.command` in the table record that ADD writes.
@@ -116,6 +119,7 @@ pub(super) fn mesh_set_by_add() -> io::Result<Option<Mesh>> {
 pub(super) fn open_locked(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
     let mut session = open(timeout, owner, choice)?;
     session
+        .kernel
         .hold()
         .map_err(|error| engine_error("the namespace can't be changed", &engine::EngineError::from(error)))?;
     Ok(session)

@@ -3,7 +3,7 @@
 //! and rules change together, under the lock of the attachment's namespace.
 
 use super::files::{self, Durability, Links, UnreadableFile};
-use super::protocol::{Attachment, MAX_BYTES};
+use super::protocol::{Attachment, CniError, CniErrorCode, MAX_BYTES};
 use mesh::Mesh;
 use mesh::settings::{self, Setting};
 use mesh::sources::{Given, Raw, Source};
@@ -130,11 +130,11 @@ impl AttachmentStore {
         files::make_folder(&self.folder)
     }
 
-    pub(super) fn record(&self, key: &AttachmentKey) -> io::Result<StoredRecord> {
+    pub(super) fn record(&self, key: &AttachmentKey) -> Result<StoredRecord, CniError> {
         // The settings came in a call of at most that length.
         let text = match files::read(&self.folder.join(key.file()), MAX_BYTES, Links::Refused) {
             Err(absent) if absent.is_absence() => return Ok(StoredRecord::Absent),
-            Err(UnreadableFile::Io(error)) => return Err(error),
+            Err(UnreadableFile::Io(error)) => return Err(state_read_error(&error)),
             Err(why) => return Ok(StoredRecord::Unreadable(format!("it {why}"))),
             Ok(text) => text,
         };
@@ -180,6 +180,10 @@ impl AttachmentStore {
             .filter(|folder| folder.is_dir())
             .try_for_each(|folder| files::sweep(folder, ABANDONED))
     }
+}
+
+pub(super) fn state_read_error(error: &io::Error) -> CniError {
+    CniError::caused(CniErrorCode::Io, "the state directory can't be read (state_dir)", error)
 }
 
 #[cfg(test)]

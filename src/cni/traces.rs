@@ -1,5 +1,4 @@
-//! The traces of a call: a line of JSON in a file that is rotated by size, or in the journal; and counters in the state
-//! directory.
+//! The traces of a call: a line of JSON in a file that is rotated by size, or in the journal, and counters for metrics.
 
 use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::{LogTarget, Places};
@@ -155,7 +154,11 @@ pub(super) struct CallCounters {
 /// Waits for the lock in turn, however long that takes.
 pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) -> io::Result<()> {
     files::make_folder(folder)?;
-    let _held = lock(folder)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    // A pipe without a reader is an error, not a reason to wait.
+    let file = options.custom_flags(O_NONBLOCK | O_NOFOLLOW).open(folder.join(LOCK))?;
+    let _held = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
     let mut counters = read_counters(folder)?;
     counters.add(verb, outcome, took);
     let text = serde_json::to_vec(&counters).expect("our own data has text keys and finite numbers");
@@ -170,14 +173,6 @@ pub(super) fn read_counters(folder: &Path) -> io::Result<CniCounters> {
         other => other.unwrap_or_default(),
     };
     Ok(serde_json::from_slice(&text).unwrap_or_default())
-}
-
-fn lock(folder: &Path) -> io::Result<Flock<fs::File>> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    // A pipe without a reader is an error, not a reason to wait.
-    let file = options.custom_flags(O_NONBLOCK | O_NOFOLLOW).open(folder.join(LOCK))?;
-    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
 }
 
 impl CniCounters {

@@ -5,7 +5,7 @@ use super::NODE_PROGRAM;
 use super::decision::{CaptureDecision, ResolvedCapture, decide, resolve};
 use super::namespace::{self, ADD_COMMAND, Entered, choice, enter_existing};
 use super::protocol::{self, Attachment, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration};
-use super::state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord};
+use super::state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord, state_read_error};
 use super::watch::{Done, Undo};
 use mesh::pod::{self, Pod, annotated};
 use mesh::{CapturePolicy, Mesh, OWNERS, sources::Raw};
@@ -25,8 +25,7 @@ pub(super) struct CallContext<'a> {
 }
 
 impl CallContext<'_> {
-    /// ADD: the container's traffic is captured from here on. Else the namespace is unchanged, unless the fault states
-    /// otherwise.
+    /// ADD: the container's traffic is captured from here on; else nothing is changed, unless the fault states otherwise.
     pub(super) fn add(
         &self,
         target: &AttachmentTarget,
@@ -64,7 +63,7 @@ impl CallContext<'_> {
 
     /// The record of an attachment before ADD; an error for one of another mesh, as DEL removes the rules of one.
     fn before(&self, key: &AttachmentKey, mesh: Mesh) -> Result<StoredRecord, CniError> {
-        let stored = self.state.record(key).map_err(|error| state_read_error(&error))?;
+        let stored = self.state.record(key)?;
         match stored.mesh() {
             Some(earlier) if earlier != mesh => {
                 let msg = format!(
@@ -101,11 +100,7 @@ impl CallContext<'_> {
         netns: &Path,
         configuration: &PluginConfiguration<'_>,
     ) -> Result<Done, CniError> {
-        let recorded = match self
-            .state
-            .record(&key(target, &configuration.name))
-            .map_err(|error| state_read_error(&error))?
-        {
+        let recorded = match self.state.record(&key(target, &configuration.name))? {
             StoredRecord::Valid(record) => Some(record),
             StoredRecord::Absent => None,
             StoredRecord::Unreadable(why) => {
@@ -132,9 +127,16 @@ impl CallContext<'_> {
             return Ok(Done::new("skipped", CAPTURES_NOTHING.to_owned()));
         }
         let mut session = namespace::open(self.timeout, capture.owner(), backend)?;
-        let compared = compare(&mut session, &*capture)?;
+        let compared = session
+            .check(&capture.desired())
+            .map_err(|error| namespace::engine_error("the rules can't be compared", &error))?;
+        if !compared.differences.is_empty() {
+            let msg =
+                "the container's rules are not those that ADD has made: its traffic may bypass the proxy";
+            return Err(CniError::new(CniErrorCode::Drift, msg, compared.differences));
+        }
         warn_of_preceding_rules(&mut session);
-        Ok(compared)
+        Ok(Done::new("equal", String::new()))
     }
 
     /// DEL: removes all that is ours, in the namespace if it exists, and on the node. A container may be gone.
@@ -148,7 +150,7 @@ impl CallContext<'_> {
         let nothing = || Ok(Done::new("nothing", "nothing was done for it".to_owned()));
         let entered = netns.map(namespace::enter);
         if !matches!(entered, Some(Ok(Entered::Inside))) {
-            let stored = self.state.record(&key).map_err(|error| state_read_error(&error))?;
+            let stored = self.state.record(&key)?;
             return match entered {
                 _ if stored == StoredRecord::Absent => nothing(),
                 Some(Err(fault)) => Err(fault),
@@ -184,7 +186,7 @@ impl CallContext<'_> {
     }
 
     fn rule_owner(&self, key: &AttachmentKey) -> Result<RuleOwner, CniError> {
-        let stored = self.state.record(key).map_err(|error| state_read_error(&error))?;
+        let stored = self.state.record(key)?;
         let is_shared = record_with_same_rules(self.state, key, &stored)?.is_some();
         Ok(match stored {
             StoredRecord::Absent if is_shared => RuleOwner::None,
@@ -240,14 +242,13 @@ struct AddEffects {
 }
 
 impl AddEffects {
-    /// Restores the record and rules of an earlier ADD; without one removes both, or sets those of another attachment's
-    /// record.
+    /// Restores the record and rules of an earlier ADD, or those of another attachment; without either, removes both.
     fn undo(self) -> Result<(), CniError> {
         let Self { state, key, before, mut session, is_changed } = self;
         match before {
             StoredRecord::Absent => {
                 if is_changed {
-                    let stored = state.record(&key).map_err(|error| state_read_error(&error))?;
+                    let stored = state.record(&key)?;
                     match record_with_same_rules(&state, &key, &stored)? {
                         Some(StoredRecord::Valid(record)) => restore(&mut session, &record)?,
                         // What that attachment needs is not known.
@@ -277,7 +278,7 @@ fn record_with_same_rules(
 ) -> Result<Option<StoredRecord>, CniError> {
     let others = state.keys().map_err(|error| state_read_error(&error))?;
     for other in others.iter().filter(|other| *other != key && other.is_of(&key.attachment.container)) {
-        let theirs = state.record(other).map_err(|error| state_read_error(&error))?;
+        let theirs = state.record(other)?;
         let differs = matches!((stored.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);
         if theirs != StoredRecord::Absent && !differs {
             return Ok(Some(theirs));
@@ -290,7 +291,7 @@ fn record_with_same_rules(
 fn restore(session: &mut Session, record: &AttachmentRecord) -> Result<(), CniError> {
     let Some(backend) = record.backend() else { return Ok(()) };
     let ResolvedCapture { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
-    session.choose(backend);
+    session.options.choice = backend;
     set(session, &*capture, &raw).map(drop)
 }
 
@@ -317,17 +318,6 @@ fn result(configuration: &PluginConfiguration<'_>) -> String {
     protocol::result(configuration.previous_result, configuration.version)
 }
 
-fn compare(session: &mut Session, capture: &dyn CapturePolicy) -> Result<Done, CniError> {
-    let compared = session
-        .check(&capture.desired())
-        .map_err(|error| namespace::engine_error("the rules can't be compared", &error))?;
-    if compared.differences.is_empty() {
-        return Ok(Done::new("equal", String::new()));
-    }
-    let msg = "the container's rules are not those that ADD has made: its traffic may bypass the proxy";
-    Err(CniError::new(CniErrorCode::Drift, msg, compared.differences))
-}
-
 /// Rules of other programs that come before ours: no change can repair that.
 fn warn_of_preceding_rules(session: &mut Session) {
     for text in session.preceding_rules_if_known() {
@@ -337,10 +327,6 @@ fn warn_of_preceding_rules(session: &mut Session) {
 
 fn state_write_error(error: &std::io::Error) -> CniError {
     CniError::caused(CniErrorCode::Io, "the state directory can't be written (state_dir)", error)
-}
-
-fn state_read_error(error: &std::io::Error) -> CniError {
-    CniError::caused(CniErrorCode::Io, "the state directory can't be read (state_dir)", error)
 }
 
 /// GC: removes the records of attachments that the runtime does not list.

@@ -80,7 +80,6 @@ pub struct Summary {
     pub families: Vec<Family>,
     /// Rules of the owner that are there now.
     pub rules: usize,
-    /// Empty if everything was in place.
     pub steps: Vec<CommitStep>,
     /// Flows that conntrack has forgotten, because they were older than the rules and would have passed them by.
     pub forgotten_flows: usize,
@@ -276,7 +275,6 @@ pub struct CommitFailure {
     pub source: Error,
 }
 
-/// The state that a failed change leaves.
 #[derive(Debug)]
 pub enum Aftermath {
     RolledBack,
@@ -288,7 +286,6 @@ pub enum Aftermath {
     Left {
         steps: Vec<(CommitStep, Error)>,
     },
-    /// It can't even be read.
     Unknown(Error),
 }
 
@@ -342,7 +339,6 @@ pub(super) fn commit(
     Ok(())
 }
 
-/// Takes back what has taken effect of the attempted steps, the last of which failed.
 fn roll_back(
     backend: &mut dyn Backend,
     before: &Snapshot,

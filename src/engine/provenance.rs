@@ -1,5 +1,4 @@
-//! Which program made rules: the owner, its predecessor, or that of another mesh; and rules of others that decide before
-//! ours.
+//! Which program made rules: the owner, its predecessor, or that of another mesh; and rules of others that come before.
 
 use super::rule_index::live;
 use crate::backend::{self, Contents, Kernel, Snapshot};
@@ -108,7 +107,6 @@ pub fn remedy_of(other: &Ownership) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrecedingRule {
     pub family: Family,
-    /// Chain and table, as text.
     pub place: String,
     /// The joined owner that the chain belongs to.
     pub of: Option<&'static str>,

@@ -13,7 +13,6 @@ const TRIES: u32 = 5;
 #[derive(Debug)]
 pub struct RuleIndex {
     views: ByFamily<View>,
-    /// The number of the last change before they were read.
     generation: u32,
     places: ByFamily<ChainHandles>,
     /// Rules of iptables (legacy) exist: nf_tables does not trace packets there.
@@ -79,8 +78,7 @@ fn places(view: &View, handles: &backend::nftables::RuleHandles) -> ChainHandles
         let Some((family, table)) = in_kernel(&chain.table, view.family()) else { continue };
         let key = (family, table.to_owned(), chain.chain.clone());
         let numbers = handles.get(&key).cloned().unwrap_or_default();
-        // A listing shows the rules in the kernel's order, each as one. That of a `netdev` chain may end with one for the
-        // policy DROP.
+        // A listing shows the rules in the kernel's order. A `netdev` chain may end with one for the policy DROP.
         let most = numbers.len() + usize::from(family == NFPROTO_NETDEV);
         if (numbers.len()..=most).contains(&chain.rules.len()) {
             places.insert(key, (index, numbers));

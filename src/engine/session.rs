@@ -1,14 +1,14 @@
 //! One network namespace, opened on behalf of an owner: what every front end does to it, and which backend takes the rules.
 
-use super::apply::{self, ApplyPlan, EngineError, OnDrift, Options, Summary};
+use super::apply::{self, ApplyPlan, EngineError, Options, Summary};
 use super::{compare::LiveComparison, provenance::preceding_rules};
 use crate::backend::iptables::Lock;
 use crate::backend::{self, Backend, BackendName, Kernel, Snapshot, Variant};
 use rules::{Ownership, desired::Desired};
 
 pub struct Session {
-    kernel: Kernel,
-    options: Options,
+    pub kernel: Kernel,
+    pub options: Options,
 }
 
 impl Session {
@@ -20,24 +20,6 @@ impl Session {
         known_owners: &'static [Ownership],
     ) -> Result<Self, backend::Error> {
         Ok(Self { kernel: Kernel::open(lock, owner)?, options: Options::replacing(choice, known_owners) })
-    }
-
-    pub fn with(mut self, on_drift: OnDrift, force: bool) -> Self {
-        self.options = Options { on_drift, force, ..self.options };
-        self
-    }
-
-    pub fn choose(&mut self, choice: Choice) {
-        self.options.choice = choice;
-    }
-
-    /// Holds the namespace's lock until the session is dropped, for changes that have to happen together.
-    pub fn hold(&mut self) -> Result<(), backend::Error> {
-        self.kernel.hold()
-    }
-
-    pub fn kernel(&mut self) -> &mut Kernel {
-        &mut self.kernel
     }
 
     pub fn apply(&mut self, desired: &Desired) -> Result<Summary, EngineError> {
@@ -106,7 +88,6 @@ impl Choice {
         Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, choice)| *choice)
     }
 
-    /// The same, with another preference where nothing was chosen.
     pub fn preferring(self, preference: Preference) -> Self {
         if let Self::InUse(_) = self { Self::InUse(preference) } else { self }
     }

@@ -7,7 +7,7 @@ use crate::backend::nftables::{BlockedTable, Obstacle, TableRecord};
 use crate::backend::{self, Backend, BackendName, Kernel, Snapshot};
 use crate::sys::listener::{self, ListeningSocket};
 use crate::sys::{address, link};
-use rules::finding::{Code, Finding};
+use rules::finding::{Code, Finding, Level};
 use rules::simulate::{LOOPBACK, View, ViewRule};
 use rules::{Action, ByFamily, Family, Ownership, Table, Target, plan, routing::Object};
 use std::{collections::BTreeSet, io, net::IpAddr};
@@ -38,7 +38,6 @@ pub struct OwnRules {
     pub record: Option<(TableRecord, bool)>,
 }
 
-/// The remedy where several meshes capture at once.
 const LEAVE_ONE_MESH: &str = "sidecar-init apply --replace with the pod's flags leaves one of them";
 
 /// The owner and joined owners are equal: each is looked at as if only its rules should be there.
@@ -46,15 +45,10 @@ pub fn status(kernel: &mut Kernel, owner: &Ownership) -> Result<EngineStatus, ba
     let snapshot = kernel.read()?;
     let routing = kernel.routing()?;
     let views = ByFamily { v4: live(kernel, Family::V4)?, v6: live(kernel, Family::V6)? };
-    let held = held(&snapshot, &views, owner);
+    let held: Vec<OwnRules> = owner.each().flat_map(|one| held_of(&snapshot, &views, one)).collect();
     let findings = findings(&snapshot, &views, owner, &held);
     let (addresses, listeners) = (address::all(), listener::all());
     Ok(EngineStatus { views, routing, addresses, listeners, held, findings })
-}
-
-/// The places with rules: the owner's first, then those of each joined owner; each in the order of the backends.
-fn held(snapshot: &Snapshot, views: &ByFamily<View>, owner: &Ownership) -> Vec<OwnRules> {
-    owner.each().flat_map(|one| held_of(snapshot, views, one)).collect()
 }
 
 fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec<OwnRules> {
@@ -112,7 +106,10 @@ fn findings(
     let present: Vec<Ownership> =
         owner.each().filter(|one| held.iter().any(|held| held.owner == *one)).collect();
     findings.extend(unreadable(snapshot, owner));
-    findings.extend(blocked_tables(snapshot, owner));
+    findings.extend(snapshot.blocked_tables.iter().map(|one| {
+        let level = if disables(one, snapshot, owner) { Level::Failure } else { Level::Warning };
+        Finding { level, ..Finding::warning(Code::BlockedTable, "", one.to_string(), one.remedy()) }
+    }));
     for one in &present {
         let of_one = held.iter().filter(|held| held.owner == *one);
         let places: BTreeSet<&str> = of_one.map(|held| held.place.as_str()).collect();
@@ -197,14 +194,6 @@ fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
         Some(Finding::failure(Code::Unreadable, "", text, "sidecar-init clean removes them"))
     });
     unread.chain(unlistable).collect()
-}
-
-fn blocked_tables(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
-    let found = snapshot.blocked_tables.iter().map(|one| match disables(one, snapshot, owner) {
-        true => Finding::failure(Code::BlockedTable, "", one.to_string(), one.remedy()),
-        false => Finding::warning(Code::BlockedTable, "", one.to_string(), one.remedy()),
-    });
-    found.collect()
 }
 
 /// Rules of other programs that come before the owner's in the chains of iptables.

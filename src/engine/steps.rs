@@ -180,14 +180,12 @@ impl<'a> Migration<'a> {
             return;
         }
         // What packets meet in `mangle` decides about those in `nat`, so neither may change before the other.
-        let both = live.zip(desired).and_then(|(live, desired)| {
-            let is_transparent = |table| !nftables::marks(table).is_empty();
-            match (is_transparent(live), is_transparent(desired)) {
+        let both =
+            live.zip(desired).and_then(|(live, desired)| match (hands_over(live), hands_over(desired)) {
                 (true, false) => Some(nftables::both(live, desired.clone())),
                 (false, true) => Some(nftables::both(desired, live.clone())),
                 (true, true) | (false, false) => None,
-            }
-        });
+            });
         match both {
             Some(both) => {
                 self.table(Some(&both));
@@ -199,10 +197,8 @@ impl<'a> Migration<'a> {
 
     /// Makes the owner's table into this, or puts it in the place of another's in the same transaction.
     fn table(&mut self, desired: Option<&EncodedTable>) {
-        let captures_alike = |table: &&EncodedTable| {
-            let is_transparent = |table| !nftables::marks(table).is_empty();
-            desired.is_some_and(|desired| !is_transparent(desired)) && !is_transparent(*table)
-        };
+        let captures_alike =
+            |table: &&EncodedTable| desired.is_some_and(|desired| !hands_over(desired)) && !hands_over(table);
         let live = self.now.nftables().or_else(|| self.now.joined().find(captures_alike)).cloned();
         self.push(CommitStep::Nftables { live, desired: desired.cloned() });
     }
@@ -235,8 +231,7 @@ pub(super) fn way_back(
     attempted: &[CommitStep],
     owner: &Ownership,
 ) -> Vec<CommitStep> {
-    // Joined owners get back their routing. Inherited routing has no protocol, and comes back as the owner's. Packets see no
-    // difference.
+    // Joined owners get back their routing. Inherited routing has no protocol, and comes back as the owner's.
     let others: Vec<Ownership> = owner.others().collect();
     let theirs = others.iter().flat_map(|other| before.routes_of(other)).copied();
     let lost: Vec<RoutingEntry> = theirs.filter(|route| !now.routes_of_others.contains(route)).collect();
@@ -319,14 +314,14 @@ fn states(before: &Snapshot, steps: &[CommitStep], variant: Variant, family: Fam
 }
 
 /// The marks of TPROXY in a change, of the live and the desired rules together.
-pub(super) struct Bridge {
+struct Bridge {
     by_variant: BTreeMap<BackendName, BTreeSet<Mark>>,
     by_table: BTreeMap<String, BTreeSet<Mark>>,
     owner: Ownership,
 }
 
 impl Bridge {
-    pub(super) fn between(before: &Snapshot, desired_state: &DesiredState) -> Self {
+    fn between(before: &Snapshot, desired_state: &DesiredState) -> Self {
         let mut by_variant: BTreeMap<BackendName, BTreeSet<Mark>> = BTreeMap::new();
         let mut by_table: BTreeMap<String, BTreeSet<Mark>> = BTreeMap::new();
         let desired = desired_state.contents.iter().map(Cow::Borrowed);
@@ -340,13 +335,12 @@ impl Bridge {
         Self { by_variant, by_table, owner: desired_state.owner }
     }
 
-    /// False where neither capture hands packets over by TPROXY.
-    pub(super) fn is_needed(&self) -> bool {
+    fn is_needed(&self) -> bool {
         !self.all_marks().is_empty()
     }
 
     /// What a backend holds, with the guards that it needs while the other capture exists.
-    pub(super) fn guarded<'a>(&self, contents: &'a Contents) -> Cow<'a, Contents> {
+    fn guarded<'a>(&self, contents: &'a Contents) -> Cow<'a, Contents> {
         if !self.is_needed() {
             return Cow::Borrowed(contents);
         }
@@ -356,10 +350,10 @@ impl Bridge {
 
     /// The same of a table of nf_tables. Its rules for `mangle` come before those of iptables, but may meet marks of another
     /// table.
-    pub(super) fn table(&self, table: &EncodedTable) -> EncodedTable {
-        let marks = match nftables::marks(table).is_empty() {
-            true => self.all_marks(),
-            false => self.by_variant.values().flatten().copied().collect(),
+    fn table(&self, table: &EncodedTable) -> EncodedTable {
+        let marks = match hands_over(table) {
+            false => self.all_marks(),
+            true => self.by_variant.values().flatten().copied().collect(),
         };
         let others = self.by_table.iter().filter(|(name, _)| **name != table.name);
         nftables::guarded(table.clone(), &marks, &others.flat_map(|(_, marks)| marks).copied().collect())
@@ -385,6 +379,11 @@ impl Bridge {
 }
 
 /// True if inbound packets are handed over by TPROXY.
-pub(super) fn is_transparent(state: &State) -> bool {
+fn is_transparent(state: &State) -> bool {
     !bridge::marks(state).is_empty()
+}
+
+/// The same of a table of nf_tables.
+fn hands_over(table: &EncodedTable) -> bool {
+    !nftables::marks(table).is_empty()
 }

@@ -105,7 +105,9 @@ fn extensions() -> Vec<Finding> {
             match netfilter::has_extension(family, kind, name) {
                 Ok(true) => {}
                 Ok(false) => {
-                    let remedy = modprobe(&module_alias(family, name));
+                    // The name by which the kernel itself requests an extension. The module's own may be another.
+                    let prefix = if family == Family::V4 { "ipt" } else { "ip6t" };
+                    let remedy = modprobe(&format!("{prefix}_{name}"));
                     let text = format!("the kernel has no {name} for {family}");
                     missing.push(Finding::failure(Code::MissingExtension, "", text, remedy));
                 }
@@ -125,14 +127,6 @@ fn extensions() -> Vec<Finding> {
         missing.push(ok(Code::MissingExtension, format!("the kernel has all matches and targets: {all}")));
     }
     missing
-}
-
-/// The name by which the kernel itself requests an extension. The module's own may be another: `MARK` is in `xt_mark`.
-fn module_alias(family: Family, name: &str) -> String {
-    match family {
-        Family::V4 => format!("ipt_{name}"),
-        Family::V6 => format!("ip6t_{name}"),
-    }
 }
 
 fn modprobe(module: &str) -> String {

@@ -29,7 +29,6 @@ pub struct ObserverSettings {
     pub only: Option<Mesh>,
 }
 
-/// Looks at one network namespace, for all meshes alike, or for one.
 pub struct NamespaceObserver {
     kernel: Kernel,
     owner: Ownership,
@@ -56,10 +55,7 @@ impl NamespaceObserver {
     pub fn look(&mut self) -> Result<CaptureStatus, backend::Error> {
         let seen = engine::status(&mut self.kernel, &self.owner)?;
         let mut findings = seen.findings;
-        let addresses = seen.addresses.unwrap_or_else(|error| {
-            findings.push(unseen("addresses", &error));
-            Vec::new()
-        });
+        let addresses = listed(seen.addresses, "addresses", &mut findings).unwrap_or_default();
         let rule_view = |family: Family, view: View| RuleView {
             family,
             view: named(view),
@@ -71,21 +67,11 @@ impl NamespaceObserver {
         let rules =
             ByFamily { v4: rule_view(Family::V4, seen.views.v4), v6: rule_view(Family::V6, seen.views.v6) };
         let ports = status::ports(&rules);
-        let sockets = match seen.listeners {
-            Ok(all) => {
-                let there: Vec<ListeningSocket> =
-                    all.into_iter().filter(|one| ports.contains(&one.port)).collect();
-                Some(self.sockets(&there, &addresses))
-            }
-            Err(error) => {
-                findings.push(unseen("listeners", &error));
-                None
-            }
-        };
-        let processes = self.processes_of(&rules).unwrap_or_else(|error| {
-            findings.push(unseen("processes", &error));
-            Vec::new()
+        let sockets = listed(seen.listeners, "listeners", &mut findings).map(|mut all| {
+            all.retain(|one| ports.contains(&one.port));
+            self.sockets(&all, &addresses)
         });
+        let processes = listed(self.processes_of(&rules), "processes", &mut findings).unwrap_or_default();
         Ok(status::status(&Observation {
             rules: &rules,
             addresses: &addresses,
@@ -152,12 +138,21 @@ impl NamespaceObserver {
     }
 }
 
-fn unseen(what: &'static str, error: &io::Error) -> Finding {
-    let remedy = match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => "look as root",
-        _ => "see the kernel's log",
+/// What was found, or a finding about the failure.
+fn listed<T>(found: io::Result<T>, what: &str, findings: &mut Vec<Finding>) -> Option<T> {
+    let warning = |error: &io::Error| {
+        let remedy = match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => "look as root",
+            _ => "see the kernel's log",
+        };
+        findings.push(Finding::warning(
+            Code::Unreadable,
+            "",
+            format!("{what} can't be listed: {error}"),
+            remedy,
+        ));
     };
-    Finding::warning(Code::Unreadable, "", format!("{what} can't be listed: {error}"), remedy)
+    found.inspect_err(warning).ok()
 }
 
 fn rules_of(held: &OwnRules) -> status::InstalledRules {

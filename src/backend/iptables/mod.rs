@@ -30,8 +30,8 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// On a node all pods share the file system, and its lock. The namespace's own is held, so this is one that only the
-    /// program has: its input.
+    /// On a node all pods share the lock's file. The namespace's own is held, so this is one that only the program has: its
+    /// input.
     pub fn on_node(wait: u32) -> Self {
         Self { wait, file: Some(PathBuf::from("/proc/self/fd/0")), ..Self::default() }
     }
@@ -193,8 +193,7 @@ fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing
 /// Starts the program that commits changes of one family's tables. Before its input it touches nothing, and holds no lock.
 pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<exec::Waiting, Error> {
     let program = programs.restore(family)?;
-    // Shorter than the program may take: it says itself that it did not get the lock. Zero, or no flag at all, means to wait
-    // for ever to the programs of 1.8.9: they set no alarm then.
+    // Shorter than the program may take. Zero, or no flag, means to wait for ever to the programs of 1.8.9.
     let wait = u64::from(lock.wait).min(lock.timeout.as_secs().saturating_sub(1)).max(1);
     let wait = format!("--wait={wait}");
     let arguments: &[&str] = if programs.waits() { &["--noflush", &wait] } else { &["--noflush"] };
@@ -246,20 +245,14 @@ fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> Stri
         let file = rest.split(':').next().map(str::trim).filter(|file| !file.is_empty()).unwrap_or(LOCK);
         format!("{variant} can't open its lock file, {file}: it takes root, and a folder to put it in")
     } else if says("xtables lock") || (code == Some(NO_LOCK) && says("lock")) {
-        match process::lock_holder(Path::new(LOCK)) {
-            Some(id) => {
-                format!(
-                    "process {id} holds the lock of iptables, {LOCK} (unless XTABLES_LOCKFILE names another); raise --lock-wait, \
-                     and --timeout if that is shorter, or end it"
-                )
-            }
-            None => {
-                format!(
-                    "another program held the lock of iptables, {LOCK} (unless XTABLES_LOCKFILE names another), for too long; \
-                     raise --lock-wait, and --timeout if that is shorter"
-                )
-            }
-        }
+        let (who, how, or_end) = match process::lock_holder(Path::new(LOCK)) {
+            Some(id) => (format!("process {id} holds"), "", ", or end it"),
+            None => ("another program held".to_owned(), ", for too long", ""),
+        };
+        format!(
+            "{who} the lock of iptables, {LOCK} (unless XTABLES_LOCKFILE names another){how}; raise --lock-wait, and \
+             --timeout if that is shorter{or_end}"
+        )
     } else if says("Permission denied") || says("Operation not permitted") {
         format!("{variant} may not change rules here; it needs CAP_NET_ADMIN and CAP_NET_RAW")
     } else if says("unable to initialize table") {

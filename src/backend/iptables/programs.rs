@@ -12,7 +12,6 @@ const WAITS_SINCE: Version = Version(1, 6, 2);
 /// First version that takes the lock's path from `XTABLES_LOCKFILE`.
 const LOCK_FILE_SINCE: Version = Version(1, 8, 6);
 
-/// The programs of one variant that are on `PATH`.
 #[derive(Clone, Debug)]
 pub struct Programs {
     variant: Variant,
@@ -30,8 +29,7 @@ struct Pair {
     restore: PathBuf,
 }
 
-/// The programs of a variant: those named after it, else plain `iptables` if it is of this variant. `version` spares asking
-/// it.
+/// The programs of a variant: those named after it, else plain `iptables` if it is of this one. `version` spares asking it.
 pub fn find(variant: Variant, version: Option<Version>, runner: &Runner) -> Option<Programs> {
     let runner = runner.clone();
     let infix = match variant {
@@ -101,12 +99,9 @@ impl Programs {
     }
 
     pub fn version(&self) -> Option<Version> {
-        version_in(&self.runner.run(&self.program()?, &["--version"]).ok()?.stdout)
-    }
-
-    /// The program that works on single rules of IPv4.
-    fn program(&self) -> Option<PathBuf> {
-        exec::find(&format!("iptables{}", self.infix))
+        version_in(
+            &self.runner.run(&exec::find(&format!("iptables{}", self.infix))?, &["--version"]).ok()?.stdout,
+        )
     }
 
     pub(super) fn runner(&self) -> &Runner {

@@ -1,6 +1,5 @@
 //! Verifies programs of iptables against the kernel: what they list, and that they have carried out their changes. A program
-//! may be older than the rules, or a wrapper that hides a failure. The kernel itself shows chains and the number of their
-//! rules.
+//! may be older than the rules, or a wrapper that hides a failure. The kernel shows chains and counts of rules.
 
 use super::{Kernel, legacy};
 use crate::backend::iptables::{self, LegacyTables, Programs, Shown};
@@ -19,12 +18,6 @@ pub(super) struct FamilyRules {
     pub(super) state: State,
     /// Tables that the program does not show as they are, each with the reason. The state has none of them.
     pub(super) unlistable: BTreeMap<Table, String>,
-}
-
-impl FamilyRules {
-    fn nothing(family: Family) -> Self {
-        Self { listing: Listing::empty(family), state: State::default(), unlistable: BTreeMap::new() }
-    }
 }
 
 enum KernelTables {
@@ -63,7 +56,7 @@ impl Kernel {
         let there = ByFamily { v4: look(Family::V4)?, v6: look(Family::V6)? };
         let any = there.v4.is_some() || there.v6.is_some();
         match variant {
-            Variant::Nft if any => self.listing_generation = self.needed_nftables()?.before_listing().ok(),
+            Variant::Nft if any => self.listing_generation = self.needed_nftables()?.generation().ok(),
             Variant::Nft => self.listing_generation = None,
             Variant::Legacy => self.had_legacy = any,
         }
@@ -71,7 +64,10 @@ impl Kernel {
         let owner = self.owner;
         let usable = |family| programs.filter(|programs| programs.save(family).is_ok());
         let read = |family| match (there.get(family), usable(family)) {
-            (None, _) => Ok(Some(FamilyRules::nothing(family))),
+            (None, _) => {
+                let (state, unlistable) = (State::default(), BTreeMap::new());
+                Ok(Some(FamilyRules { listing: Listing::empty(family), state, unlistable }))
+            }
             (Some(_), None) => Ok(None),
             (Some(there), Some(programs)) => there.listed(programs, family, &owner).map(Some),
         };

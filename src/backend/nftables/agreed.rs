@@ -3,7 +3,7 @@
 //! that drops everything. So a printed rule is believed where the kernel's own says the same, and so are extensions of
 //! iptables that the kernel's rule has. Any other rule is what our own reader makes of it.
 
-use super::bytecode::{EncodedChain, EncodedRule, EncodedTable};
+use super::bytecode::{EncodedRule, EncodedTable};
 use super::lift::{self, Context};
 use super::{expression::Expression, listed::Interfaces};
 use crate::sys::header::{NF_DROP, NFTA_MATCH_NAME, NFTA_TARGET_NAME};
@@ -31,17 +31,12 @@ pub(super) fn agreed(mut printed: Listing, tables: &[EncodedTable], interfaces: 
                 listed => as_read(lift::rule(rule, &context), listed),
             };
             let rules = chain.rules.iter().map(rule).collect();
-            listing.chains.insert((of, name), ListedChain { policy: policy(chain), rules });
+            let drops = chain.base.as_ref().is_some_and(|base| base.policy == NF_DROP);
+            let policy = if drops { Policy::Drop } else { Policy::Accept };
+            listing.chains.insert((of, name), ListedChain { policy, rules });
         }
     }
     listing
-}
-
-fn policy(chain: &EncodedChain) -> Policy {
-    match &chain.base {
-        Some(base) if base.policy == NF_DROP => Policy::Drop,
-        _ => Policy::Accept,
-    }
 }
 
 /// A rule as our own reader has it. One that leads to a chain keeps the program's words, by which it is deleted.

@@ -1,6 +1,5 @@
-//! Batches: messages that the kernel takes as a whole or not at all. Only the last one is acknowledged. A complaint names a
-//! message by its number; what that is about is read from its bytes, so that a batch without complaint pays nothing for
-//! words.
+//! Batches: messages that the kernel takes as a whole or not at all. Only the last one is acknowledged. What a complaint is
+//! about is read from the message's bytes, so that a batch without complaint pays nothing for words.
 
 use super::bytecode::{self, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::kind;
@@ -21,14 +20,11 @@ pub(super) enum BatchOperation<'a> {
     DeleteChain(u8, &'a str, &'a str),
     /// Deletes rules of a chain of this family, table and name: the one of this handle, or all.
     DeleteRules(u8, &'a str, &'a str, Option<u64>),
-    /// Adds values to a set of our table of this name.
     AddElements(&'a str, &'a EncodedSet),
     /// Takes values out of a set of our table of this name; all of them must be there.
     DeleteElements(&'a str, &'a EncodedSet),
-    /// Makes our table, which must not be there.
     Create(&'a EncodedTable),
-    /// Changes our table from what was read of it (first) to what it should be (second). Chains that are called alike are
-    /// kept.
+    /// Changes our table from the first to the second. Chains that are called alike are kept.
     Exchange(&'a EncodedTable, &'a EncodedTable),
 }
 
@@ -36,45 +32,47 @@ pub(super) struct Batch {
     pub(super) messages: Messages,
     /// Offsets of the messages, from the one that begins the batch.
     starts: Vec<usize>,
+    /// The number of the first message.
+    first: u32,
 }
 
 impl Batch {
     /// Its messages are numbered from `first`. With a generation, the kernel takes it only if nothing has changed since.
     pub(super) fn new(jobs: &[BatchOperation<'_>], first: u32, generation: Option<u32>) -> Self {
-        let mut writer = BatchWriter::new(first);
-        writer.border(NFNL_MSG_BATCH_BEGIN);
+        let mut batch = Self { messages: Messages::default(), starts: Vec::new(), first };
+        batch.border(NFNL_MSG_BATCH_BEGIN);
         if let Some(generation) = generation {
-            writer.batch.messages.number(NFNL_BATCH_GENID, generation);
+            batch.messages.number(NFNL_BATCH_GENID, generation);
         }
         for (index, job) in jobs.iter().enumerate() {
             let last = index + 1 == jobs.len();
             match job {
                 BatchOperation::Delete(family, name) => {
-                    writer.delete(NFT_MSG_DELTABLE, *family, &[(NFTA_TABLE_NAME, name)], last);
+                    batch.delete(NFT_MSG_DELTABLE, *family, &[(NFTA_TABLE_NAME, name)], last);
                 }
                 BatchOperation::DeleteChain(family, table, chain) => {
-                    writer.delete_chain(*family, table, chain, last);
+                    batch.delete_chain(*family, table, chain, last);
                 }
                 BatchOperation::DeleteRules(family, table, chain, handle) => {
                     let names = [(NFTA_RULE_TABLE, *table), (NFTA_RULE_CHAIN, *chain)];
-                    let message = writer.delete(NFT_MSG_DELRULE, *family, &names, last);
+                    let message = batch.delete(NFT_MSG_DELRULE, *family, &names, last);
                     handle.map(|handle| message.attribute(NFTA_RULE_HANDLE, &handle.to_be_bytes()));
                 }
                 BatchOperation::AddElements(table, set) => {
-                    writer.elements(NFT_MSG_NEWSETELEM, table, set, last);
+                    batch.elements(NFT_MSG_NEWSETELEM, table, set, last);
                 }
                 BatchOperation::DeleteElements(table, set) => {
-                    writer.elements(NFT_MSG_DELSETELEM, table, set, last);
+                    batch.elements(NFT_MSG_DELSETELEM, table, set, last);
                 }
-                BatchOperation::Create(table) => writer.create(table, None, last),
+                BatchOperation::Create(table) => batch.create(table, None, last),
                 BatchOperation::Exchange(live, desired) => {
-                    writer.empty(live, desired);
-                    writer.create(desired, Some(live), last);
+                    batch.empty(live, desired);
+                    batch.create(desired, Some(live), last);
                 }
             }
         }
-        writer.border(NFNL_MSG_BATCH_END);
-        writer.batch
+        batch.border(NFNL_MSG_BATCH_END);
+        batch
     }
 
     /// The messages that make a table of these sets and chains, as a batch that acknowledges the last one.
@@ -83,12 +81,12 @@ impl Batch {
         sets: &[EncodedSet],
         chains: impl IntoIterator<Item = &'a EncodedChain>,
     ) -> Messages {
-        let mut writer = BatchWriter::new(0);
-        writer.border(NFNL_MSG_BATCH_BEGIN);
+        let mut batch = Self { messages: Messages::default(), starts: Vec::new(), first: 0 };
+        batch.border(NFNL_MSG_BATCH_BEGIN);
         let chains: Vec<_> = chains.into_iter().map(Cow::Borrowed).collect();
-        writer.write((name, flags), sets, &chains, None, true);
-        writer.border(NFNL_MSG_BATCH_END);
-        writer.batch.messages
+        batch.write((name, flags), sets, &chains, None, true);
+        batch.border(NFNL_MSG_BATCH_END);
+        batch.messages
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -144,34 +142,25 @@ impl Batch {
     }
 }
 
-struct BatchWriter {
-    batch: Batch,
-    first: u32,
-}
-
-impl BatchWriter {
-    fn new(first: u32) -> Self {
-        Self { batch: Batch { messages: Messages::default(), starts: Vec::new() }, first }
-    }
-
-    fn message(&mut self, kind: u16, flags: u16, head: [u8; 4]) -> &mut Messages {
-        let sequence = self.first + self.batch.count();
-        self.batch.starts.push(self.batch.messages.bytes().len());
-        self.batch.messages.message(kind, flags, sequence, &head)
+impl Batch {
+    fn begin(&mut self, kind: u16, flags: u16, head: [u8; 4]) -> &mut Messages {
+        let sequence = self.first + self.count();
+        self.starts.push(self.messages.bytes().len());
+        self.messages.message(kind, flags, sequence, &head)
     }
 
     fn ours(&mut self, message: u8, flags: u16) -> &mut Messages {
-        self.message(kind(message), flags, nfgenmsg(NFPROTO_INET, 0))
+        self.begin(kind(message), flags, nfgenmsg(NFPROTO_INET, 0))
     }
 
     fn border(&mut self, kind: u16) {
         let head = nfgenmsg(NFPROTO_UNSPEC, NFNL_SUBSYS_NFTABLES.into());
-        self.message(kind, 0, head);
+        self.begin(kind, 0, head);
     }
 
     fn delete(&mut self, message: u8, family: u8, names: &[(u16, &str)], last: bool) -> &mut Messages {
         let flags = if last { NLM_F_ACK } else { 0 };
-        let message = self.message(kind(message), flags, nfgenmsg(family, 0));
+        let message = self.begin(kind(message), flags, nfgenmsg(family, 0));
         for (kind, name) in names {
             message.text(*kind, name);
         }

@@ -80,8 +80,8 @@ fn is_mangle(chain: &EncodedChain) -> bool {
 }
 
 fn guard(table: rules::Table, mark: Mark) -> EncodedRule {
-    let matches: Vec<_> = guarded_packets(table, mark).collect();
-    let mut expressions = lower::matches(&matches);
+    let matches = guarded_packets(table, mark).filter_map(|m| m.condition());
+    let mut expressions = lower::conditions(matches);
     expressions.extend([Expression::Counter, Expression::Verdict(EncodedVerdict::Accept)]);
     EncodedRule { expressions, userdata: Vec::new() }
 }

@@ -26,9 +26,7 @@ pub struct EncodedSet {
     /// What `nft` takes the keys for; the kernel does not care.
     pub key_type: u32,
     pub key_length: u32,
-    /// `NFT_SET_*`.
     pub flags: u32,
-    /// Ascending.
     pub elements: Vec<Element>,
     /// Number of elements that we never write, such as one for all that is not listed.
     pub others: usize,
@@ -54,9 +52,7 @@ pub struct EncodedChain {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseChain {
-    /// `filter`, `route` or `nat`.
     pub kind: String,
-    /// `NF_INET_*`.
     pub hook: u32,
     /// The place among others: the least first.
     pub priority: i32,
@@ -71,6 +67,12 @@ pub struct EncodedRule {
     pub expressions: Vec<Expression>,
     /// Bytes that the kernel keeps for us: the comment.
     pub userdata: Vec<u8>,
+}
+
+impl BaseChain {
+    pub(super) fn accepting(kind: &str, hook: u32, priority: i32) -> Self {
+        Self { kind: kind.to_owned(), hook, priority, policy: NF_ACCEPT, devices: Vec::new() }
+    }
 }
 
 impl EncodedTable {
@@ -122,13 +124,6 @@ impl EncodedChain {
     }
 }
 
-impl EncodedRule {
-    /// Empty if there is none.
-    pub fn comment(&self) -> &str {
-        comment_of(&self.userdata)
-    }
-}
-
 pub(super) fn comment_of(userdata: &[u8]) -> &str {
     match userdata {
         [NFTNL_UDATA_RULE_COMMENT, _, text @ ..] => crate::sys::message::text(text),
@@ -137,18 +132,17 @@ pub(super) fn comment_of(userdata: &[u8]) -> &str {
 }
 
 fn chain(chain: &nft::InetChain) -> EncodedChain {
-    let base = chain.base.map(|base| BaseChain {
-        kind: Kind::name(base.kind).to_owned(),
-        hook: hook(base.hook),
-        priority: base.priority,
-        policy: NF_ACCEPT,
-        devices: Vec::new(),
-    });
+    let accepting =
+        |base: nft::Base| BaseChain::accepting(Kind::name(base.kind), hook(base.hook), base.priority);
     let rule = |rule: &nft::InetRule| EncodedRule {
         expressions: super::lower::rule(rule),
         userdata: comment(&rule.comment),
     };
-    EncodedChain { name: chain.name.clone(), base, rules: chain.rules.iter().map(rule).collect() }
+    EncodedChain {
+        name: chain.name.clone(),
+        base: chain.base.map(accepting),
+        rules: chain.rules.iter().map(rule).collect(),
+    }
 }
 
 /// A comment of at most 127 bytes as the kernel keeps it.

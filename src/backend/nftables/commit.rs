@@ -27,7 +27,6 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Of a call beside a batch, such as a listing.
     pub(crate) fn of(subject: impl Into<String>, source: io::Error) -> Self {
         Self::Refused { subject: subject.into(), explanation: None, source }
     }

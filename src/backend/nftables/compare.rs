@@ -15,7 +15,6 @@ pub fn predecessor(name: &str) -> DifferingPart {
     part(&format!("table {name}, made by another program"), lines)
 }
 
-/// A dormant table of iptables that should have rules.
 pub fn dormant(table: &str) -> DifferingPart {
     let [there, desired] = [NFT_TABLE_F_DORMANT, 0].map(|flags| vec![header_text(table, flags)]);
     part(&format!("table {table}"), compare(&there, &desired))

@@ -299,14 +299,10 @@ fn known(name: &str, data: &[u8], any: Option<u16>) -> Option<Expression> {
 fn likely(name: &str, data: &[u8]) -> Option<Expression> {
     const KEYS: [Meta; 7] =
         [Meta::Mark, Meta::Iifname, Meta::Oifname, Meta::Skuid, Meta::Skgid, Meta::Nfproto, Meta::L4proto];
-    const OPERATORS: [CmpOperator; 6] = [
-        CmpOperator::Eq,
-        CmpOperator::Neq,
-        CmpOperator::Lt,
-        CmpOperator::Gt,
-        CmpOperator::Lte,
-        CmpOperator::Gte,
-    ];
+    const OPERATORS: [CmpOperator; 6] = {
+        use CmpOperator::{Eq, Gt, Gte, Lt, Lte, Neq};
+        [Eq, Neq, Lt, Gt, Lte, Gte]
+    };
     let has = |kind| attribute(data, kind).is_some();
     let number = |kind| number(data, kind);
     let value = |kind| attribute(attribute(data, kind)?, NFTA_DATA_VALUE).map(<[u8]>::to_vec);

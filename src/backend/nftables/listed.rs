@@ -76,15 +76,7 @@ fn of_bridges(table: &EncodedTable, bridges: &[String]) -> LiveTable {
             _ => (Hook::Postrouting, i32::MAX / 2),
         };
         let text = "rules for bridges, which are not followed".to_owned();
-        let rule = LiveRule {
-            conditions: Vec::new(),
-            first: Vec::new(),
-            action: Action::Unknown(text.clone()),
-            comment: String::new(),
-            hits: None,
-            text,
-        };
-        let mut rules = vec![rule];
+        let mut rules = vec![added(text.clone(), Vec::new(), Action::Unknown(text))];
         let place = nft::Base { kind: Kind::Filter, hook, priority };
         let mut listed = LiveBase { base: place, policy: Policy::Accept };
         of_devices(bridges, &mut listed, &mut rules);
@@ -131,6 +123,11 @@ fn device_names(name: &str) -> Interval {
     Interval { first, last: first | u128::MAX.checked_shr(bits).unwrap_or(0) }
 }
 
+/// A rule that the kernel does not have.
+fn added(text: String, conditions: Vec<rules::ListedCondition>, action: Action) -> LiveRule {
+    LiveRule { text, conditions, first: Vec::new(), action, comment: String::new(), hits: None }
+}
+
 /// Makes the rules of a chain ask for its interfaces, and the policy a rule that does.
 fn of_devices(devices: &[String], base: &mut LiveBase, rules: &mut Vec<LiveRule>) {
     let field = if base.base.hook == Hook::Prerouting { Field::InInterface } else { Field::OutInterface };
@@ -138,14 +135,7 @@ fn of_devices(devices: &[String], base: &mut LiveBase, rules: &mut Vec<LiveRule>
     let condition = rules::ListedCondition::Nft(Condition::is(field, names.collect()));
     rules.iter_mut().for_each(|rule| rule.conditions.insert(0, condition.clone()));
     if std::mem::take(&mut base.policy) == Policy::Drop {
-        let drop = |conditions| LiveRule {
-            text: "policy drop".to_owned(),
-            conditions,
-            first: Vec::new(),
-            action: Action::Target(Target::Drop),
-            comment: String::new(),
-            hits: None,
-        };
+        let drop = |conditions| added("policy drop".to_owned(), conditions, Action::Target(Target::Drop));
         *rules = std::mem::take(rules).into_iter().flat_map(|rule| with_policy(rule, &drop)).collect();
         rules.push(drop(vec![condition]));
     }
@@ -204,7 +194,6 @@ pub(super) fn values(set: &EncodedSet, kind: DataType) -> Option<Intervals> {
     elements.next().is_none().then(|| ranges.into_iter().collect())
 }
 
-/// In the words of `nft`; of sets that are not ours, the bytes.
 pub(super) fn elements(set: &EncodedSet) -> Vec<String> {
     match set.data_type().and_then(|kind| Some((kind, values(set, kind)?))) {
         Some((kind, values)) => render::nft::texts(kind, &values),

@@ -1,9 +1,9 @@
 //! From rules to the expressions that carry them out. [`super::lift`] goes the other way; both read one table of fields.
 
 use super::expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
-use crate::sys::{header::NFPROTO_UNSPEC, netfilter::nfproto};
+use crate::{sys::header::NFPROTO_UNSPEC, sys::netfilter::nfproto};
 use rules::nft::{Condition, DataType, Effect, Field, InetRule, Interval, SetKind, Test};
-use rules::{Family, Mark, Match, PortRange, Target};
+use rules::{Family, Mark, PortRange, Target};
 
 pub(super) fn rule(rule: &InetRule) -> Vec<Expression> {
     let mut list = tests(&rule.tests);
@@ -18,11 +18,6 @@ pub(super) fn rule(rule: &InetRule) -> Vec<Expression> {
         Effect::None => {}
     }
     list
-}
-
-/// None of the matches may have several ranges, for which a set is needed.
-pub(super) fn matches<'a>(matches: impl IntoIterator<Item = &'a Match>) -> Vec<Expression> {
-    conditions(matches.into_iter().filter_map(Match::condition))
 }
 
 pub(super) fn conditions(conditions: impl IntoIterator<Item = Condition>) -> Vec<Expression> {

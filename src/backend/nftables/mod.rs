@@ -30,7 +30,6 @@ use listed::Interfaces;
 pub use read::{BlockedTable, Counts, Obstacle, RuleHandles, Tables};
 use read::{TableCounters, TableHeader};
 pub use record::TableRecord;
-pub use removal::ListingGeneration;
 
 use crate::sys::{header::*, link, netfilter::nfproto};
 use batch::BatchOperation;

@@ -1,5 +1,5 @@
-//! Reads tables back, ours and those of others; and lists across all of them: tables, objects of a kind, the handles of rules, and the
-//! number of rules of each chain.
+//! Reads tables back, ours and those of others, and lists all tables, objects of a kind, handles of rules, and counts of
+//! rules.
 
 use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{EncodedVerdict, Expression};
@@ -161,8 +161,7 @@ pub(super) fn name(attributes: &[u8], kind: u16) -> Option<String> {
     attribute(attributes, kind).map(message::name)
 }
 
-/// An element, and the verdict that a map has for it; `None` for one that expires, stands for more than its key, or has a
-/// statement that decides whether it counts.
+/// An element with the verdict that a map has for it; `None` where it expires, is more than its key, or has a condition.
 fn element(item: &[u8]) -> Option<(Element, Option<EncodedVerdict>)> {
     let others =
         [NFTA_SET_ELEM_TIMEOUT, NFTA_SET_ELEM_EXPIRATION, NFTA_SET_ELEM_OBJREF, NFTA_SET_ELEM_KEY_END];
@@ -201,10 +200,8 @@ pub type Counts = BTreeMap<String, BTreeMap<String, usize>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableHeader {
-    /// `NFPROTO_*`.
     pub(super) family: u8,
     pub(super) name: String,
-    /// `NFT_TABLE_F_*`.
     pub(super) flags: u32,
     /// The netlink port of the socket that alone may change it.
     pub(super) port: Option<u32>,
@@ -284,7 +281,6 @@ impl Tables {
         self.0.iter().filter(of_others).map(|table| table.name.clone()).collect()
     }
 
-    /// True if there is none but the owner's.
     pub fn are_of(&self, owner: &Ownership) -> bool {
         self.0.iter().all(|table| table.family == NFPROTO_INET && table.name == owner.table)
     }
@@ -380,8 +376,7 @@ impl Nftables {
         }
     }
 
-    /// True if there are tables by the names that iptables uses in which we make rules, or another with a chain of the
-    /// owner's.
+    /// True if there are tables of iptables in which we make rules, or another with a chain of the owner's.
     pub fn has_iptables(&mut self, tables: &Tables, family: Family, owner: &Ownership) -> io::Result<bool> {
         const OTHERS: [&str; 2] = ["filter", "security"];
         let of = nfproto(family);

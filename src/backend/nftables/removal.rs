@@ -6,7 +6,7 @@
 //! Left behind are base chains without rules, and tables with nothing else. iptables makes them again when it needs them.
 //! What iptables would not have made so is of others, and stays.
 
-use super::bytecode::{EncodedChain, EncodedRule};
+use super::bytecode::{EncodedChain, EncodedRule, comment_of};
 use super::expression::{EncodedVerdict, Expression};
 use super::read::{self, TableHeader};
 use super::{Nftables, Refusal, RuleHandles, batch::BatchOperation, retry};
@@ -17,19 +17,6 @@ use crate::sys::netfilter::{lacks_nf_tables, nfproto};
 use rules::{Chain, Family, Ownership, State, Table, TableChange};
 use std::{collections::BTreeSet, io};
 
-/// The generation of the kernel's rules that the programs of iptables (nft) have listed.
-#[derive(Clone, Copy, Debug)]
-pub struct ListingGeneration {
-    generation: u32,
-}
-
-impl ListingGeneration {
-    /// Follows a change of ours: the kernel counts it, and leaves zero out (`nf_tables_commit`).
-    pub fn follow(&mut self) {
-        self.generation = self.generation.checked_add(1).unwrap_or(1);
-    }
-}
-
 /// What is about to go from the tables of iptables, by family (`NFPROTO_*`) and table.
 #[derive(Debug, Default)]
 struct Removed {
@@ -39,17 +26,12 @@ struct Removed {
 }
 
 impl Nftables {
-    /// The generation for [`Nftables::remove_listed`], read before the listing, so that no change during it is missed.
-    pub fn before_listing(&mut self) -> io::Result<ListingGeneration> {
-        Ok(ListingGeneration { generation: self.generation()? })
-    }
-
     /// Removes what the changes remove, and the tables and base chains that are left without rules then: all of it or
     /// nothing. False where rules have changed since the listing or the kernel refuses: the programs of iptables have to
     /// remove the rules then, and to report what fails.
     pub fn remove_listed<'a>(
         &mut self,
-        listed: ListingGeneration,
+        listed: u32,
         states: impl Fn(Family) -> Option<&'a State>,
         families: &[(Family, Vec<TableChange>)],
     ) -> bool {
@@ -57,7 +39,7 @@ impl Nftables {
         let Some((mut jobs, gone)) = jobs(states, &handles, families) else { return false };
         let Ok(leftovers) = self.leftovers(&handles, &gone) else { return false };
         jobs.extend(leftovers.iter().map(Leftover::job));
-        match self.commit(&jobs, Some(listed.generation)) {
+        match self.commit(&jobs, Some(listed)) {
             Ok(()) => true,
             Err(refusal) => {
                 tracing::debug!(target: "backend", %refusal, "the programs of iptables have to remove rules");
@@ -110,7 +92,6 @@ const NAMES: [&str; 5] = ["nat", "mangle", "raw", "filter", "security"];
 struct Leftover {
     family: u8,
     table: &'static str,
-    /// One chain of the table; `None` for the table as a whole.
     chain: Option<String>,
 }
 
@@ -263,6 +244,6 @@ fn unlistable_rule(chain: &str, rule: &EncodedRule) -> UnlistableRule {
             _ => None,
         })
     };
-    let beside = Some(rule.comment()).filter(|comment| !comment.is_empty()).map(str::to_owned);
+    let beside = Some(comment_of(&rule.userdata)).filter(|comment| !comment.is_empty()).map(str::to_owned);
     UnlistableRule { chain: chain.to_owned(), leads_to, comment: beside.or_else(by_match) }
 }

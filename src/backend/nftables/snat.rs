@@ -40,13 +40,7 @@ impl Snat {
             expressions: expressions(family, source),
             userdata: bytecode::comment(comment),
         };
-        let base = BaseChain {
-            kind: "nat".to_owned(),
-            hook: NF_INET_POST_ROUTING,
-            priority: PRIORITY,
-            policy: NF_ACCEPT,
-            devices: Vec::new(),
-        };
+        let base = BaseChain::accepting("nat", NF_INET_POST_ROUTING, PRIORITY);
         let rules = vec![rule(Family::V4, self.v4.into()), rule(Family::V6, self.v6.into())];
         EncodedTable {
             name: name.to_owned(),

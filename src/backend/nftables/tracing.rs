@@ -30,7 +30,6 @@ pub struct Aim {
     pub every_packet: bool,
 }
 
-/// Packets are traced while this exists.
 pub struct Tracing {
     nftables: Nftables,
     /// True if the kernel forgets the table by itself.
@@ -93,13 +92,7 @@ impl Nftables {
 fn table(aim: &Aim, group: Option<u16>, flags: u32) -> EncodedTable {
     let chain = |name: &str, hook, priority, rules| EncodedChain {
         name: name.to_owned(),
-        base: Some(BaseChain {
-            kind: "filter".to_owned(),
-            hook,
-            priority,
-            policy: NF_ACCEPT,
-            devices: Vec::new(),
-        }),
+        base: Some(BaseChain::accepting("filter", hook, priority)),
         rules,
     };
     let rules = rules(aim, group);

@@ -272,10 +272,10 @@ pub(super) fn validated(call: &ResolvedCall) -> Exit {
                 tracing::warn!(target: "validation", "{} is not tried: {why}", one.call.to);
                 untried = Some(why.clone());
             }
-            Judgement::Wrong(_) => {
+            Judgement::Wrong(seen) => {
                 let error = Unproven::Elsewhere {
                     destination: one.call.to,
-                    instead: summary::instead(&one.judgement),
+                    instead: summary::outcome(seen).3,
                     expected: summary::expected(&one.call),
                     timeout: call.run.probe_timeout,
                 };

@@ -22,15 +22,8 @@ pub(super) fn expected(call: &Call) -> String {
     }
 }
 
-pub(super) fn instead(judgement: &Judgement) -> String {
-    match judgement {
-        Judgement::Right(seen) | Judgement::Wrong(seen) => outcome(seen).3,
-        Judgement::NoResult(why) => why.clone(),
-    }
-}
-
 /// The word for the end of a connection in documents, the port where it ended, and the text about it.
-fn outcome(seen: &ProbeObservation) -> (&'static str, Option<u16>, Style, String) {
+pub(super) fn outcome(seen: &ProbeObservation) -> (&'static str, Option<u16>, Style, String) {
     match seen.end {
         ConnectionOutcome::Redirected(there) => {
             let text = match there.ip().is_loopback() {

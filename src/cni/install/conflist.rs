@@ -1,6 +1,5 @@
 //! Network configurations as text, with our entry put in or taken out and every other byte as it was. A configuration is
-//! usable if `libcni` accepts it (`ConfListFromBytes`, `ConfFromBytes`) and the plugin accepts its name and supports its
-//! version.
+//! usable if `libcni` accepts it (`ConfListFromBytes`, `ConfFromBytes`) and the plugin its name and version.
 
 use crate::cni::PLUGIN;
 use crate::cni::protocol::{CniVersion, PluginFields, is_id};
@@ -57,7 +56,6 @@ pub(super) struct NetworkConfiguration<'a> {
     /// Empty where a single plugin has none. CRI-O names the network after the file then (`loadNetworks` of ocicni).
     pub(super) name: String,
     version: String,
-    /// The plugins in their order; of a single plugin, the whole text.
     plugins: Vec<Plugin<'a>>,
     made_of: Option<String>,
 }
@@ -117,8 +115,8 @@ impl<'a> NetworkConfiguration<'a> {
         Ok(Self { text, kind, name, version, plugins, made_of: field(MADE_OF) })
     }
 
-    /// Checks that the plugin accepts its name and supports its version, which the other plugins may not support a higher one
-    /// of.
+    /// Checks that the plugin accepts its name and supports its version, which is not raised: other plugins may support only
+    /// this.
     pub(super) fn serves(&self, file: &str) -> Result<(), Unusable> {
         let name = self.name_in(file);
         if !is_id(name) {

@@ -35,7 +35,6 @@ impl Attempt {
     }
 }
 
-/// The time since which each file is unusable.
 #[derive(Debug, Default)]
 pub(super) struct Broken(BTreeMap<PathBuf, Instant>);
 
@@ -81,19 +80,22 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
             return Ok(Attempt::new(InstallState::Waiting(why), warnings));
         }
         warnings.extend(second_meshes(path, &network));
-        let put = match kind {
-            FileKind::Single => convert(path, &network, text, entry)?,
+        // `None` where the entry is there.
+        let (to, put) = match kind {
+            FileKind::Single => {
+                (path.with_extension("conflist"), Some(convert(path, &network, text, entry)?))
+            }
             FileKind::List => match network.with(entry) {
-                None => InsertOutcome::AlreadyThere(path.clone()),
-                Some(new) if is_long(&new) => InsertOutcome::Blocked(grown(path)),
-                Some(new) => InsertOutcome::of(files::replace(path, text.as_bytes(), new.as_bytes())?, path),
+                None => (path.clone(), None),
+                Some(new) if is_long(&new) => (path.clone(), Some(Err(grown(path)))),
+                Some(new) => (path.clone(), Some(Ok(files::replace(path, text.as_bytes(), new.as_bytes())?))),
             },
         };
         let (state, replaced) = match put {
-            InsertOutcome::AlreadyThere(path) => (InstallState::Installed(path), None),
-            InsertOutcome::Inserted(to) => (InstallState::Installed(to), Some((path.clone(), text.clone()))),
-            InsertOutcome::Blocked(why) => (InstallState::Waiting(why), None),
-            InsertOutcome::Overtaken => continue,
+            None => (InstallState::Installed(to), None),
+            Some(Ok(Put::Done)) => (InstallState::Installed(to), Some((path.clone(), text.clone()))),
+            Some(Ok(Put::Overtaken)) => continue,
+            Some(Err(why)) => (InstallState::Waiting(why), None),
         };
         // An entry of an earlier version stays there until the delegate's is called.
         let is_called = !warnings.iter().any(|warning| warning.is_blocking);
@@ -208,38 +210,22 @@ fn restore(path: &Path, list: &[u8], single: &Path, original: &str) -> io::Resul
     files::remove_known(path, list)
 }
 
-enum InsertOutcome {
-    AlreadyThere(PathBuf),
-    Inserted(PathBuf),
-    Overtaken,
-    Blocked(String),
-}
-
-impl InsertOutcome {
-    fn of(put: Put, path: &Path) -> Self {
-        match put {
-            Put::Done => Self::Inserted(path.to_owned()),
-            Put::Overtaken => Self::Overtaken,
-        }
-    }
-}
-
 /// Makes a list of a single plugin. The list is created before the single one is removed, so that one of them always exists.
 fn convert(
     path: &Path,
     network: &NetworkConfiguration<'_>,
     text: &str,
     entry: &str,
-) -> io::Result<InsertOutcome> {
+) -> io::Result<Result<Put, String>> {
     let list = path.with_extension("conflist");
     let file = file_name(path);
     let new = network.list(&file, entry);
     if is_long(&new) {
-        return Ok(InsertOutcome::Blocked(grown(path)));
+        return Ok(Err(grown(path)));
     }
     let put = match files::configuration(&list) {
         Err(UnreadableFile::Io(error)) => return Err(error),
-        Err(why) => return Ok(InsertOutcome::Blocked(format!("{} {why}; remove it", list.display()))),
+        Err(why) => return Ok(Err(format!("{} {why}; remove it", list.display()))),
         Ok(None) => files::create(&list, new.as_bytes(), path)?,
         Ok(Some(there)) if there == new.as_bytes() => Put::Done,
         Ok(Some(there)) => {
@@ -248,17 +234,15 @@ fn convert(
                 .is_ok_and(|list| list.made_of() == Some(&file));
             if !is_ours {
                 let (one, other) = (path.display(), list.display());
-                return Ok(InsertOutcome::Blocked(format!(
-                    "both {one} and {other} are there; remove one of them"
-                )));
+                return Ok(Err(format!("both {one} and {other} are there; remove one of them")));
             }
             files::replace(&list, &there, new.as_bytes())?
         }
     };
-    Ok(match put {
-        Put::Overtaken => InsertOutcome::Overtaken,
-        Put::Done => InsertOutcome::of(files::remove_known(path, text.as_bytes())?, &list),
-    })
+    Ok(Ok(match put {
+        Put::Overtaken => Put::Overtaken,
+        Put::Done => files::remove_known(path, text.as_bytes())?,
+    }))
 }
 
 fn scan(folder: &Path) -> io::Result<FolderScan> {
@@ -289,7 +273,6 @@ fn scan(folder: &Path) -> io::Result<FolderScan> {
     Ok(view)
 }
 
-/// True if `libcni` finds plugins in a folder.
 fn has_plugins(folder: &Path) -> bool {
     let is_plugin = |path: &Path| path.extension().is_some_and(|ending| ending == "conf");
     files(folder).is_ok_and(|found| found.iter().any(|(path, _)| is_plugin(path)))

@@ -21,7 +21,6 @@ pub(crate) struct Folders {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CniInstallOptions {
     pub(crate) folders: Folders,
-    /// Our entry, as JSON on one line.
     pub(crate) entry: String,
     pub(crate) watch: Option<WatchOptions>,
     pub(crate) wait: Option<Duration>,
@@ -29,9 +28,7 @@ pub(crate) struct CniInstallOptions {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchOptions {
-    /// A file that is there while all is installed.
     pub(crate) ready_file: Option<PathBuf>,
-    /// Of readiness and metrics.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) uninstall: bool,
 }
@@ -53,21 +50,27 @@ impl Folders {
 
     /// Locks the folder of configurations until the process ends; `None` if another installer has the lock.
     pub(super) fn lock(&self) -> Result<Option<Flock<File>>, InstallError> {
-        let failed = |error| InstallError::Configurations(self.configurations.clone(), error);
         let mut options = File::options();
-        let folder =
-            options.read(true).custom_flags(O_DIRECTORY).open(&self.configurations).map_err(failed)?;
+        let folder = options
+            .read(true)
+            .custom_flags(O_DIRECTORY)
+            .open(&self.configurations)
+            .map_err(|error| self.unchanged(error))?;
         match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
             Ok(held) => Ok(Some(held)),
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
-            Err((_, error)) => Err(failed(error.into())),
+            Err((_, error)) => Err(self.unchanged(error.into())),
         }
+    }
+
+    /// A failure to read or change the network configurations.
+    pub(super) fn unchanged(&self, error: io::Error) -> InstallError {
+        InstallError::Configurations(self.configurations.clone(), error)
     }
 
     /// Removes what killed runs have left. The caller holds the lock.
     pub(super) fn sweep(&self) -> Result<(), InstallError> {
-        files::sweep(&self.configurations, Duration::ZERO)
-            .map_err(|error| InstallError::Configurations(self.configurations.clone(), error))?;
+        files::sweep(&self.configurations, Duration::ZERO).map_err(|error| self.unchanged(error))?;
         files::sweep(&self.programs, Duration::ZERO)
             .map_err(|error| InstallError::Programs(self.programs.clone(), error))
     }
@@ -183,8 +186,8 @@ pub(crate) fn uninstall(folders: &Folders, keep_program: bool) -> Result<Removed
 }
 
 pub(super) fn remove(folders: &Folders, keep_program: bool) -> Result<RemovedInstallation, InstallError> {
-    let configurations = folder::withdraw(&folders.configurations)
-        .map_err(|error| InstallError::Configurations(folders.configurations.clone(), error))?;
+    let configurations =
+        folder::withdraw(&folders.configurations).map_err(|error| folders.unchanged(error))?;
     let programs = if keep_program { Vec::new() } else { folders.remove_programs()? };
     Ok(RemovedInstallation { configurations, programs })
 }

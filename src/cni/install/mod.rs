@@ -45,7 +45,6 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum InstallOutcome {
     Installed(PathBuf),
-    /// Ended by a signal; what was uninstalled then, if anything.
     Asked(Option<RemovedInstallation>),
 }
 
@@ -102,7 +101,6 @@ struct InstallLoop<'a> {
     requests: Requests,
     silence: Inotify,
     status: Arc<SharedStatus>,
-    /// The end of waiting for a configuration.
     end: Option<Instant>,
     interval: RetryInterval,
     placed: Placed,
@@ -182,7 +180,6 @@ impl InstallLoop<'_> {
         }
     }
 
-    /// With `--watch`, failures are retried.
     fn check(&mut self, broken: &mut Broken) -> Result<(InstallState, Option<Instant>), InstallError> {
         let CniInstallOptions { folders, entry, watch, .. } = self.options;
         if let Some(folder) = folders.gone() {
@@ -190,7 +187,7 @@ impl InstallLoop<'_> {
         }
         let done = folders.put_programs(&mut self.placed).and_then(|new| {
             let attempt = folder::insert(&folders.configurations, entry, broken)
-                .map_err(|error| InstallError::Configurations(folders.configurations.clone(), error))?;
+                .map_err(|error| folders.unchanged(error))?;
             Ok((new, attempt))
         });
         let (new, attempt) = match done {

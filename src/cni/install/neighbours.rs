@@ -18,11 +18,9 @@ const REMOVAL: &str = "removal";
 pub(super) struct InstallWarning {
     pub(super) cause: &'static str,
     pub(super) text: String,
-    /// Pods are not captured because of it.
     pub(super) is_blocking: bool,
 }
 
-/// The plugin of Multus, and the client of its daemon.
 const MULTUS: [&str; 2] = ["multus", "multus-shim"];
 
 /// The network that Multus attaches first. Multus writes its own file again when it starts or the delegate's file changes, and

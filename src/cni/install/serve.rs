@@ -1,6 +1,5 @@
 //! Readiness and metrics over HTTP, in the text format of Prometheus, version 0.0.4: one request a connection, limited in
-//! size and time. Each connection has a thread, so a silent client delays no other; beyond a number of them, the oldest is
-//! closed.
+//! size and time. A silent client delays no other; beyond a number of connections, the oldest is closed.
 
 use super::neighbours::{CAUSES, InstallWarning};
 use crate::cni::traces::{self, BOUNDS, CallCounters, CniCounters, REPAIR};
@@ -202,6 +201,7 @@ impl MetricsText {
     }
 
     fn value(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         let labels: Vec<String> =
             labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
         match labels.is_empty() {
@@ -210,7 +210,6 @@ impl MetricsText {
         }
     }
 
-    /// Buckets are cumulative.
     fn histogram(&mut self, name: &str, verb: &str, calls: &CallCounters) {
         let bucket = format!("{name}_bucket");
         let counts = calls.buckets.iter().copied().chain(std::iter::repeat(0));
@@ -229,10 +228,6 @@ impl MetricsText {
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         writeln!(self.0, "{line}").expect("a text takes everything");
     }
-}
-
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

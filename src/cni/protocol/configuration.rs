@@ -68,17 +68,13 @@ pub(crate) struct PluginConfiguration<'a> {
     pub(crate) version: CniVersion,
     pub(crate) name: String,
     pub(crate) previous_result: Option<&'a RawValue>,
-    /// `None` where the runtime does not hand them over.
     pub(crate) annotations: Option<BTreeMap<String, String>>,
-    /// True if the entry has the capability by which it does.
     pub(crate) requests_annotations: bool,
     pub(crate) valid: Option<Vec<Attachment>>,
     pub(crate) capture: Option<Raw>,
-    /// Defaults for the settings of injected pods.
     pub(crate) defaults: Raw,
     pub(crate) excluded_namespaces: Vec<String>,
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// What holds the rules, by one of the names that `--backend` takes.
     pub(crate) backend: &'static str,
 }
 
@@ -282,21 +278,38 @@ impl<'a> PluginConfigurationReader<'a> {
         let names = ["cni.dev/valid-attachments", "cni.dev/attachments"];
         let name = names.into_iter().find(|name| self.fields.has(name))?;
         let form = "a list of objects, each with a containerID and an ifname";
-        let valid: Vec<Attachment> = match self.fields.value(name) {
-            Some(_) => self.typed(name, form)?,
-            None => Vec::new(),
-        };
-        Some(valid)
+        match self.fields.value(name) {
+            Some(_) => self.typed(name, form),
+            None => Some(Vec::new()),
+        }
     }
 
+    /// An object of settings: strings, numbers, booleans, or lists of them. Values are validated later.
     fn layer(&mut self, key: &str) -> Option<Raw> {
-        match layer(key, self.fields.value(key)?) {
-            Ok(raw) => Some(raw),
-            Err(problems) => {
-                self.problems.extend(problems);
-                None
+        let fields = match PluginFields::parse(self.fields.value(key)?.get()) {
+            Ok(fields) => fields,
+            Err(error) => {
+                let text = format!("{error}; expected an object of settings");
+                self.problems.push(InputProblem::of(key, text));
+                return None;
+            }
+        };
+        let named = |name: &str, text: &str| InputProblem::of(&format!("{key}.{name}"), text);
+        self.problems.extend(fields.doubles().map(|name| named(name, "is there twice; remove one")));
+        let mut values = BTreeMap::new();
+        for (name, value) in fields.iter() {
+            match serde_json::from_str(value.get()).ok().as_ref().and_then(text) {
+                Some(text) => drop(values.insert(name.to_owned(), text)),
+                None => self.problems.push(named(
+                    name,
+                    "is not a value of a setting; expected a string, a number, true, false, or a list of strings and \
+                     numbers",
+                )),
             }
         }
+        let read = configured(key, &values);
+        self.problems.extend(read.problems());
+        Some(read.raw)
     }
 
     fn backend(&mut self) -> &'static str {
@@ -305,30 +318,6 @@ impl<'a> PluginConfigurationReader<'a> {
         let text = self.text(keys::BACKEND, |text| named(text).is_some(), form);
         text.and_then(|text| named(&text)).unwrap_or("nftables")
     }
-}
-
-/// Reads an object of settings: strings, numbers, booleans, or lists of them. Values are validated later.
-fn layer(key: &str, value: &RawValue) -> Result<Raw, Vec<InputProblem>> {
-    let fields = PluginFields::parse(value.get())
-        .map_err(|error| vec![InputProblem::of(key, format!("{error}; expected an object of settings"))])?;
-    let twice = |name: &str| InputProblem::of(&format!("{key}.{name}"), "is there twice; remove one");
-    let mut problems: Vec<InputProblem> = fields.doubles().map(twice).collect();
-    let mut values = BTreeMap::new();
-    for (name, value) in fields.iter() {
-        match serde_json::from_str(value.get()).ok().as_ref().and_then(text) {
-            Some(text) => drop(values.insert(name.to_owned(), text)),
-            None => {
-                let form = "expected a string, a number, true, false, or a list of strings and numbers";
-                problems.push(InputProblem::of(
-                    &format!("{key}.{name}"),
-                    format!("is not a value of a setting; {form}"),
-                ));
-            }
-        }
-    }
-    let read = configured(key, &values);
-    problems.extend(read.problems());
-    if problems.is_empty() { Ok(read.raw) } else { Err(problems) }
 }
 
 /// A value as its flag would be given.

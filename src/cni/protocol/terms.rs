@@ -98,10 +98,8 @@ pub(crate) enum CniErrorCode {
     Io = 5,
     Decode = 6,
     Configuration = 7,
-    /// It may work later.
     TryAgain = 11,
     NotAvailable = 50,
-    /// The container's network namespace can't be read or changed.
     Namespace = 100,
     Drift = 101,
 }
@@ -133,7 +131,6 @@ impl CniError {
         Self::new(code, msg, lines.join("\nbecause: "))
     }
 
-    /// `problems` has at least one.
     pub(crate) fn of_problems(code: CniErrorCode, what: &str, problems: &[InputProblem]) -> Self {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let more = match lines.len() - 1 {
@@ -321,7 +318,6 @@ fn is_interface(text: &str) -> bool {
 }
 
 impl RuntimePod {
-    /// `NAMESPACE/NAME`.
     pub(crate) fn label(&self) -> Option<String> {
         let name = self.name.as_deref()?;
         Some(self.namespace.as_deref().map_or(name.to_owned(), |namespace| format!("{namespace}/{name}")))

@@ -1,4 +1,5 @@
-//! One trial under way, and what it comes to.
+//! Trials under way, and the sockets at which they may arrive: one at each port that rules may lead to, one at each
+//! destination that is this machine's.
 
 use super::{
     ConnectionOutcome, DeliveryPorts, Flows, NoResult, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
@@ -260,7 +261,6 @@ pub(super) enum DestinationState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArrivalPoint {
-    /// A port that rules lead to.
     Port(u16),
     Destination,
 }

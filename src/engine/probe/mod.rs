@@ -86,7 +86,6 @@ pub struct Probe {
     pub listeners: Vec<DeliveryPorts>,
     /// The zones of conntrack that the rules use.
     pub zones: Vec<u16>,
-    /// For all trials together.
     pub timeout: Duration,
 }
 
@@ -97,9 +96,7 @@ pub enum ConnectionOutcome {
     /// It was handed, unchanged, to the listener at this port; `None` for a listener of another process. Where it was sent to
     /// that port, it may have passed without being handed over.
     Handed(Option<u16>),
-    /// It goes where it was sent.
     Passed,
-    /// It was accepted, and more is not known.
     Accepted,
     /// It came to the listener at this port, and the answer did not come back.
     Unanswered(u16),
@@ -118,7 +115,6 @@ pub enum ProbeEvidence {
     /// A listener of ours has read its token.
     Token,
     Conntrack,
-    /// It was accepted or refused.
     Answer,
     Silence,
 }
@@ -135,7 +131,6 @@ pub struct ProbeObservation {
 pub enum NoResult {
     #[error("no route leads there from this namespace: {0}")]
     NoRoute(#[source] io::Error),
-    /// It could not be made another user's.
     #[error("{0}")]
     Owner(#[source] NoCall),
     #[error("{0} is in use, so it is not known which listener accepts a call")]
@@ -144,7 +139,6 @@ pub enum NoResult {
 
 #[derive(Debug)]
 pub struct Outcomes {
-    /// In the order of the trials.
     pub each: Vec<Result<ProbeObservation, NoResult>>,
     /// Needs `CAP_NET_ADMIN`.
     pub conntrack_readable: bool,

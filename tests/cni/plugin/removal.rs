@@ -3,7 +3,7 @@
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, text, variables};
 use crate::support::namespace::Namespace;
 use serde_json::json;
-use std::fs;
+use std::{fs, process::Command};
 
 fn added() -> (Node, Namespace) {
     let (node, pod) = (Node::new(), container());
@@ -106,21 +106,16 @@ fn without_a_list_nothing_is_forgotten() {
 fn what_killed_calls_have_left_is_swept() {
     let (node, _pod) = added();
     let folder = node.state().join("attachments");
-    for (name, age) in
-        [(".sidecar-cni-1-1", "now"), (".sidecar-cni-1-2", "3 hours ago"), ("foreign", "3 hours ago")]
-    {
+    let files =
+        [(".sidecar-cni-1-1", "now"), (".sidecar-cni-1-2", "3 hours ago"), ("foreign", "3 hours ago")];
+    for (name, age) in files {
         fs::write(folder.join(name), "{").expect("a file");
-        let path = folder.join(name);
-        let touched = std::process::Command::new("touch").args(["-d", age]).arg(&path).status();
+        let touched = Command::new("touch").args(["-d", age]).arg(folder.join(name)).status();
         assert!(touched.is_ok_and(|status| status.success()), "touch");
     }
     let mut configuration = node.capturing();
     configuration["cni.dev/valid-attachments"] = json!([{"containerID": "c1", "ifname": "eth0"}]);
     run("GC", &[], &configuration.to_string()).well();
-    let left: Vec<bool> = [".sidecar-cni-1-1", ".sidecar-cni-1-2", "foreign"]
-        .iter()
-        .map(|name| folder.join(name).exists())
-        .collect();
-    assert_eq!(left, [true, false, true]);
+    assert_eq!(files.map(|(name, _)| folder.join(name).exists()), [true, false, true]);
     assert_eq!(node.attachments().len(), 3);
 }

@@ -287,7 +287,6 @@ impl RegisterValue {
     }
 }
 
-/// The number of the word of registers at this byte.
 fn word(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX) / WORD
 }

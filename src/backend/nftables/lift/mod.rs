@@ -5,7 +5,7 @@ mod compare;
 mod other;
 
 use super::expression::{EncodedVerdict, Expression, Header, Register};
-use super::{listed::Interfaces, lower};
+use super::{bytecode::comment_of, listed::Interfaces, lower};
 use crate::backend::nftables::bytecode::{EncodedRule, EncodedTable};
 use rules::nft::{self, Field, LiveRule, Test};
 use rules::{Action, Disposition, Family, ListedCondition, Mark, Port, PortRange, Target, Zone, render};
@@ -25,7 +25,7 @@ pub(super) struct Context<'a> {
 pub(super) fn rule(rule: &EncodedRule, context: &Context<'_>) -> LiveRule {
     let mut lifter = Lifter::new(context);
     rule.expressions.iter().for_each(|expression| lifter.step(expression));
-    lifter.finish(rule.comment())
+    lifter.finish(comment_of(&rule.userdata))
 }
 
 /// The operands of `NFT_BITWISE_MASK_XOR`, as long as the value.
@@ -35,7 +35,6 @@ struct BitwiseOperands {
     xor: Vec<u8>,
 }
 
-/// Content of the first register.
 #[derive(Clone, Debug)]
 enum RegisterValue {
     /// The first `length` bytes of a field, after `(value & mask) ^ xor`.
@@ -49,9 +48,7 @@ enum RegisterValue {
     Value(Vec<u8>),
     /// The type of the destination address (`RTN_*`).
     DestinationType,
-    /// The number of the interface whose name the field is.
     Index(Field),
-    /// The number of an ethernet frame's protocol.
     EtherType,
     /// The flags of TCP, of which those of the mask.
     TcpFlags(Option<u8>),
@@ -134,7 +131,7 @@ impl<'a> Lifter<'a> {
             Expression::Immediate(Register::Second, bytes) => self.second = Some(bytes.clone()),
             Expression::SetMetaMark => {
                 let action = self.mark();
-                self.act(action);
+                self.actions.push(action);
             }
             Expression::SetCtMark => {
                 let target = match &self.content {
@@ -146,18 +143,18 @@ impl<'a> Lifter<'a> {
                     }
                 };
                 let other = || Action::UnknownMark("ct mark set".to_owned());
-                self.act(target.map_or_else(other, Action::Target));
+                self.actions.push(target.map_or_else(other, Action::Target));
             }
             Expression::SetCtZone => {
                 let zone = self.value(2).and_then(|bytes| Zone::new(u16::from_ne_bytes(bytes)));
                 let other = || Action::UnknownZone("ct zone set".to_owned());
-                self.act(zone.map_or_else(other, |zone| Action::Target(Target::SetZone(zone))));
+                self.actions.push(zone.map_or_else(other, |zone| Action::Target(Target::SetZone(zone))));
             }
             Expression::Redir { range } => {
                 let ports = self.port().zip(if *range { self.second_port() } else { self.port() });
                 let ports = ports.and_then(|(first, last)| PortRange::new(first, last));
                 let other = || Action::Unknown("redirect".to_owned());
-                self.act(ports.map_or_else(other, |ports| Action::Target(Target::Redirect(ports))));
+                self.actions.push(ports.map_or_else(other, |ports| Action::Target(Target::Redirect(ports))));
             }
             Expression::Tproxy { family } => match self.port() {
                 Some(port) if self.tproxy.is_none() => {
@@ -168,7 +165,7 @@ impl<'a> Lifter<'a> {
                     }
                     self.tproxy = Some((of, port));
                 }
-                _ => self.act(Action::Unknown("tproxy".to_owned())),
+                _ => self.actions.push(Action::Unknown("tproxy".to_owned())),
             },
             Expression::Counter => self.words.push("counter".to_owned()),
             Expression::Log { group, prefix } => {
@@ -177,7 +174,7 @@ impl<'a> Lifter<'a> {
             Expression::KernelLog { level, prefix } => {
                 self.words.push(format!("log prefix \"{prefix}\" level {}", level.name()));
             }
-            Expression::Verdict(verdict) => self.act(verdict_action(verdict)),
+            Expression::Verdict(verdict) => self.actions.push(verdict_action(verdict)),
             Expression::Other { name, data } => self.other(name, data),
         }
     }
@@ -217,10 +214,6 @@ impl<'a> Lifter<'a> {
             RegisterValue::TcpFlags(flags @ None) if xor == [0] => *flags = mask.first().copied(),
             _ => self.content = RegisterValue::Other("bitwise".to_owned()),
         }
-    }
-
-    fn act(&mut self, action: Action) {
-        self.actions.push(action);
     }
 
     /// The value that the register holds, if it has that many bytes.

@@ -20,10 +20,10 @@ impl Lifter<'_> {
         let stores = |kind| number(kind).is_some();
         match name {
             "meta" if stores(NFTA_META_SREG) => match number(NFTA_META_KEY) {
-                Some(NFT_META_MARK) => self.act(Action::UnknownMark("meta mark set".to_owned())),
+                Some(NFT_META_MARK) => self.actions.push(Action::UnknownMark("meta mark set".to_owned())),
                 // No rule that we follow tests these.
                 Some(NFT_META_PRIORITY | NFT_META_NFTRACE) => self.words.push("meta set".to_owned()),
-                _ => self.act(Action::Unknown("meta set".to_owned())),
+                _ => self.actions.push(Action::Unknown("meta set".to_owned())),
             },
             "meta" if first(NFTA_META_DREG) => {
                 self.lose(name);
@@ -35,8 +35,8 @@ impl Lifter<'_> {
                 }
             }
             "ct" if stores(NFTA_CT_SREG) => match number(NFTA_CT_KEY) {
-                Some(NFT_CT_MARK) => self.act(Action::UnknownMark("ct mark set".to_owned())),
-                Some(NFT_CT_ZONE) => self.act(Action::UnknownZone("ct zone set".to_owned())),
+                Some(NFT_CT_MARK) => self.actions.push(Action::UnknownMark("ct mark set".to_owned())),
+                Some(NFT_CT_ZONE) => self.actions.push(Action::UnknownZone("ct zone set".to_owned())),
                 _ => self.words.push("ct set".to_owned()),
             },
             "payload" if stores(NFTA_PAYLOAD_SREG) => {
@@ -47,7 +47,7 @@ impl Lifter<'_> {
                     (Some(NFT_PAYLOAD_NETWORK_HEADER), Some(0), Some(..=2)) => {
                         self.words.push("payload set".to_owned());
                     }
-                    _ => self.act(Action::Unknown("payload set".to_owned())),
+                    _ => self.actions.push(Action::Unknown("payload set".to_owned())),
                 }
             }
             // An option of TCP, such as the size of segments.
@@ -74,12 +74,12 @@ impl Lifter<'_> {
                     Some(NFT_NAT_DNAT) => self.destination(data),
                     _ => Action::Source(name.to_owned()),
                 };
-                self.act(action);
+                self.actions.push(action);
             }
-            "masq" => self.act(Action::Source(name.to_owned())),
-            "redir" if data.is_empty() => self.act(Action::RedirectSamePort),
-            "reject" => self.act(Action::Reject),
-            "notrack" => self.act(Action::Notrack),
+            "masq" => self.actions.push(Action::Source(name.to_owned())),
+            "redir" if data.is_empty() => self.actions.push(Action::RedirectSamePort),
+            "reject" => self.actions.push(Action::Reject),
+            "notrack" => self.actions.push(Action::Notrack),
             "log" | "last" | "counter" => self.words.push(name.to_owned()),
             // They load something.
             "meta" | "ct" | "payload" | "exthdr" | "rt" | "socket" | "osf" | "numgen" | "hash" | "tunnel"
@@ -94,7 +94,7 @@ impl Lifter<'_> {
                 Some(NFT_OBJECT_QUOTA | NFT_OBJECT_LIMIT | NFT_OBJECT_CONNLIMIT) => {
                     self.put_unknown(format!("({name})"));
                 }
-                _ => self.act(Action::Unknown(name.to_owned())),
+                _ => self.actions.push(Action::Unknown(name.to_owned())),
             },
             "match" => match attribute(data, NFTA_MATCH_NAME).map(text) {
                 Some("comment") => {
@@ -104,9 +104,9 @@ impl Lifter<'_> {
             },
             "target" => {
                 let module = attribute(data, NFTA_TARGET_NAME).map(text).unwrap_or_default();
-                self.act(Action::Unknown(format!("target {module}")));
+                self.actions.push(Action::Unknown(format!("target {module}")));
             }
-            _ => self.act(Action::Unknown(name.to_owned())),
+            _ => self.actions.push(Action::Unknown(name.to_owned())),
         }
     }
 
@@ -143,7 +143,7 @@ impl Lifter<'_> {
                 Some([verdict]) => verdict_action(verdict),
                 _ => Action::Unknown("a map decides".to_owned()),
             };
-            self.act(action);
+            self.actions.push(action);
         }
         self.lose("map");
     }
