@@ -34,12 +34,6 @@ pub enum TreeValue {
     Map(Vec<(String, Rc<Tree>)>),
 }
 
-impl From<TreeValue> for Tree {
-    fn from(value: TreeValue) -> Self {
-        Self { place: None, value }
-    }
-}
-
 impl Default for Tree {
     fn default() -> Self {
         Self::scalar("", ScalarKind::Null)
@@ -52,15 +46,16 @@ impl Tree {
     }
 
     pub fn scalar(text: impl Into<String>, kind: ScalarKind) -> Self {
-        TreeValue::Scalar { text: text.into(), kind }.into()
+        Self { place: None, value: TreeValue::Scalar { text: text.into(), kind } }
     }
 
     pub fn list(items: impl IntoIterator<Item = Self>) -> Self {
-        TreeValue::List(items.into_iter().map(Rc::new).collect()).into()
+        Self { place: None, value: TreeValue::List(items.into_iter().map(Rc::new).collect()) }
     }
 
     pub fn map(fields: impl IntoIterator<Item = (String, Self)>) -> Self {
-        TreeValue::Map(fields.into_iter().map(|(key, tree)| (key, Rc::new(tree))).collect()).into()
+        let fields = fields.into_iter().map(|(key, tree)| (key, Rc::new(tree)));
+        Self { place: None, value: TreeValue::Map(fields.collect()) }
     }
 
     pub fn items(&self) -> &[Rc<Self>] {
@@ -104,7 +99,6 @@ impl Tree {
     }
 }
 
-/// As Kubernetes reads it.
 impl Serialize for Tree {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (text, kind) = match &self.value {

@@ -123,7 +123,6 @@ pub struct Ipv6Advice {
 pub(crate) const NOTHING_LEFT: (Option<Setting>, &str) =
     (None, "take out of them what leaves everything alone");
 
-/// The settings that change what every mesh has, for advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigKeys {
     /// The setting that switches capture off, where there is one, and what helps if that is unintended.
@@ -132,7 +131,6 @@ pub struct ConfigKeys {
     pub on: (Option<Setting>, &'static str),
     /// With how to capture IPv6, such as `give --dual-stack`.
     pub ipv6: (Setting, &'static str),
-    /// `None` if the proxy can't be chosen.
     pub proxy: Option<Setting>,
     /// Outbound and inbound, where they can be chosen.
     pub listeners: Option<[Setting; 2]>,

@@ -30,7 +30,6 @@ pub(crate) use meshes;
 
 macro_rules! names {
     ($($(#[doc = $doc:literal])* $mesh:ident $module:ident $name:literal;)*) => {
-        /// A mesh whose capture rules we make.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Mesh {
             #[default]
@@ -41,7 +40,6 @@ macro_rules! names {
             /// The default first.
             pub const ALL: &[Self] = &[$(Self::$mesh,)*];
 
-            /// In the order of `ALL`.
             pub const NAMES: &[&str] = &[$($name,)*];
 
             pub fn name(self) -> &'static str {

@@ -12,7 +12,6 @@ use rules::{
 };
 use std::{collections::BTreeSet, fmt};
 
-/// Facts of a configuration beside its rules.
 #[derive(Debug, Default)]
 pub struct PolicyFacts {
     pub captures_nothing: bool,

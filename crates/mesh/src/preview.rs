@@ -9,7 +9,6 @@ pub enum Preview {
     /// For `iptables-restore`.
     Restore,
     Commands,
-    /// For `nft -f`.
     Nft,
 }
 

@@ -5,7 +5,6 @@ use std::{collections::HashSet, fmt};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InputProblem {
-    /// The flag, variable or argument.
     pub name: String,
     /// The offending item of its value; `None` where the value as a whole, or its absence, is at fault.
     pub item: Option<String>,
@@ -26,7 +25,6 @@ impl InputProblem {
     }
 }
 
-/// Beginnings of texts about an unknown name.
 const UNKNOWN: [&str; 3] = ["unknown flag", "unknown command", "unknown topic"];
 
 impl fmt::Display for InputProblem {
@@ -78,12 +76,10 @@ impl Problems {
         self.headed("the input; nothing was changed")
     }
 
-    /// In one line, as part of a message.
     pub fn joined(&self) -> String {
         self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
-    /// On lines of their own, after their number in this place.
     pub fn headed(&self, place: &str) -> String {
         let (count, noun) = (self.0.len(), if self.0.len() == 1 { "problem" } else { "problems" });
         let problems: String = self.0.iter().map(|problem| format!("\n  {problem}")).collect();

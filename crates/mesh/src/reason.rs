@@ -21,13 +21,9 @@ pub struct ReasonRow {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RuleReason(&'static ReasonRow);
+pub struct RuleReason(pub(crate) &'static ReasonRow);
 
 impl RuleReason {
-    pub const fn of(row: &'static ReasonRow) -> Self {
-        Self(row)
-    }
-
     pub fn all() -> impl Iterator<Item = Self> {
         Mesh::ALL.iter().flat_map(|mesh| mesh.entry().reasons).copied()
     }
@@ -151,7 +147,7 @@ macro_rules! reasons {
 
         #[expect(non_upper_case_globals, reason = "they stand for the variants of an enum")]
         impl Reason {
-            $(pub const $reason: $crate::RuleReason = $crate::RuleReason::of(&$crate::reason::ReasonRow {
+            $(pub const $reason: $crate::RuleReason = $crate::RuleReason(&$crate::reason::ReasonRow {
                 mesh: $crate::mesh::Mesh::$mesh,
                 name: $name,
                 meaning: $crate::reason::Meaning::$meaning,
@@ -212,15 +208,12 @@ meanings! {
     ExcludedSource: Excluded "inbound" SOURCE, ["inbound, ", "inbound", ""];
     ExcludedInterface: Excluded "both" INTERFACE, ["", "", ""];
     ExcludedOwner: Excluded "outbound" OWNER, ["outbound, ", "outbound, every group", ""];
-    /// Excludes all users or groups but those listed.
     OtherOwners: Excluded "outbound" OWNER, ["outbound, ", "outbound, every group", ""];
-    /// Excludes, of what arrives, what comes from a guest behind the pod.
     VirtualMachineInterface: Excluded "inbound" INTERFACE, ["", "", ""];
     TunnelPort: Excluded "inbound" PORT, ["inbound, ", "inbound", ": the tunnel"];
     ProxyOutbound: Excluded "outbound" OWNER, ["the proxy's own calls, ", "the proxy's own calls", ""];
     ProxyDns: Excluded "dns" OWNER, ["the proxy's own DNS queries, ", "the proxy's own DNS queries", ""];
     ProxyToApplication: Excluded "inbound" NOTHING, ["", "what the proxy hands to the application", ""];
-    /// Keeps what the proxy hands to the application, and the answers, on their way.
     ProxyAnswers: LedOn "inbound" NOTHING,
         ["", "what the proxy hands to the application, and the answers", ""];
     ApplicationLoopback: Excluded "outbound" NOTHING, ["", "the application's calls to its own pod", ""];
@@ -233,7 +226,6 @@ meanings! {
     DnsJump: LedOn "dns" NOTHING, ["", "DNS: came by", ""];
     DnsChain: LedOn "dns" NOTHING, ["", "outbound, to the rules for DNS", ""];
     DnsZone: LedOn "dns" NOTHING, ["", "DNS, kept apart for conntrack", ""];
-    /// Is about packets of connections that were handed over before.
     KnownConnection: LedOn "both" NOTHING, ["", "packets of connections that were handed over before", ""];
     Dropped: Dropped "inbound" NOTHING, ["", "packets that belong to no connection", ""];
     Log: LedOn "both" NOTHING, ["", "written to the kernel's log", ""];

@@ -51,7 +51,6 @@ pub(crate) struct Recognition {
 }
 
 impl Recognition {
-    /// Recognition by the form of each rule alone.
     pub(crate) const fn of(special: fn(&RuleContext<'_>) -> Option<RuleReason>) -> Self {
         Self { special, setting: |reason, _| reason.settings().first().copied(), refine: |_| {} }
     }

@@ -39,9 +39,8 @@ impl fmt::Debug for Setting {
 
 /// Settings that a call for a mesh may have, in the order of `--help`.
 pub fn of(mesh: Mesh) -> impl Iterator<Item = &'static SettingRow> + Clone {
-    let (which, others): (Vec<&SettingRow>, Vec<&SettingRow>) =
-        TABLE.iter().partition(|row| row.topic == Topic::Capture);
-    which.into_iter().chain(mesh.settings()).chain(others)
+    let (first, others) = TABLE.split_at(TABLE.partition_point(|row| row.topic == Topic::Capture));
+    first.iter().chain(mesh.settings()).chain(others)
 }
 
 pub fn all() -> impl Iterator<Item = &'static SettingRow> + Clone {

@@ -83,7 +83,6 @@ impl<'a, C> RuleWriter<'a, C> {
         })
     }
 
-    /// The one address of the loopback network by which a machine calls itself.
     pub(crate) fn localhost(&self) -> Cidr {
         Cidr::host(loopback(self.family()))
     }
@@ -246,7 +245,6 @@ pub(crate) fn state<const N: usize>(states: [ConnState; N]) -> Match {
     Match::ConnState(Negatable::Is(ConnStates::new(states).expect("at least one state")))
 }
 
-/// One user, or all of a range.
 pub(crate) fn user(users: impl Into<UidRange>) -> Match {
     Match::UidOwner(Negatable::Is(users.into()))
 }

@@ -11,7 +11,6 @@ pub const OUTBOUND_LISTENER: Port = port(15001);
 pub const INBOUND_LISTENER: Port = port(15006);
 /// The HBONE tunnel, never captured (`ZtunnelInboundPort`).
 pub const TUNNEL_PORT: Port = port(15008);
-/// UDP and TCP.
 pub const DNS_LISTENER: Port = port(15053);
 
 /// Bits of marks that ztunnel and the agent look at.

@@ -129,7 +129,6 @@ impl<'t> Loader<'t, '_> {
         Ok(None)
     }
 
-    /// `depth` is the number of lists and mappings around it.
     fn tree(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<CountedTree, Malformed> {
         let (anchor, value, size) = match event {
             Event::Scalar(text, style, anchor, tag) => {

@@ -18,7 +18,6 @@ fn is_block(tree: &Tree) -> bool {
     !tree.items().is_empty() || !tree.fields().is_empty()
 }
 
-/// What follows the colon of a key or a dash, up to the end of its last line.
 fn value(out: &mut String, tree: &Tree, depth: usize) {
     if is_block(tree) {
         out.push('\n');
@@ -29,7 +28,6 @@ fn value(out: &mut String, tree: &Tree, depth: usize) {
     }
 }
 
-/// A scalar, or an empty list or map, up to the end of its last line.
 fn leaf(out: &mut String, tree: &Tree, depth: usize) {
     match &tree.value {
         TreeValue::Scalar { text, kind: ScalarKind::Text } if has_plain_lines(text) => {

@@ -46,7 +46,6 @@ pub struct CaptureConfig {
     pub ipv6: bool,
     pub interception: Interception,
     pub outbound_listener: PortRange,
-    /// A single one with TPROXY.
     pub inbound_listener: PortRange,
     pub tunnel_port: Port,
     pub proxy_uids: Vec<Uid>,
@@ -112,8 +111,10 @@ pub(crate) fn configure(
         reader.cidr_item(source, item)
     });
     if ipv6 == Some(false) {
-        warn_of_ipv6(reader, Setting::ServiceCidr, included);
-        warn_of_ipv6(reader, Setting::ServiceExcludeCidr, &excluded_cidrs);
+        // Including a loopback network has an effect in both families: see `captures_loopback`.
+        let without = included.iter().copied().filter(|cidr| !cidr.address().is_loopback());
+        reader.warn_of_ipv6_networks(Setting::ServiceCidr, without);
+        reader.warn_of_ipv6_networks(Setting::ServiceExcludeCidr, excluded_cidrs.iter().copied());
     }
     let excluded_inbound = reader.list(Setting::InboundPortsExclude, SettingReader::port_item_or_zero);
     let config = CaptureConfig {
@@ -135,7 +136,7 @@ pub(crate) fn configure(
         excluded_outbound_ports: reader.list(Setting::OutboundPortsExclude, SettingReader::port_item_or_zero),
         owner_groups: owner_groups(reader, &names),
         loopback_v4: loopback(reader),
-        dns: dns(reader, host),
+        dns: dns(reader, host, ipv6.unwrap_or(false)),
         drop_invalid: reader.switch(Setting::DropInvalid),
         log_hits: reader.switch(Setting::TraceLogging),
     };
@@ -145,9 +146,6 @@ pub(crate) fn configure(
         let text = "{--kube-virt-interfaces}: with TPROXY, connections of virtual machines reach the proxy's inbound \
                     port; use REDIRECT";
         reader.warn(text);
-    }
-    if let DnsCapture::Servers(servers) = &config.dns {
-        reader.warn_of_dns_family(servers, config.ipv6);
     }
     config
 }
@@ -233,28 +231,12 @@ fn interception(reader: &mut SettingReader<'_>) -> Interception {
 fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<bool> {
     let dual_stack = reader.switch(Setting::DualStack);
     let declared = reader.raw.get(Setting::PodIps).is_some();
-    let (addresses, source) = if declared {
-        let addresses = reader.list(Setting::PodIps, SettingReader::address_item);
-        if addresses.is_empty() && !reader.items(Setting::PodIps).0.is_empty() {
-            // Each item is a problem already.
-            return None;
-        }
-        (addresses, Source::Flag(Setting::PodIps.row().long))
-    } else {
-        let source = Source::Default(Setting::PodIps);
-        match host.addresses() {
-            Ok(addresses) => (addresses, source),
-            Err(error) => {
-                reader.whole(
-                    &source,
-                    format!("the interfaces can't be listed: {error}; declare the addresses"),
-                );
-                return None;
-            }
-        }
-    };
-    let mut global = addresses.iter().filter(|address| unfit(**address).is_none()).peekable();
-    if let Some(first) = global.peek() {
+    let addresses = reader.addresses(host, "")?;
+    if declared && addresses.is_empty() && !reader.items(Setting::PodIps).0.is_empty() {
+        // Each item is a problem already.
+        return None;
+    }
+    if let Some(first) = addresses.iter().find(|address| unfit(**address).is_none()) {
         return Some(if dual_stack {
             addresses.iter().any(|one| one.is_ipv6() && unfit(*one).is_none())
         } else {
@@ -276,7 +258,7 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<bool> {
     let text = format!(
         "no valid local IP address found: {found}; wait for the network, or declare the pod's addresses with this flag"
     );
-    reader.whole(&source, text);
+    reader.whole(&Source::Default(Setting::PodIps), text);
     None
 }
 
@@ -307,12 +289,6 @@ fn found(addresses: &[IpAddr]) -> String {
     }
 }
 
-fn warn_of_ipv6(reader: &mut SettingReader<'_>, setting: Setting, cidrs: &[Cidr]) {
-    // Including a loopback network has an effect in both families: see `captures_loopback`.
-    let counts = |cidr: &Cidr| setting == Setting::ServiceCidr && cidr.address().is_loopback();
-    reader.warn_of_ipv6_networks(setting, cidrs.iter().copied().filter(|cidr| !counts(cidr)));
-}
-
 fn loopback(reader: &mut SettingReader<'_>) -> Cidr {
     let complaint = "is not an IPv4 loopback network; expected one within 127.0.0.0/8, such as 127.0.0.1/32";
     reader
@@ -324,11 +300,11 @@ fn loopback(reader: &mut SettingReader<'_>) -> Cidr {
         .unwrap_or(Cidr::host(Ipv4Addr::LOCALHOST.into()))
 }
 
-fn dns(reader: &mut SettingReader<'_>, host: &dyn Host) -> DnsCapture {
+fn dns(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> DnsCapture {
     let redirect = reader.switch(Setting::RedirectDns);
     let all = reader.switch(Setting::CaptureAllDns);
     if all && !redirect {
         reader.warn("{--capture-all-dns} has no effect without {--redirect-dns}");
     }
-    reader.dns(host, redirect, all, None, "{--capture-all-dns}")
+    reader.dns(host, redirect, all, None, "{--capture-all-dns}", ipv6)
 }

@@ -33,7 +33,6 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// Prefix of its chains in the tables of iptables.
 pub const PREFIX: &str = "ISTIO_";
 
 /// Upstream's `tools/istio-iptables` and `tools/istio-nftables`. Its rules are ours, but for our comment in base chains.

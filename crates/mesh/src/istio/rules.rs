@@ -200,7 +200,6 @@ fn owners(config: &CaptureConfig) -> impl Iterator<Item = ProxyOwner> {
     }))
 }
 
-/// Three rules for each owner of the proxy's traffic.
 fn of_owner(writer: &mut Writer<'_>, owner: &ProxyOwner) {
     let config = writer.config;
     let captures_dns = config.dns != DnsCapture::Off;

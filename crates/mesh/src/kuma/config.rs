@@ -43,7 +43,6 @@ pub struct OwnerPorts {
 pub struct Dns {
     pub capture: DnsCapture,
     pub port: Port,
-    /// True if the proxy's queries and those of others are kept in separate zones.
     pub splits_zones: bool,
 }
 
@@ -101,10 +100,7 @@ pub(crate) fn configure(
                     use {--exclude-inbound-ports}";
         reader.blame(Kuma::InboundPortsForUids, text);
     }
-    let dns = dns(reader, host);
-    if let DnsCapture::Servers(servers) = &dns.capture {
-        reader.warn_of_dns_family(servers, ipv6);
-    }
+    let dns = dns(reader, host, ipv6);
     let networks = networks(reader);
     if !networks.is_empty() && dns.capture == DnsCapture::Off {
         let text = format!(
@@ -167,19 +163,8 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     if mode == Some(false) {
         return false;
     }
-    let addresses = match reader.raw.get(Setting::PodIps) {
-        Some(_) => reader.list(Setting::PodIps, SettingReader::address_item),
-        None => match host.addresses() {
-            Ok(addresses) => addresses,
-            Err(error) => {
-                let text = format!(
-                    "the interfaces can't be listed: {error}; declare the addresses, or give {{--ip-family-mode}} ipv4"
-                );
-                reader.whole(&Source::Default(Setting::PodIps), text);
-                return false;
-            }
-        },
-    };
+    let otherwise = ", or give {--ip-family-mode} ipv4";
+    let Some(addresses) = reader.addresses(host, otherwise) else { return false };
     let is_a_pods = |address: &IpAddr| {
         address.is_ipv6() && !address.is_loopback() && *address != IpAddr::from(PASSTHROUGH_V6)
     };
@@ -194,13 +179,15 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
 
 fn proxy_user(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> Uid {
     let named = reader.raw.get(Kuma::ProxyUser).filter(|given| !given.value.trim().is_empty());
+    let standard = Uid::new(PROXY_ID).expect("the default is valid");
     let found = match named {
         Some(Given { value, source }) => {
             Names { host, numbers_only }.user(reader, source, value.trim_matches([' ', '\t']))
         }
-        None => default_user(host, numbers_only),
+        None if numbers_only || host.has_user(standard).unwrap_or(true) => None,
+        None => host.user(PROXY_USER).ok().flatten(),
     };
-    found.unwrap_or(Uid::new(PROXY_ID).expect("the default is valid"))
+    found.unwrap_or(standard)
 }
 
 /// The problem where no user is given, and the host knows none of the defaults. Upstream refuses then.
@@ -217,14 +204,6 @@ pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
     Some(format!(
         "{option}: neither a user {standard} nor one called {PROXY_USER} is known here; {standard} counts as the proxy's"
     ))
-}
-
-fn default_user(host: &dyn Host, numbers_only: bool) -> Option<Uid> {
-    let standard = Uid::new(PROXY_ID)?;
-    if numbers_only || host.has_user(standard).unwrap_or(true) {
-        return None;
-    }
-    host.user(PROXY_USER).ok().flatten()
 }
 
 /// The settings of a direction: on or off, listener, ports, excluded ports, excluded networks, form.
@@ -260,12 +239,15 @@ fn flow(reader: &mut SettingReader<'_>, default: Port, settings: FlowSettings) -
             true => Selection::AllBut(excluded_ports),
             false => Selection::Only(included),
         },
-        excluded: reader.list(networks, network_or_address),
+        excluded: reader.list(networks, |reader, source, item| match item.parse::<IpAddr>() {
+            Ok(address) => Some(Cidr::host(address)),
+            Err(_) => reader.cidr_item(source, item),
+        }),
         is_inserted: reader.switch(is_inserted),
     }
 }
 
-fn dns(reader: &mut SettingReader<'_>, host: &dyn Host) -> Dns {
+fn dns(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> Dns {
     let enabled = reader.switch(Kuma::RedirectDns);
     let all = reader.switch(Kuma::CaptureAllDns);
     let port: Port = reader.port(Kuma::DnsPort, DNS_LISTENER);
@@ -292,7 +274,11 @@ fn dns(reader: &mut SettingReader<'_>, host: &dyn Host) -> Dns {
         );
     }
     let path = reader.raw.get(Kuma::ResolvConf).filter(|given| !given.value.trim().is_empty());
-    Dns { capture: reader.dns(host, is_on, all, path, "{--redirect-all-dns-traffic}"), port, splits_zones }
+    Dns {
+        capture: reader.dns(host, is_on, all, path, "{--redirect-all-dns-traffic}", ipv6),
+        port,
+        splits_zones,
+    }
 }
 
 fn docker(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Family> {
@@ -322,13 +308,6 @@ const USERS_FORM: &str = "expected [[PROTO:]PORTS:]UID such as 106, 80,443:106-1
 const NETWORK_FORM: &str =
     "expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64";
 
-fn network_or_address(reader: &mut SettingReader<'_>, source: &Source, item: &str) -> Option<Cidr> {
-    match item.parse::<IpAddr>() {
-        Ok(address) => Some(Cidr::host(address)),
-        Err(_) => reader.cidr_item(source, item),
-    }
-}
-
 fn owner_ports(reader: &mut SettingReader<'_>) -> Vec<OwnerPorts> {
     let owners = reader.list(Kuma::OutboundPortsForUids, |reader, source, item| {
         reader.taken(source, item, of_user(item).map_err(|fault| format!("{fault}; {USERS_FORM}")))
@@ -336,7 +315,6 @@ fn owner_ports(reader: &mut SettingReader<'_>) -> Vec<OwnerPorts> {
     owners.into_iter().flatten().collect()
 }
 
-/// One for each protocol.
 fn of_user(item: &str) -> Result<Vec<OwnerPorts>, String> {
     let parts: Vec<&str> = item.split(':').map(str::trim).collect();
     let (protocols, ports, uids) = match parts[..] {

@@ -1,12 +1,10 @@
 //! The rules as text as upstream's dry run prints them: `-m udp -p udp`, `-m multiport -p tcp --dport`, addresses without a length.
 
 use crate::facts::{PASSTHROUGH_V4, PASSTHROUGH_V6, loopback};
-use rules::{Checked, Cidr, Family, Match, Position, Protocol, Statement, Table};
+use rules::{Checked, Family, Match, Position, Protocol, Statement, Table};
 
-/// In upstream's order.
 const TABLES: [Table; 3] = [Table::Raw, Table::Nat, Table::Mangle];
 
-/// Each family under its heading, as text that its restore program takes.
 pub fn dry_run<'a>(rules: impl IntoIterator<Item = &'a Checked>, verbose: bool) -> String {
     let of_family = |rules: &Checked| {
         let name = match rules.rules().family {
@@ -71,10 +69,14 @@ fn words(statement: &Statement) -> String {
         Position::Append => format!("-A {chain}"),
         Position::Insert(number) => format!("-I {chain} {number}"),
     };
+    let own = [loopback(Family::V4), loopback(Family::V6), PASSTHROUGH_V4.into(), PASSTHROUGH_V6.into()];
     for (at, matched) in rule.matches.iter().enumerate() {
         let by_interface = rule.matches[..at].iter().any(|before| matches!(before, Match::InInterface(_)));
         words += &match matched {
-            Match::Source(network) | Match::Destination(network) if !has_length(network.value()) => {
+            // Of single addresses, upstream writes the prefix length only of these.
+            Match::Source(network) | Match::Destination(network)
+                if network.value().is_host() && !own.contains(&network.value().address()) =>
+            {
                 format!(" {}", matched.to_string().trim_end_matches("/32").trim_end_matches("/128"))
             }
             Match::Protocol(_) if matches!(rule.matches.get(at + 1), Some(Match::DestinationPorts(_))) => {
@@ -86,10 +88,4 @@ fn words(statement: &Statement) -> String {
         };
     }
     format!("{words} {}", rule.target)
-}
-
-/// Of single addresses, upstream writes the prefix length only of these.
-fn has_length(network: &Cidr) -> bool {
-    let own = [loopback(Family::V4), loopback(Family::V6), PASSTHROUGH_V4.into(), PASSTHROUGH_V6.into()];
-    !network.is_host() || own.contains(&network.address())
 }

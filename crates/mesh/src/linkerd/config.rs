@@ -16,7 +16,6 @@ pub(super) const ADMIN_PORT: Port = port(4191);
 pub(super) mod text {
     pub(crate) const INBOUND_LISTENER: &str = "4143";
     pub(crate) const OUTBOUND_LISTENER: &str = "4140";
-    /// The user of the proxy.
     pub(crate) const PROXY_ID: &str = "2102";
     /// Galera's replication, excluded where no ports are named (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
     pub(crate) const SKIPPED_PORTS: &str = "4567,4568";
@@ -118,7 +117,6 @@ fn owner<T: FromStr + Copy>(
     reader.scalar(setting, &complaint, read).unwrap_or(default)
 }
 
-/// A range is not allowed: each port has a separate rule.
 fn inbound_ports(reader: &mut SettingReader<'_>) -> Wildcard<Port> {
     let ports = reader.list(Linkerd::PortsToRedirect, |reader, source, item| {
         let text =

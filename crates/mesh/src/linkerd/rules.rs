@@ -156,11 +156,14 @@ fn words(rule: &Rule) -> String {
     let (mut source, mut comment) = (String::new(), String::new());
     for m in &rule.matches {
         match m {
-            Match::Source(_) => {
-                conditions.push_str("-p all ");
-                source = format!(" -s {}", written(rule));
+            Match::Source(_) => conditions.push_str("-p all "),
+            Match::Comment(text) => {
+                // The comment of a network's rule keeps it as it was written.
+                let network =
+                    text.as_str().strip_prefix(COMMENTS).and_then(|text| text.strip_prefix(OF_SUBNET));
+                source = network.map(|network| format!(" -s {network}")).unwrap_or_default();
+                comment = format!(" -m comment --comment {text}");
             }
-            Match::Comment(text) => comment = format!(" -m comment --comment {text}"),
             other => conditions.push_str(&format!("{other} ")),
         }
     }
@@ -168,13 +171,4 @@ fn words(rule: &Rule) -> String {
     let conditions = conditions.replace("--dport ", "--destination-port ");
     let target = rule.target.to_string().replace("--to-ports", "--to-port");
     format!("{conditions}{target}{source}{comment}")
-}
-
-/// The comment of a network's rule keeps it as it was written.
-fn written(rule: &Rule) -> &str {
-    let mut comments = rule.matches.iter().filter_map(|m| match m {
-        Match::Comment(text) => text.as_str().strip_prefix(COMMENTS)?.strip_prefix(OF_SUBNET),
-        _ => None,
-    });
-    comments.next().expect("a network's rule says it in its comment")
 }

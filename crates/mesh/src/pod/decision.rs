@@ -12,7 +12,6 @@ use std::fmt;
 pub const INIT: &str = "istio-init";
 pub const EXCLUDED_NAMESPACES: &[&str] = &["kube-system"];
 
-/// Switches capture off in the proxy's container.
 const DISABLED: &str = "DISABLE_ENVOY";
 
 const INJECT: &str = "sidecar.istio.io/inject";

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
-    /// Empty if it has none yet.
     pub name: String,
     pub namespace: String,
     pub labels: Option<BTreeMap<String, String>>,
@@ -112,7 +111,6 @@ struct PodField<'a> {
 }
 
 impl<'a> PodField<'a> {
-    /// `None` where it is absent or null.
     fn get(&self, key: &str) -> Option<Self> {
         let tree = self.tree.get(key)?;
         let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenSettings {
     pub raw: Raw,
-    /// With the setting, where it is known.
     faults: Vec<(Option<Setting>, InputProblem)>,
 }
 

@@ -18,7 +18,6 @@ const COMMANDS: [&str; 2] = ["istio-iptables", "apply"];
 #[derive(Clone, Debug)]
 pub(super) struct Init {
     pub(super) name: String,
-    /// `None` if it sets rules.
     pub(super) idle: Option<&'static str>,
     /// True if the pod's annotations count for what it leaves open.
     pub(super) reads_annotations: bool,

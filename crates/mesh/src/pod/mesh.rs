@@ -19,7 +19,6 @@ pub(crate) type KeySource<'a> = &'a dyn Fn(&str) -> Source;
 pub(crate) enum Argument {
     /// A configuration as text: its settings, and what is wrong with it.
     Settings(Vec<(Setting, Given)>, Vec<InputProblem>),
-    /// Content that is not read, with the reason.
     Unread(&'static str),
 }
 
@@ -137,7 +136,6 @@ type MetadataTexts = BTreeMap<String, String>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshSign {
     pub mesh: Mesh,
-    /// Such as `its container linkerd-proxy`.
     pub text: String,
     /// True if it is in the pod already: the proxy, or the mesh's own record.
     pub is_present: bool,

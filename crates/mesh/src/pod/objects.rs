@@ -71,7 +71,6 @@ pub struct ManifestObject {
 }
 
 impl ManifestObject {
-    /// Its name, or the beginning of one, or `unnamed`.
     pub fn called(&self, unnamed: &str) -> String {
         called(Some(&*self.name), Some(&*self.generate_name)).unwrap_or_else(|| unnamed.to_owned())
     }
@@ -139,7 +138,6 @@ pub struct Document {
     pub strangers: Vec<String>,
 }
 
-/// `name` is that of the file, for problems.
 pub fn holders(name: &str, text: &str) -> Result<Vec<Document>, Problems> {
     let trees = documents(name, text, None)?;
     let document = |tree: &Rc<Tree>| Document {
@@ -199,7 +197,6 @@ struct MetObject<'a> {
     tree: &'a Tree,
     /// From 1.
     document: usize,
-    /// Path in the document, as a JSON pointer.
     pointer: String,
     /// Its own, or that of the list's items.
     kind: Option<&'a str>,
@@ -314,7 +311,6 @@ fn foreign(object: &Tree) -> Option<&Tree> {
     object.at(TEMPLATE).filter(|template| template.at(&["spec", "containers"]).is_some())
 }
 
-/// The label with which a namespace enforces a Pod Security Standard.
 pub const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
 /// A Pod Security Standard that refuses pods that ask for more, such as for the capability that setting rules takes.
@@ -325,7 +321,6 @@ pub enum Standard {
 }
 
 impl Standard {
-    /// `None` where nothing is refused.
     pub fn enforced(label: Option<&str>) -> Option<Self> {
         match label? {
             "privileged" => None,

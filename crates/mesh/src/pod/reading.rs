@@ -155,7 +155,6 @@ fn by_plugin(
     Reading { settings, skip, warnings, ..Reading::default() }
 }
 
-/// Facts that the cluster reports.
 fn facts(object: &ManifestObject, title: &str) -> GivenSettings {
     let mut settings = GivenSettings::by(title);
     let Some(spec) = &object.pod.spec else { return settings };
@@ -171,7 +170,12 @@ fn facts(object: &ManifestObject, title: &str) -> GivenSettings {
 
 /// Contradictions of an init container and annotations or the proxy's container; with `overlapping`, only of settings that both give.
 fn disagreements(init: &Init, annotations: &Raw, overlapping: bool, counts: &str) -> Vec<Finding> {
-    let contrary = annotations.iter().filter(|(_, given)| says_itself(&given.source));
+    let contrary = annotations.iter().filter(|(_, given)| match &given.source {
+        Source::Annotation(_) => true,
+        // Variables of the proxy are left out: Istio gives them to an init container in another sense.
+        Source::Container { word, .. } => word.starts_with("runAs"),
+        _ => false,
+    });
     let differing = contrary.filter_map(|(setting, given)| {
         let other = init.settings.raw.get(setting);
         let value = other.map_or("", |given| given.value.as_str());
@@ -184,15 +188,6 @@ fn disagreements(init: &Init, annotations: &Raw, overlapping: bool, counts: &str
         differs.then(|| of_form(format!("{} is {:?}, but {said_by}; {counts}", given.source, given.value)))
     });
     differing.collect()
-}
-
-/// Variables of the proxy are left out: Istio gives them to an init container in another sense.
-fn says_itself(source: &Source) -> bool {
-    match source {
-        Source::Annotation(_) => true,
-        Source::Container { word, .. } => word.starts_with("runAs"),
-        _ => false,
-    }
 }
 
 fn items(setting: Setting, value: &str) -> BTreeSet<String> {

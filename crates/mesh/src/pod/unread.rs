@@ -50,7 +50,6 @@ pub fn nearest_annotation(name: &str) -> Option<String> {
     Some(format!("{prefix}/{last}"))
 }
 
-/// The domain and the name of each annotation that a mesh knows.
 fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_meshes = Mesh::ALL.iter().flat_map(|mesh| {
         let of_settings = mesh.settings().iter().flat_map(|row| row.annotations);

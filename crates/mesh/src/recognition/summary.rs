@@ -20,7 +20,6 @@ pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, Condition>
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSummary {
-    /// At most one for each field.
     conditions: Vec<Condition>,
     pub udp: bool,
     /// True if it matches the state of the connection, a mark, or anything not understood: what lists do not name.

@@ -8,7 +8,6 @@ use rules::desired::Made;
 
 /// `at` is the time as RFC 3339 writes it, in UTC. Pods with the same settings have the same record.
 pub fn made(version: &str, command: &str, settings: String, at: &str) -> Made {
-    // Drop fractional seconds.
     let at = at.split_once('.').map_or(at.to_owned(), |(seconds, _)| format!("{seconds}Z"));
     Made { version: version.to_owned(), command: command.to_owned(), at, settings }
 }

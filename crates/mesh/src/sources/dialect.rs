@@ -30,7 +30,10 @@ impl Dialect {
                 Some(Given { source, .. }) if source.is_of_pod() => Some(source.to_string()),
                 Some(Given { source: source @ Source::Key(_), .. }) => Some(source.to_string()),
                 Some(_) => None,
-                None if by_annotations => annotation(row.setting),
+                None if by_annotations => {
+                    // The mesh's, or else our own.
+                    row.annotations.first().map(|name| (*name).to_owned()).or_else(|| row.annotation())
+                }
                 None => None,
             };
             Some((row.setting, name?))
@@ -76,11 +79,6 @@ impl Dialect {
         };
         self.names.iter().find(|(setting, _)| is_flag(**setting)).map(|(_, name)| name.as_str())
     }
-}
-
-fn annotation(setting: Setting) -> Option<String> {
-    let row = setting.row();
-    row.annotations.first().map(|name| (*name).to_owned()).or_else(|| row.annotation())
 }
 
 #[cfg(test)]

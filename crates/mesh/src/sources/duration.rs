@@ -32,7 +32,6 @@ pub fn nanoseconds(text: &str) -> Option<i64> {
             _ => return None,
         };
         let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-        // Beyond nanoseconds nothing counts.
         let part = &part[..part.len().min(18)];
         let digits: i128 = format!("{whole}{part}").parse().ok()?;
         let scale = 10_i128.pow(part.len().try_into().ok()?);

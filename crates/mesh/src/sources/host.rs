@@ -126,7 +126,6 @@ impl Host for RemoteHost {
     }
 }
 
-/// True for the form of a group's name, and not of a number.
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-$".contains(&byte))

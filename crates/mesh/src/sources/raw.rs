@@ -21,7 +21,6 @@ pub enum Source {
         word: String,
     },
     Field(String),
-    /// A key of a network configuration.
     Key(String),
     Default(Setting),
 }

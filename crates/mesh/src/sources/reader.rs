@@ -75,6 +75,7 @@ impl<'a> SettingReader<'a> {
         all: bool,
         path: Option<&Given>,
         every: &str,
+        captures_ipv6: bool,
     ) -> DnsCapture {
         let is_declared = self.raw.get(Setting::DnsServers).is_some();
         let declared = self.list(Setting::DnsServers, Self::address_item);
@@ -86,7 +87,12 @@ impl<'a> SettingReader<'a> {
             None => host.name_servers(),
         };
         match servers {
-            Ok(servers) if !servers.is_empty() => return DnsCapture::Servers(servers),
+            Ok(servers) if !servers.is_empty() => {
+                if !captures_ipv6 && servers.iter().all(IpAddr::is_ipv6) {
+                    self.warn("DNS is not captured: each DNS server has an address of IPv6, which is not captured in this pod");
+                }
+                return DnsCapture::Servers(servers);
+            }
             Ok(_) => self.warn("DNS is not captured: no DNS server is known"),
             Err(error) => {
                 let text = format!(
@@ -103,14 +109,17 @@ impl<'a> SettingReader<'a> {
         DnsCapture::Off
     }
 
-    /// Warns where all of the `servers`, at least one, are of IPv6 and that is not captured: then no query is.
-    pub fn warn_of_dns_family(&mut self, servers: &[IpAddr], captures_ipv6: bool) {
-        if !captures_ipv6 && servers.iter().all(IpAddr::is_ipv6) {
-            self.warn("DNS is not captured: each DNS server has an address of IPv6, which is not captured in this pod");
+    /// The pod's addresses, declared or else the host's. `otherwise` is a remedy where those can't be listed.
+    pub(crate) fn addresses(&mut self, host: &dyn Host, otherwise: &str) -> Option<Vec<IpAddr>> {
+        if self.raw.get(Setting::PodIps).is_some() {
+            return Some(self.list(Setting::PodIps, Self::address_item));
         }
+        let failed =
+            |error| format!("the interfaces can't be listed: {error}; declare the addresses{otherwise}");
+        let found = host.addresses().map_err(failed);
+        found.map_err(|text| self.whole(&Source::Default(Setting::PodIps), text)).ok()
     }
 
-    /// Warns of networks of IPv6 in a list, where that is not captured; of many, of the first.
     pub(crate) fn warn_of_ipv6_networks(&mut self, setting: Setting, networks: impl Iterator<Item = Cidr>) {
         let (_, source) = self.items(setting);
         for network in networks.filter(|network| network.family() == Family::V6).take(Problems::MAX_ITEMS) {
