@@ -9,7 +9,7 @@ mod decision;
 #[expect(dead_code, unused_imports, reason = "variables and help are not read here")]
 mod protocol;
 
-use decision::{CaptureDecision, PodReference, ResolvedCapture, decide, resolve};
+use decision::{CaptureDecision, ResolvedCapture, decide, resolve};
 use libfuzzer_sys::fuzz_target;
 use protocol::{CniError, CniVersion, PartialConfiguration, RuntimePod, Verb};
 use serde_json::Value;
@@ -45,7 +45,7 @@ fuzz_target!(|input: &[u8]| {
         serde_json::from_str::<&serde_json::value::RawValue>(&result).expect("a result is JSON");
         let pod = RuntimePod { name: Some("web".to_owned()), namespace: Some("shop".to_owned()) };
         // The API server knows of no pod more than its name.
-        let requested = |_: &Path, PodReference { namespace, name }: PodReference<'_>| {
+        let requested = |_: &Path, namespace: &str, name: &str| {
             Ok(mesh::pod::Pod::annotated(name, namespace, BTreeMap::new()))
         };
         if let Ok(CaptureDecision::Capture(raw, problems)) = decide(&configuration, &pod, requested) {
