@@ -9,7 +9,7 @@ use super::{Backend, CommitStep, Error, Snapshot, UnlistableTable, Variant};
 use crate::sys::lock::{self, LockGuard};
 use crate::sys::route::{FoundRoutes, NamespaceRouting};
 use crate::sys::{conntrack::Conntrack, exec::Runner, netfilter::lacks_netlink};
-use crate::sys::{grace, namespace, xtables};
+use crate::sys::{namespace, wait, xtables};
 use listing::FamilyRules;
 use rules::{Family, Ownership, State, Table, TableChange, desired::StaleFlows, routing::Object};
 use std::collections::{BTreeMap, BTreeSet};
@@ -254,7 +254,7 @@ impl Backend for Kernel {
                 nftables.remove_empty_iptables_tables().map_err(Error::from)
             }
             CommitStep::WaitForInFlight => {
-                grace::wait();
+                wait::for_packets();
                 Ok(())
             }
         }

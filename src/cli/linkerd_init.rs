@@ -11,7 +11,7 @@ use mesh::{Capture, InputProblem, Mesh, Problems, Setting};
 use rules::{Family, number::unsigned};
 use sidecar_init::backend::Variant;
 use sidecar_init::engine::{Choice, OnDrift, Preference};
-use sidecar_init::sys::{exec, namespace, sysctl};
+use sidecar_init::sys::{exec, namespace};
 use std::{error, io, path::Path, time::SystemTime};
 use tracing::level_filters::LevelFilter;
 
@@ -174,7 +174,7 @@ struct CloseWaitError {
 fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
     let ResolvedCall { capture, run, .. } = call;
     let timed = |seconds: u32, what: &'static str| {
-        sysctl::set(sysctl::CLOSE_WAIT, &seconds.to_string()).map_err(|source| CloseWaitError {
+        namespace::set(namespace::CLOSE_WAIT, &seconds.to_string()).map_err(|source| CloseWaitError {
             seconds,
             what,
             source,
@@ -189,9 +189,9 @@ fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> 
     };
     let done = change::set(run, "linkerd-init", capture, OnDrift::Replace);
     if let (Err(_), Some(before)) = (&done, &before)
-        && let Err(error) = sysctl::set(sysctl::CLOSE_WAIT, before)
+        && let Err(error) = namespace::set(namespace::CLOSE_WAIT, before)
     {
-        tracing::warn!(target: "iptables", "{} stays changed: {error}", sysctl::CLOSE_WAIT);
+        tracing::warn!(target: "iptables", "{} stays changed: {error}", namespace::CLOSE_WAIT);
     }
     done?;
     match extra.close_wait {

@@ -1,8 +1,8 @@
 //! Provenance: which program made the rules, the owner, its predecessor, or that of another mesh.
 
 use crate::backend::{Contents, Snapshot};
-use rules::predecessor::{Pattern, Proof};
 use rules::{Chain, Family, ListedRule, Ownership, State, inheritance, render, simulate::View};
+use rules::{Pattern, Proof};
 use std::collections::BTreeSet;
 
 /// The program that made the rules of a family in iptables.

@@ -4,8 +4,8 @@
 
 use super::defaults::{LOG_GROUP, TPROXY_MARK, TPROXY_TABLE};
 use crate::ambient;
-use rules::predecessor::{Pattern, Predecessor, Proof};
 use rules::{Chains, Hook, Table};
+use rules::{Pattern, Predecessor, Proof};
 
 /// Upstream's `tools/istio-iptables`, and its native mode, `tools/istio-nftables`.
 pub(super) const ISTIO_IPTABLES: Predecessor = Predecessor {

@@ -1,8 +1,8 @@
 //! The predecessor: kumactl. Its rules are in chains of names that are ours too, or have a comment that they are
 //! Kuma's, unless comments are switched off. Then those outside of the chains are known by conditions and targets.
 
-use rules::predecessor::{Pattern, Predecessor, Proof};
 use rules::{Hook, Table};
+use rules::{Pattern, Predecessor, Proof};
 
 pub(super) const KUMACTL: Predecessor =
     Predecessor { name: "kumactl", patterns: &PATTERNS, log_group: None, policy_rule: None, tables: &[] };

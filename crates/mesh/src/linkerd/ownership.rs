@@ -1,6 +1,6 @@
 //! Recognition of linkerd's rules, and their predecessor.
 
-use rules::predecessor::Predecessor;
+use rules::Predecessor;
 use rules::{Chains, Ownership, PolicyRules};
 
 /// Prefix of the comments: upstream's words.
