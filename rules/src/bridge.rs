@@ -1,18 +1,11 @@
 //! Guards: rules that keep two captures from taking the same packet while one gives way to the other.
 //!
-//! TPROXY hands a packet to a socket and marks it; the packet goes on unchanged. What captures after it has to leave such
-//! a packet alone:
-//!
-//! - `REDIRECT` would rewrite the destination. The listener takes the first packet all the same, as it is handed over
-//!   already; those that follow are looked up by the new destination, and where the last connection from that port is
-//!   still in TIME_WAIT under it, the kernel refuses to enter a second one (`inet_ehash_insert`), so the connection never
-//!   comes about.
-//! - Rules of TPROXY in other tables take the mark for one that the packet came with, and save it for its connection.
-//!   Answers are then routed back to the pod, and the connection, new or old, breaks.
-//!
-//! A guard precedes our rules in PREROUTING and lets marked packets pass. It matches nothing while one capture is installed
-//! alone: packets come from other hosts without a mark, those on `lo` are left out where marks are saved, and connections
-//! that the pod makes to itself don't meet `nat` a second time.
+//! TPROXY hands a packet to a socket and marks it; the packet goes on unchanged. `REDIRECT` after it would rewrite the
+//! destination: where the last connection from that port is still in TIME_WAIT under the new one, the kernel refuses to enter a
+//! second one (`inet_ehash_insert`). Rules of TPROXY in other tables would take the mark for one that the packet came with, and
+//! save it for its connection, whose answers are then routed back to the pod. So a guard precedes our rules in PREROUTING and
+//! lets marked packets pass. It matches nothing while one capture is installed alone: packets come from other hosts without a
+//! mark, those on `lo` are left out where marks are saved, and connections that the pod makes to itself don't meet `nat` twice.
 
 use crate::{
     Chain, Hook, InterfaceName, ListedRule, Mark, Match, Negatable, Ownership, Protocol, Rule, State, Table,
@@ -30,8 +23,7 @@ pub fn marks(state: &State) -> BTreeSet<Mark> {
     lines.filter_map(mark).collect()
 }
 
-/// The state with guards before its rules in PREROUTING of a table, where it has any. `state` is an owner's part of the
-/// tables, and nothing else.
+/// The state, an owner's part of the tables, with guards before its rules in PREROUTING of a table, where it has any.
 #[must_use]
 pub fn guarded(mut state: State, table: Table, marks: &BTreeSet<Mark>, owner: &Ownership) -> State {
     let chains = state.tables.get_mut(&table);

@@ -1,10 +1,10 @@
-//! The check of a rule set: the kernel takes it, and we can find it again.
-//!
-//! [`Checked`] is the only thing that renderers accept. The policy never makes a rule set that fails here;
-//! this is a second safeguard, and what a new policy is developed against.
+//! The check of a rule set: the kernel takes it, and we can find it again. [`Checked`] is the only thing that renderers
+//! accept; the policy never makes a rule set that fails here.
 
 use crate::field::Field;
-use crate::{Chain, Comment, Hook, Match, Ownership, Position, RuleSet, Statement, Table, Target};
+use crate::{
+    Chain, Cidr, Comment, Hook, Match, Negatable, Ownership, Position, RuleSet, Statement, Table, Target,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem::discriminant,
@@ -24,7 +24,6 @@ pub struct Violation {
 pub enum Fault {
     #[error("the table has no such base chain")]
     NoSuchHook,
-    /// The target does not exist in this table, or not at this hook.
     #[error("the target does not work here")]
     TargetOutOfPlace,
     #[error("an address of the other family")]
@@ -38,11 +37,9 @@ pub enum Fault {
     /// A single port after `-m multiport`: to iptables `--dport` is short for the `--dports` of that module there.
     #[error("a single port behind a list of ports, where iptables takes it for another list")]
     PortBehindList,
-    /// Marks of packets and of connections in turns: both modules have an option `--mark`, and iptables takes the third
-    /// one for the second module's again.
+    /// Both modules have an option `--mark`, and iptables takes the third one for the second module's again.
     #[error("alternates marks of packets and of connections; all of one kind have to be adjacent")]
     MarksInTurns,
-    /// A condition that iptables takes once in a rule.
     #[error("the same condition twice")]
     Repeated,
     #[error("the match does not work at this hook")]
@@ -52,16 +49,12 @@ pub enum Fault {
     NoSuchPosition,
     #[error("the chain reaches itself")]
     Loop,
-    /// A rule in a base chain that cleaning would not know again.
     #[error("neither jumps to a chain of the owner's nor carries its comment")]
     RuleNotOwned,
-    /// A report's prefix that NFLOG has no room for.
     #[error("the report's prefix is longer than 63 bytes")]
     PrefixTooLong,
-    /// A jump to a foreign chain that cleaning would take for the owner's.
     #[error("the chain is declared foreign, but its name has the owner's prefix")]
     ChainNotForeign,
-    /// A chain that cleaning would not know again.
     #[error("the chain's name does not start as the owner's do")]
     ChainNotOwned,
 }
@@ -78,25 +71,21 @@ impl Checked {
         &self.rules
     }
 
-    /// By its marks the rules can be found again.
     pub fn owner(&self) -> &Ownership {
         &self.owner
     }
 }
 
-/// Checks every statement: whether the kernel takes it, and whether cleaning finds it again by the owner's marks.
-///
-/// # Errors
-/// All violations, in the order of the statements.
+/// Checks that the kernel takes every statement and that cleaning finds it again; gives all violations, in order.
 pub fn check(rules: RuleSet, owner: &Ownership) -> Result<Checked, Vec<Violation>> {
     let mut chains: BTreeMap<(Table, &Chain), (Place, usize)> = BTreeMap::new();
     let mut violations = Vec::new();
-    let calls = Table::ALL.map(|table| Calls::of(&rules, table));
+    let reach: BTreeMap<Table, _> =
+        Table::ALL.into_iter().map(|table| (table, reach(&rules, table))).collect();
     for (index, statement) in rules.statements.iter().enumerate() {
         let Statement { table, chain, position, .. } = statement;
-        let (place, length) = chains.entry((*table, chain)).or_insert_with(|| {
-            (calls.iter().find(|c| c.table == *table).expect("all tables").place(chain), 0)
-        });
+        let (place, length) =
+            chains.entry((*table, chain)).or_insert_with(|| (Place::of(chain, &reach[table]), 0));
         let mut faults = faults(statement, &rules, place, owner);
         if matches!(position, Position::Insert(number) if !(1..=*length + 1).contains(number)) {
             faults.push(Fault::NoSuchPosition);
@@ -152,7 +141,12 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
             continue;
         };
         note(field.family().is_some_and(|family| family != rules.family), Fault::WrongFamily);
-        note(m.constant_answer() == Some(false), Fault::NoAddress);
+        let is_outside_of_all =
+            |network: &Negatable<Cidr>| network.is_negated() && network.value().is_everything();
+        note(
+            matches!(m, Match::Source(network) | Match::Destination(network) if is_outside_of_all(network)),
+            Fault::NoAddress,
+        );
         note(place.hooks.iter().any(|hook| !field.is_known_at(*hook)), Fault::MatchOutOfPlace);
         if field.is_port() {
             note(protocols(before) != 1, Fault::PortsWithoutProtocol);
@@ -178,51 +172,31 @@ struct Place {
     loops: bool,
 }
 
-struct Calls<'a> {
-    table: Table,
-    called_by: BTreeMap<&'a str, BTreeSet<&'a str>>,
-    /// The chains that packets of a hook come to, for hooks whose base chain calls any.
-    of_hooks: Vec<(Hook, BTreeSet<&'a str>)>,
-}
-
-impl<'a> Calls<'a> {
-    fn of(rules: &'a RuleSet, table: Table) -> Self {
-        let mut called_by: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for statement in rules.of_table(table) {
-            if let Target::Jump(name) = &statement.rule.target {
-                called_by.entry(statement.chain.as_str()).or_default().insert(name.as_str());
-            }
-        }
-        let of_hooks = Hook::ALL
-            .into_iter()
-            .filter(|hook| called_by.contains_key(hook.name()))
-            .map(|hook| (hook, reached_from(hook.name(), &called_by)))
-            .collect();
-        Self { table, called_by, of_hooks }
-    }
-
-    fn place(&self, chain: &Chain) -> Place {
-        let name = chain.as_str();
-        let hooks = match chain {
-            Chain::Base(hook) => BTreeSet::from([*hook]),
-            Chain::User(_) => {
-                let leads_here = self.of_hooks.iter().filter(|(_, reached)| reached.contains(name));
-                leads_here.map(|(hook, _)| *hook).collect()
-            }
+impl Place {
+    fn of(chain: &Chain, reach: &BTreeMap<&str, BTreeSet<&str>>) -> Self {
+        let leads_here = |from: &str| reach.get(from).is_some_and(|chains| chains.contains(chain.as_str()));
+        let is_at = |hook: &Hook| match chain {
+            Chain::Base(own) => own == hook,
+            Chain::User(_) => leads_here(hook.name()),
         };
-        Place { hooks, loops: reached_from(name, &self.called_by).contains(name) }
+        Self { hooks: Hook::ALL.into_iter().filter(is_at).collect(), loops: leads_here(chain.as_str()) }
     }
 }
 
-fn reached_from<'a>(start: &str, called_by: &BTreeMap<&str, BTreeSet<&'a str>>) -> BTreeSet<&'a str> {
-    let mut seen = BTreeSet::new();
-    let mut open = vec![start];
-    while let Some(chain) = open.pop() {
-        for &called in called_by.get(chain).into_iter().flatten() {
-            if seen.insert(called) {
-                open.push(called);
-            }
+/// Each chain of a table that calls others, with all that its packets come to.
+fn reach<'a>(rules: &'a RuleSet, table: Table) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+    let mut called: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for statement in rules.of_table(table) {
+        if let Target::Jump(name) = &statement.rule.target {
+            called.entry(statement.chain.as_str()).or_default().insert(name.as_str());
         }
     }
-    seen
+    let reached = |from: &&'a str| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![*from]);
+        while let Some(chain) = open.pop() {
+            open.extend(called.get(chain).into_iter().flatten().copied().filter(|next| seen.insert(*next)));
+        }
+        (*from, seen)
+    };
+    called.keys().map(reached).collect()
 }

@@ -20,7 +20,6 @@ pub struct Desired {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Made {
     pub version: String,
-    /// In one word.
     pub command: String,
     /// As RFC 3339 writes it.
     pub at: String,
@@ -46,8 +45,7 @@ impl Desired {
     }
 }
 
-/// UDP flows that the rules capture. NAT looks at the first packet of a flow, so one that conntrack knew before goes on
-/// past the rules until conntrack forgets it.
+/// UDP flows that the rules capture. NAT passes by one that conntrack knew before, until conntrack forgets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaleFlows {
     pub port: u16,
@@ -59,8 +57,7 @@ pub struct StaleFlows {
 }
 
 impl StaleFlows {
-    /// True if conntrack has to forget a flow. Not to be asked about one that NAT has rewritten: its entry translates
-    /// the answers.
+    /// True if conntrack has to forget a flow. Not for one that NAT has rewritten: its entry translates the answers.
     pub fn includes(&self, destination: IpAddr, port: u16, zone: u16) -> bool {
         let captured =
             self.destinations.as_ref().is_none_or(|destinations| destinations.contains(&destination));

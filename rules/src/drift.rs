@@ -1,21 +1,19 @@
-//! Differences of the live rules from the desired ones, chain by chain.
-//!
-//! Looks at what [`crate::plan`] looks at. A plan says what to do; this says what is wrong, and finds nothing where a
-//! plan would be empty, or would only put rules of ours in the place of others that do the same.
+//! Differences of the live rules from the desired ones, chain by chain. Finds nothing where a plan ([`crate::plan`]) would
+//! be empty, or would only put rules of ours in the place of others that do the same.
 
-use crate::{Chain, ChainName, ListedRule, Match, Ownership, Protocol, State, Table, Target, packing, plan};
-use similar::{Algorithm, ChangeTag, capture_diff_slices};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
+use crate::{
+    Chain, ChainName, ListedRule, Match, Negatable, Ownership, PortRange, Protocol, Rule, State, Table,
+    Target, plan,
 };
+use similar::{Algorithm, ChangeTag, capture_diff_slices};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainDrift {
     pub table: Table,
     pub chain: Chain,
-    /// Its lines in order, live and desired ones. None where an empty chain is missing, or is there and
-    /// should not be.
+    /// Live and desired ones in order; none where an empty chain is missing, or is there and should not be.
     pub lines: Vec<Compared>,
 }
 
@@ -69,7 +67,6 @@ impl Side {
         }
     }
 
-    /// The name, to programs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Both => "both",
@@ -113,7 +110,7 @@ fn chain_drift(
     let lines = if owner.owns_chain(chain) {
         let exists = |state: &State| state.chain(table, chain).is_some();
         let wanted_lines = desired.lines(table, chain);
-        let same = there == wanted_lines || packing::is_the_same_unpacked(there, wanted_lines);
+        let same = there == wanted_lines || is_the_same_unpacked(there, wanted_lines);
         if exists(live) == exists(desired) && same {
             return None;
         }
@@ -144,8 +141,7 @@ fn chain_drift(
     Some(ChainDrift { table, chain: chain.clone(), lines })
 }
 
-/// A jump for TCP alone is enough where one for all is desired, if nothing that it leads to decides about anything
-/// else. Upstream's jump was such a one until 1.20.
+/// A jump for TCP alone (upstream's until 1.20) is enough, if nothing that it leads to decides about anything else.
 fn is_enough(there: &ListedRule, desired: &ListedRule, state: &State, table: Table) -> bool {
     const TCP: Match = Match::Protocol(Protocol::Tcp);
     let (ListedRule::Typed(there), ListedRule::Typed(desired)) = (there, desired) else { return false };
@@ -186,7 +182,9 @@ pub fn compare<T: Clone + Ord>(live: &[T], desired: &[T]) -> Vec<Compared<T>> {
 
 /// The same for lines by number, so that the generic code is in the binary once.
 fn compare_numbers(live: &[usize], desired: &[usize]) -> Vec<Compared<usize>> {
-    let surplus = surplus(live, desired);
+    let mut surplus: BTreeMap<usize, isize> = BTreeMap::new();
+    live.iter().for_each(|line| *surplus.entry(*line).or_default() += 1);
+    desired.iter().for_each(|line| *surplus.entry(*line).or_default() -= 1);
     let stays = |line: usize| surplus.get(&line) == Some(&0);
     let mut lines = Vec::new();
     for op in capture_diff_slices(Algorithm::Myers, live, desired) {
@@ -209,21 +207,94 @@ fn compare_numbers(live: &[usize], desired: &[usize]) -> Vec<Compared<usize>> {
     lines
 }
 
-/// Copies of each line: live ones less desired ones.
-fn surplus(live: &[usize], desired: &[usize]) -> BTreeMap<usize, isize> {
-    let mut copies = BTreeMap::new();
-    for (lines, weight) in [(live, 1), (desired, -1)] {
-        for line in lines {
-            *copies.entry(*line).or_insert(0) += weight;
+/// True if rules for one port each do the same as desired ones that take lists. Of consecutive rules with a condition on the
+/// port (a run), a packet meets those of its own port only: two runs do the same if they have the same rules for every port.
+pub fn is_the_same_unpacked(there: &[ListedRule], desired: &[ListedRule]) -> bool {
+    let takes_list = |line: &ListedRule| {
+        let is_list = |m: &Match| matches!(m, Match::DestinationPorts(Negatable::Is(_)));
+        matches!(line, ListedRule::Typed(rule) if rule.matches.iter().any(is_list))
+    };
+    desired.iter().any(takes_list) && !there.iter().any(takes_list) && parts(there) == parts(desired)
+}
+
+#[derive(PartialEq, Eq)]
+enum Part<'a> {
+    ListedRule(&'a ListedRule),
+    /// From each of these ports up to the next one: the rules in order, without their condition on the port.
+    Run(Vec<(u32, Vec<Rule>)>),
+}
+
+fn parts(lines: &[ListedRule]) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut run: Vec<(&[PortRange], Rule)> = Vec::new();
+    for line in lines {
+        match for_ports(line) {
+            Some(rule) => run.push(rule),
+            None => {
+                parts.extend(close(&mut run));
+                parts.push(Part::ListedRule(line));
+            }
         }
     }
-    copies
+    parts.extend(close(&mut run));
+    parts
+}
+
+/// The ports of a rule with a condition on ports, and the rule without it.
+fn for_ports(line: &ListedRule) -> Option<(&[PortRange], Rule)> {
+    let ListedRule::Typed(rule) = line else { return None };
+    let mut ports = None;
+    let mut rest = Rule { matches: Vec::new(), target: rule.target.clone() };
+    for m in &rule.matches {
+        let ranges = match m {
+            Match::DestinationPort(Negatable::Is(range)) => std::slice::from_ref(range),
+            Match::DestinationPorts(Negatable::Is(set)) => set.ranges(),
+            other => {
+                rest.matches.push(other.clone());
+                continue;
+            }
+        };
+        // Of two conditions on ports, both have to hold.
+        if ports.replace(ranges).is_some() {
+            return None;
+        }
+    }
+    ports.map(|ports| (ports, rest))
+}
+
+fn close(run: &mut Vec<(&[PortRange], Rule)>) -> Option<Part<'static>> {
+    if run.is_empty() {
+        return None;
+    }
+    // At each port, the rules that begin and end to take it: those that take it are kept from one to the next.
+    let mut changes: BTreeMap<u32, Vec<(usize, i32)>> = BTreeMap::new();
+    for (index, (ranges, _)) in run.iter().enumerate() {
+        for range in *ranges {
+            changes.entry(range.first().number().into()).or_default().push((index, 1));
+            changes.entry(u32::from(range.last().number()) + 1).or_default().push((index, -1));
+        }
+    }
+    let mut taking: BTreeMap<usize, i32> = BTreeMap::new();
+    let mut by_port: Vec<(u32, Vec<Rule>)> = Vec::new();
+    for (port, changes) in changes {
+        changes.into_iter().for_each(|(index, step)| *taking.entry(index).or_default() += step);
+        taking.retain(|_, ranges| *ranges > 0);
+        let mut rules: Vec<Rule> = taking.keys().map(|index| run[*index].1.clone()).collect();
+        // Of a port that was named twice.
+        rules.dedup();
+        if by_port.last().is_none_or(|(_, before)| *before != rules) {
+            by_port.push((port, rules));
+        }
+    }
+    run.clear();
+    Some(Part::Run(by_port))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Family, ownership::tests::OWNER, parse};
+    use crate::ownership::tests::OWNER;
+    use crate::{Family, State, Table, parse};
 
     fn check(live: &str, desired: &str, expected: &[&str]) {
         let state = |rules: &str| {
@@ -286,5 +357,39 @@ mod tests {
         check(&all(&[log, jump]), jump, &[]);
         check(&all(&[accept, jump]), jump, &["foreign rule first"]);
         check(accept, jump, &["+missing"]);
+    }
+
+    fn lines(text: &str) -> Vec<ListedRule> {
+        let text = text.replace("-A ", "-A X ");
+        let rules = parse::restore(&format!("*nat\n{text}COMMIT\n"), Family::V4).expect("valid");
+        State::of(&rules).lines(Table::Nat, &"X".parse().expect("a name")).to_vec()
+    }
+
+    fn check_unpacked(there: &str, desired: &str, same: bool) {
+        assert_eq!(is_the_same_unpacked(&lines(there), &lines(desired)), same, "{there}\n{desired}");
+    }
+
+    #[test]
+    fn lists_and_rules_for_one_port_each_are_compared_by_port() {
+        let one = |port: &str| format!("-A -p tcp --dport {port} -j RETURN\n");
+        let list = |ports: &str| format!("-A -p tcp -m multiport --dports {ports} -j RETURN\n");
+        let rest = "-A -p tcp -j DROP\n";
+        let singles = [one("80"), one("82"), one("81"), rest.to_owned()].concat();
+        check_unpacked(&singles, &format!("{}{rest}", list("80:82")), true);
+        check_unpacked(&singles, &format!("{}{}{rest}", list("80,82"), list("81")), true);
+        check_unpacked(&singles, &format!("{}{rest}", list("80:83")), false);
+        check_unpacked(&singles, &format!("{}{rest}", list("80,82")), false);
+        check_unpacked(&singles, &format!("{rest}{}", list("80:82")), false);
+        check_unpacked(&singles, &format!("{rest}{rest}{}", list("80:82")), false);
+        // What is written as we write it is compared word by word.
+        check_unpacked(&singles, &singles, false);
+        check_unpacked(&list("80,81"), &list("80:81"), false);
+        // Several rules a port, port by port or rule by rule.
+        let jump = |ports: &str| ports.replace("RETURN", "OTHER");
+        let by_port = [one("80"), jump(&one("80")), one("82"), jump(&one("82"))].concat();
+        check_unpacked(&by_port, &format!("{}{}", list("80,82"), jump(&list("80,82"))), true);
+        check_unpacked(&by_port, &format!("{}{}", jump(&list("80,82")), list("80,82")), false);
+        // A port may be named twice.
+        check_unpacked(&[one("80"), one("80")].concat(), &list("80"), true);
     }
 }

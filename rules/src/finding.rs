@@ -1,14 +1,11 @@
 //! A finding about a configuration, a manifest or a network namespace, with the code of its kind: a short name for programs,
-//! for searches and for `--allow`. One list has the codes of all crates, since a number is never reused.
-//!
-//! The meaning of a code never changes: one that is not reported any more is retired, and its number is not reused.
+//! for searches and for `--allow`. The meaning of a code never changes: one that is not reported any more is retired.
 //! `docs/lint.md` explains each; a test holds both lists against each other.
 
 use std::fmt;
 
 macro_rules! codes {
     ($($(#[doc = $about:literal])+ $code:ident = $name:literal;)*) => {
-        /// A kind of finding.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
             $($(#[doc = $about])+ $code,)*
@@ -17,7 +14,6 @@ macro_rules! codes {
         impl Code {
             pub const ALL: &[Self] = &[$(Self::$code,)*];
 
-            /// The code as it is written.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$code => $name,)* }
             }
@@ -26,7 +22,6 @@ macro_rules! codes {
                 Self::ALL.iter().copied().find(|code| code.name() == name)
             }
 
-            /// Its meaning, in a line.
             pub fn about(self) -> &'static str {
                 match self { $(Self::$code => concat!($($about),+).trim(),)* }
             }

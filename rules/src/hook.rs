@@ -1,10 +1,8 @@
-//! Points where the kernel calls rules: the hooks of a packet's path, and the tables of iptables that have chains
-//! there.
+//! Points where the kernel calls rules: the hooks of a packet's path, and the tables of iptables with chains there.
 
 use std::fmt;
 
-/// A table of iptables. The order of the variants is that in which a hook calls them: priorities -300, -150, -100, 0 and
-/// 50 in `linux/netfilter_ipv4.h`.
+/// A table of iptables, in the order in which a hook calls them (priorities -300 to 50 in `linux/netfilter_ipv4.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
     /// Before conntrack.

@@ -6,11 +6,11 @@
 //! looks like it may belong to any program: it is doubtful, is kept, and is reported.
 
 use crate::field::Field;
-use crate::predecessor::{self, Proof};
+use crate::ownership::Proof;
 use crate::routing::{Object, RoutingEntry};
 use crate::{
     Chain, ChainState, Family, Hook, InterfaceName, ListedRule, Match, Negatable, Ownership, Predecessor,
-    Rule, State, Table, Target,
+    Rule, State, Table, Target, ownership,
 };
 use std::collections::BTreeSet;
 
@@ -163,7 +163,7 @@ impl<'a> Claims<'a> {
             for (index, line) in content.lines.iter().enumerate() {
                 let position = (chain.clone(), index);
                 let matches_in_interface = |rule: &Candidate<'_>| {
-                    rule.position() == position && rule.has_direction(InterfaceDirection::In)
+                    rule.position() == position && matches!(rule.interface, Some((_, InterfaceDirection::In)))
                 };
                 if self.of(Proof::Position).any(matches_in_interface) {
                     self.claimed.insert(position);
@@ -234,10 +234,6 @@ impl Candidate<'_> {
     fn position(&self) -> RulePosition {
         (Chain::Base(self.hook), self.index)
     }
-
-    fn has_direction(&self, desired: InterfaceDirection) -> bool {
-        self.interface.is_some_and(|(_, direction)| direction == desired)
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -303,7 +299,7 @@ impl Evidence {
                     ListedRule::Typed(rule) => evidence.owned |= owner.has_comment_in(rule),
                     ListedRule::Inherited(rule) => {
                         evidence.inherited = true;
-                        evidence.marks.extend(predecessor::marks(rule));
+                        evidence.marks.extend(ownership::marks(rule));
                     }
                     ListedRule::Foreign(_) => evidence.inherited |= line.is_inherited(),
                 }
@@ -312,8 +308,7 @@ impl Evidence {
         evidence
     }
 
-    /// Adds what exists beside those tables: tables of the predecessor's in nf_tables, which capture both families, and
-    /// what is the owner's.
+    /// Adds what exists beside those tables: the predecessor's in nf_tables, for both families, and what is the owner's.
     #[must_use]
     pub fn with_other_evidence(self, has_predecessor_tables: bool, has_owned_objects: bool) -> Self {
         Self {
@@ -350,8 +345,7 @@ impl Inheritance {
     }
 }
 
-/// The highest routing protocol that is not reserved for one program (`RTPROT_STATIC` in `linux/rtnetlink.h`). A program
-/// that sets a higher one is identified by it, and is not a predecessor: those set none.
+/// The highest routing protocol that no program has for itself (`RTPROT_STATIC`); predecessors set none.
 const STATIC: u8 = 4;
 
 /// Sorts objects that others than the owner have made; what is surely none of the predecessor's is left out.
@@ -382,8 +376,7 @@ pub fn classify_routing(
         rules.iter().any(points_to_table)
     };
     let is_ipv6 = |entry: &RoutingEntry| entry.object.family() == Family::V6;
-    // It adds the address where it captures IPv6. Where nothing distinguishes the owner's rules from the predecessor's, they count
-    // as the predecessor's.
+    // It adds the address where it captures IPv6. Rules that nothing distinguishes count as the predecessor's.
     let is_its_address = (evidence.captures_ipv6 || found.inherited.iter().any(is_ipv6))
         && (evidence.inherited || !found.inherited.is_empty() || !evidence.owned);
     for &entry in &of_others {

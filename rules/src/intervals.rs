@@ -1,11 +1,8 @@
-//! Sets of numbers, kept as ranges.
-//!
-//! Ports, addresses, ids and even interface names are numbers of a fixed width to nf_tables, so one type serves
-//! them all. Ranges that overlap become one; ranges that merely touch stay apart until [`Intervals::joined`],
-//! because two prefixes of names that touch are not one prefix.
+//! Sets of numbers, kept as ranges: ports, addresses, ids and even interface names are numbers of a fixed width to nf_tables.
+//! Ranges that overlap become one; those that merely touch stay apart until [`Intervals::joined`], because two prefixes of
+//! names that touch are not one prefix.
 
 use std::cmp::Ordering;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// All numbers from the first to the last.
@@ -25,8 +22,7 @@ impl Interval {
         self.first == self.last
     }
 
-    /// The count of leading bits that all its numbers share, in numbers of `bits` bits, if it holds every number
-    /// with these leading bits.
+    /// The count of leading bits, of `bits`, that all its numbers share, if it holds every number with these.
     pub fn prefix_length(self, bits: u8) -> Option<u8> {
         let free = u128::BITS - (self.first ^ self.last).leading_zeros();
         let host = 1u128.checked_shl(free).map_or(u128::MAX, |size| size - 1);
@@ -35,13 +31,12 @@ impl Interval {
     }
 }
 
-/// Ranges in ascending order that do not overlap. Copies share them until one changes: lists get long, and rules
-/// and sets hold the same ones.
-#[derive(Clone, Debug)]
+/// Ascending ranges that do not overlap. Copies share them until one changes: rules and sets hold the same long lists.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Intervals(Ranges);
 
-/// One range, as most conditions have, is kept without an allocation.
-#[derive(Clone, Debug)]
+/// One range, as most conditions have, is kept without an allocation, and never as a list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Ranges {
     One(Interval),
     Several(Arc<Vec<Interval>>),
@@ -118,6 +113,9 @@ impl Intervals {
             if start < end {
                 let left: Vec<Interval> = own[start..end].iter().flat_map(left).collect();
                 Arc::make_mut(own).splice(start..end, left);
+                if let [only] = own[..] {
+                    self.0 = Ranges::One(only);
+                }
             }
         } else {
             *self = self.ranges().iter().flat_map(left).collect();
@@ -137,8 +135,7 @@ impl Intervals {
         few.ranges().iter().flat_map(both).collect()
     }
 
-    /// True if each range lies in one of the other's. May deny it where only several of the other's ranges that
-    /// touch cover a range; never claims it wrongly.
+    /// True if each range lies in one of the other's; may deny it where only several that touch cover a range.
     pub fn within(&self, other: &Self) -> bool {
         self.ranges().iter().all(|interval| {
             let at = other.ranges().partition_point(|o| o.last < interval.first);
@@ -204,14 +201,6 @@ impl Default for Intervals {
     }
 }
 
-impl PartialEq for Intervals {
-    fn eq(&self, other: &Self) -> bool {
-        self.ranges() == other.ranges()
-    }
-}
-
-impl Eq for Intervals {}
-
 impl PartialOrd for Intervals {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
@@ -221,12 +210,6 @@ impl PartialOrd for Intervals {
 impl Ord for Intervals {
     fn cmp(&self, other: &Self) -> Ordering {
         self.ranges().cmp(other.ranges())
-    }
-}
-
-impl Hash for Intervals {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.ranges().hash(state);
     }
 }
 

@@ -1,12 +1,9 @@
-//! Typed netfilter rules: the vocabulary of `sidecar-init`.
-//!
-//! Pure by construction: no input or output, no environment, no clock, no logging. What a rule may say is a
-//! type; what a rule set may hold is decided by [`check`]; text exists only at the borders ([`render`],
+//! Typed netfilter rules: the vocabulary of `sidecar-init`, without input, output, environment, clock or logging. What a rule
+//! may say is a type; what a rule set may hold is decided by [`check`]; text exists only at the borders ([`render`],
 //! [`parse`]). Which rules a mesh needs is decided by `sidecar-mesh`.
 #![forbid(unsafe_code)]
 
 pub mod bridge;
-pub mod change;
 pub mod check;
 pub mod desired;
 pub mod drift;
@@ -17,7 +14,6 @@ pub mod inheritance;
 mod intervals;
 mod listed;
 pub mod listing;
-pub mod log;
 pub mod matches;
 pub mod model;
 pub mod name;
@@ -25,12 +21,8 @@ pub mod net;
 pub mod nft;
 pub mod number;
 mod ownership;
-pub mod packing;
 pub mod parse;
 pub mod plan;
-pub mod port;
-pub mod predecessor;
-pub mod range;
 pub mod render;
 pub mod report;
 pub mod routing;
@@ -40,22 +32,19 @@ pub mod state;
 pub mod target;
 pub mod version;
 
-pub use change::TableChange;
 pub use check::Checked;
 pub use hook::{Hook, Table};
 pub use listed::{Action, Foreign, ListedCondition, ListedRule, Policy};
 pub use listing::{ListedChain, Listing, PrintedRule};
-pub use log::{LogLevel, LogPrefix};
 pub use matches::{ConnState, ConnStates, Match, Negatable, Protocol};
 pub use model::{Chain, Origin, Position, Rule, RuleSet, Statement, TrafficEffect};
-pub use name::{ChainName, Comment, InterfaceName, NameError};
+pub use name::{ChainName, Comment, InterfaceName, LogLevel, LogPrefix, NameError};
 pub use net::{ByFamily, Cidr, CidrError, Family};
-pub use number::{Gid, Mark, NumberError, Uid, UidRange, UidRangeError, Zone};
-pub use ownership::{Chains, Ownership, PolicyRules};
-pub use port::{Port, PortError, PortRange, PortSet};
-pub use predecessor::Predecessor;
-pub use range::Range;
+pub use number::{
+    Gid, Mark, NumberError, Port, PortError, PortRange, PortSet, Range, Uid, UidRange, UidRangeError, Zone,
+};
+pub use ownership::{Chains, Ownership, Pattern, PolicyRules, Predecessor, Proof};
 pub use report::Hits;
-pub use state::{ChainState, State};
-pub use target::{Disposition, Target, WriteSet};
+pub use state::{ChainState, State, TableChange};
+pub use target::{Target, WriteSet};
 pub use version::Version;

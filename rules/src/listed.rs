@@ -1,8 +1,6 @@
-//! A rule in a chain, ours or foreign, understood as far as it can be.
-//!
-//! To plan with, a rule is what the model says, or a text. To follow a packet less is enough: a rule of another tool
-//! whose address does not match is passed, whatever its other conditions. So a foreign rule keeps what is known of each of its
-//! conditions and says what is not. It never says nearly the same.
+//! A rule in a chain, ours or foreign, understood as far as it can be. A packet passes a rule of another tool whose address
+//! does not match, whatever its other conditions. So a foreign rule keeps what is known of each condition, and says what is
+//! not. It never says nearly the same.
 
 use crate::field::{self, Field};
 use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target, WriteSet};
@@ -12,8 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub enum ListedRule {
     /// A rule that the model can say.
     Typed(Rule),
-    /// One that the owner's predecessor has put into a base chain, where nothing in it says so: the owner's by
-    /// inheritance ([`crate::inheritance`]).
+    /// One of the owner's predecessor in a base chain: the owner's by inheritance ([`crate::inheritance`]).
     Inherited(Rule),
     Foreign(Foreign),
 }
@@ -23,7 +20,6 @@ pub enum ListedRule {
 pub struct Foreign {
     /// As `iptables-save` prints it after the chain's name.
     pub text: String,
-    /// In the order in which they are written.
     pub conditions: Vec<ListedCondition>,
     pub action: Action,
     pub comment: Option<String>,
@@ -41,7 +37,6 @@ pub enum Policy {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListedCondition {
-    /// One of ours.
     Known(Match),
     /// `-p` of a protocol that is not TCP and not UDP (`None`), or negated.
     Protocol(Negatable<Option<Protocol>>),
@@ -57,18 +52,19 @@ pub enum ListedCondition {
     Nft(field::Condition),
     /// A condition that says nothing, such as a comment.
     Always(String),
-    /// Any other, as it is written.
     Unknown(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
-    /// One of ours.
     Target(Target),
     /// `-g`: on to a chain whose end is the end of the calling chain too.
     Goto(ChainName),
     /// `jump` of nf_tables, or `goto`, which does not come back: to a chain of any name.
-    Call { chain: String, returns: bool },
+    Call {
+        chain: String,
+        returns: bool,
+    },
     /// Nothing that changes a packet's way: no target at all, `LOG`, `TCPMSS`, ...
     Continue(String),
     /// `REJECT`: ends the packet with an answer.
@@ -76,7 +72,10 @@ pub enum Action {
     /// `REDIRECT` without ports: to this machine, the port as it is.
     RedirectSamePort,
     /// `DNAT` to one address, one range of ports, or both.
-    Destination { address: Option<IpAddr>, ports: Option<PortRange> },
+    Destination {
+        address: Option<IpAddr>,
+        ports: Option<PortRange>,
+    },
     /// `SNAT` or `MASQUERADE`: the source becomes one that is not followed.
     Source(String),
     /// `NOTRACK`: conntrack, and with it `nat`, never sees the packet.
@@ -85,7 +84,6 @@ pub enum Action {
     UnknownMark(String),
     /// A target that puts connections in a zone that the model can't say, such as one for a single direction.
     UnknownZone(String),
-    /// Any other, as it is written.
     Unknown(String),
 }
 
@@ -143,8 +141,7 @@ impl ListedRule {
         }
     }
 
-    /// A rule after this one may see another packet because of it, or none: true of all but the rules that
-    /// surely continue and change no field that a rule of ours tests.
+    /// False for rules that surely continue and change no field that a rule of ours tests.
     pub fn may_decide(&self) -> bool {
         !self.action().surely_continues()
     }
@@ -169,8 +166,7 @@ impl ListedCondition {
 }
 
 impl Action {
-    /// The ports of this machine to which it sends packets of OUTPUT: DNAT to the address that REDIRECT chooses there is the
-    /// same (`nf_nat_redirect_ipv4` in `nf_nat_redirect.c`).
+    /// The ports of this machine to which it sends packets of OUTPUT: there, DNAT to loopback is as REDIRECT (`nf_nat_redirect.c`).
     pub fn redirects_to(&self) -> Option<PortRange> {
         const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         match self {
@@ -214,20 +210,12 @@ impl Action {
 
     /// Routes may be chosen by the type of service.
     pub fn sets_tos(&self) -> bool {
-        match self {
-            Self::Continue(text) => ["TOS ", "DSCP "].iter().any(|name| text.starts_with(name)),
-            _ => false,
-        }
+        matches!(self, Self::Continue(text) if text.starts_with("TOS ") || text.starts_with("DSCP "))
     }
 
-    /// The packet goes on to the next rule unchanged. The one place that decides which rules a plan puts ours
-    /// before, which ones `check` reports and which ones a walk passes by.
+    /// The packet goes on to the next rule unchanged: by this alone plans, checks and walks pass a rule by.
     pub fn surely_continues(&self) -> bool {
-        match self {
-            Self::Continue(_) => true,
-            Self::Target(target) => target.is_report(),
-            _ => false,
-        }
+        matches!(self, Self::Continue(_)) || matches!(self, Self::Target(target) if target.is_report())
     }
 }
 

@@ -1,6 +1,4 @@
-//! A listing of rules, ours and others': what `iptables-save` prints, with its texts.
-//!
-//! [`crate::State`] holds the same without texts, to compare and to plan with.
+//! A listing of rules, ours and others', as `iptables-save` prints it, with its texts; [`crate::State`] has none.
 
 use crate::{
     Action, Chain, ChainName, ChainState, Family, Foreign, Hits, ListedRule, Ownership, Policy, State, Table,
@@ -56,9 +54,8 @@ impl Listing {
         self.chains.values().any(|content| content.policy == Policy::Drop)
     }
 
-    /// Content of the chains in canonical form. Chains of the owner's go as a whole; from others, a rule is deleted by
-    /// its words, so that one in other words than ours stays foreign there. What a predecessor of the owner's has made
-    /// is inherited; what a namesake calls like the owner's is left out, and foreign where something leads there.
+    /// The chains in canonical form. Chains of the owner's go as a whole; from others, a rule is deleted by its words, so that
+    /// one in other words than ours stays foreign there. A namesake's chain is left out, and foreign where something leads there.
     pub fn state(&self, owner: &Ownership) -> State {
         let mut state = State::default();
         for ((table, chain), content) in &self.chains {

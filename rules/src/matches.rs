@@ -1,5 +1,4 @@
-//! The matches of iptables. The meaning of each is defined once, as a condition on a field
-//! ([`crate::field`]): the walk and nf_tables read that.
+//! The matches of iptables, each with its meaning as a condition on a field ([`crate::field`]), which walks and nf_tables read.
 
 use crate::field::{Condition, Field, Interval, interface_interval, protocol_number, state_bit};
 use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, UidRange};
@@ -73,7 +72,6 @@ impl ConnState {
     /// In the order in which iptables prints them.
     pub const ALL: [Self; 4] = [Self::Invalid, Self::New, Self::Related, Self::Established];
 
-    /// The name that iptables uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Invalid => "INVALID",
@@ -117,10 +115,8 @@ impl fmt::Display for ConnStates {
     }
 }
 
-/// One condition of a rule; a packet must fulfil all of them.
-///
-/// The order of the variants is the canonical order of matches: that in which the kernel's own listing
-/// starts (`-s -d -i -o -p`), then the extensions.
+/// One condition of a rule; a packet must fulfil all of them. The order of the variants is the canonical order of matches:
+/// that in which the kernel's own listing starts (`-s -d -i -o -p`), then the extensions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
     /// `-s`: the source address is in the network.
@@ -137,8 +133,7 @@ pub enum Match {
     SourcePort(Negatable<PortRange>),
     /// `--dport`, one port or range.
     DestinationPort(Negatable<PortRange>),
-    /// `-m tcp` or `-m udp` without any option, after `-p`: no further condition. Other programs write it, and iptables
-    /// deletes their rule only if it is named.
+    /// `-m tcp` or `-m udp` without any option, after `-p`: iptables deletes such a rule of others only if it is named.
     ProtocolModule(Protocol),
     /// `-m multiport --dports`.
     DestinationPorts(Negatable<PortSet>),
@@ -184,9 +179,7 @@ impl fmt::Display for Match {
 }
 
 impl Match {
-    /// The module of iptables that has to be loaded for the condition (`-m NAME`); `None` for conditions of
-    /// iptables itself and of its protocols. A module can be loaded again in the same rule, the others are said
-    /// once.
+    /// The module of iptables to load (`-m NAME`); `None` for iptables' own conditions and those of its protocols.
     pub fn module(&self) -> Option<&'static str> {
         match self {
             Self::Source(_)
@@ -213,27 +206,7 @@ impl Match {
 
     /// `None` if it matches every packet.
     pub fn field(&self) -> Option<Field> {
-        self.looks_at().map(|(field, _)| field)
-    }
-
-    /// The boolean is true where the value must lie outside of the given ones.
-    pub(crate) fn looks_at(&self) -> Option<(Field, bool)> {
-        self.describe(&mut |_| {})
-    }
-
-    /// True if one of its values, negated or not, is such a range of numbers.
-    pub(crate) fn has_range(&self, is_such: impl Fn(Interval) -> bool) -> bool {
-        let mut has_such = false;
-        self.describe(&mut |range| has_such |= is_such(range));
-        has_such
-    }
-
-    /// The answer for every value, if there is one: an address that is not known lies in the network of all.
-    pub(crate) fn constant_answer(&self) -> Option<bool> {
-        let (field, is_negated) = self.looks_at()?;
-        let kind = field.data_type();
-        let every = Interval { first: 0, last: kind.max() };
-        (kind.has_ranges() && self.has_range(|range| range == every)).then_some(!is_negated)
+        self.describe(&mut |_| {}).map(|(field, _)| field)
     }
 
     /// The same as a condition of nf_tables; `None` if it matches every packet.
@@ -243,8 +216,7 @@ impl Match {
         Some(Condition { field, negated, values: values.into_iter().collect() })
     }
 
-    /// The one place that says what a match means: the field, whether it is negated, and, to `range`, each range of
-    /// values. `None` if it matches every packet.
+    /// The meaning of a match: the field, whether it is negated, and, to `range`, each range of values.
     fn describe(&self, range: &mut dyn FnMut(Interval)) -> Option<(Field, bool)> {
         let number = |number: u32| Interval::one(number.into());
         let (field, negated, value) = match self {

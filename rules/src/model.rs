@@ -1,7 +1,5 @@
-//! Rules in their places: tables, hooks, chains, and the ordered statements that build them.
-//!
-//! A [`RuleSet`] keeps the statements in the order in which they were made, appends and inserts mixed,
-//! because that order is what a preview prints. [`RuleSet::chains`] gives what the kernel ends up with.
+//! Rules in their places: tables, hooks, chains, and the ordered statements that build them. A [`RuleSet`] keeps the order in
+//! which they were made, appends and inserts mixed, because that order is what a preview prints.
 
 use crate::field::Field;
 use crate::{ChainName, Family, Hook, Match, Table, Target, WriteSet};
@@ -13,9 +11,7 @@ use std::{
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Chain {
-    /// The kernel calls it.
     Base(Hook),
-    /// Rules call it.
     User(ChainName),
 }
 
@@ -47,7 +43,6 @@ impl fmt::Display for Chain {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rule {
-    /// In the order in which they are written.
     pub matches: Vec<Match>,
     pub target: Target,
 }
@@ -58,11 +53,8 @@ impl Rule {
     }
 
     /// The same rule as the kernel would list it: conditions sorted, those that say nothing left out, and no word of whose
-    /// chain a jump leads to.
-    ///
-    /// Two rules mean the same to us if their canonical forms are equal: no condition of [`Match`] has side effects, so
-    /// their order is of no consequence. Only marks before a port stay there: Istio's agent writes some rules so, and
-    /// iptables deletes a rule only if its conditions are named in their order.
+    /// chain a jump leads to. Rules with equal canonical forms mean the same: no condition has side effects. Only marks before a
+    /// port stay there: Istio's agent writes some rules so, and iptables deletes a rule only if its conditions are in order.
     #[must_use]
     pub fn canonical(&self) -> Self {
         let says_something = |m: &Match| match m {
@@ -113,8 +105,7 @@ pub enum Position {
 pub struct Origin {
     /// Short name of the rule, in kebab case: prefix of its log line, comment in nf_tables.
     pub name: &'static str,
-    /// The long form of the option that made it, without dashes, or the variable of one that has no such form; empty
-    /// for what is always there.
+    /// The long form of the option that made it, without dashes, or a variable; empty for what is always there.
     pub option: &'static str,
     pub effect: TrafficEffect,
     /// The field whose condition holds the items of the option's list; `None` where the rule holds none.
@@ -181,8 +172,7 @@ impl RuleSet {
         self.statements.iter().filter(move |statement| statement.table == table)
     }
 
-    /// The user-defined chains of a table in the order in which a preview creates them: first those that
-    /// have rules, by first use, then those that are only jumped to.
+    /// The user-defined chains in a preview's order: those that have rules by first use, then those only jumped to.
     pub fn user_chains(&self, table: Table) -> Vec<&ChainName> {
         let filled = self.of_table(table).filter_map(|statement| match &statement.chain {
             Chain::User(name) => Some(name),
@@ -201,8 +191,7 @@ impl RuleSet {
         names
     }
 
-    /// The chains of a table once every statement has taken effect. Chains that are only jumped
-    /// to are there, empty. An insert beyond the end appends; [`crate::check`] refuses it.
+    /// The chains of a table once every statement has taken effect; those that are only jumped to are there, empty.
     pub fn chains(&self, table: Table) -> BTreeMap<Chain, Vec<&Statement>> {
         // Most inserts are at the head, where a vector would move all that it holds.
         let mut chains: BTreeMap<Chain, VecDeque<&Statement>> = self

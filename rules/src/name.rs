@@ -1,7 +1,5 @@
-//! Names that go into rules verbatim: chains, interfaces, comments.
-//!
-//! Each type admits a strict alphabet, so that no name can ever end an argument, a quote or a line of
-//! restore text.
+//! Names that go into rules verbatim: chains, interfaces, comments, prefixes of log lines. Each type admits a strict alphabet,
+//! so that no name can ever end an argument, a quote or a line of restore text.
 
 use std::str::FromStr;
 
@@ -9,10 +7,8 @@ use std::str::FromStr;
 pub enum NameError {
     #[error("is empty")]
     Empty,
-    /// The kernel has no room for it.
     #[error("is longer than {0} bytes")]
     TooLong(usize),
-    /// A character outside the alphabet of the type.
     #[error("contains {0:?}")]
     Character(char),
     /// The first character has a special meaning to the tools that read the text.
@@ -31,7 +27,7 @@ pub(crate) fn admit(text: &str, longest: usize, allowed: fn(char) -> bool) -> Re
     }
 }
 
-/// A type of texts that [`admit`] has let through.
+/// A type of texts that its `check` has let through.
 macro_rules! text {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -49,9 +45,16 @@ macro_rules! text {
                 f.write_str(&self.0)
             }
         }
+
+        impl FromStr for $name {
+            type Err = NameError;
+
+            fn from_str(text: &str) -> Result<Self, NameError> {
+                Self::check(text).map(|()| Self(text.to_owned()))
+            }
+        }
     };
 }
-pub(crate) use text;
 
 text! {
     /// The name of a user-defined chain, such as `ISTIO_OUTPUT`.
@@ -59,48 +62,27 @@ text! {
 }
 
 impl ChainName {
-    /// Longest name in bytes: `XT_EXTENSION_MAXNAMELEN` (29) less the terminating NUL
-    /// (`linux/netfilter/x_tables.h`).
+    /// Longest name in bytes: `XT_EXTENSION_MAXNAMELEN` (29) less the terminating NUL (`linux/netfilter/x_tables.h`).
     pub const LONGEST: usize = 28;
-}
 
-impl FromStr for ChainName {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
+    fn check(text: &str) -> Result<(), NameError> {
         admit(text, Self::LONGEST, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'))?;
-        match text.chars().next() {
-            Some(c @ ('-' | '.' | ':')) => Err(NameError::Start(c)),
-            _ if RESERVED.contains(&text) => Err(NameError::Reserved),
-            _ => Ok(Self(text.to_owned())),
+        match (text, text.chars().next()) {
+            (_, Some(c @ ('-' | '.' | ':'))) => Err(NameError::Start(c)),
+            // Base chains, and targets that a rule of ours may have: `-j NAME` would not mean the chain.
+            (
+                "ACCEPT" | "CONNMARK" | "CT" | "DROP" | "FORWARD" | "INPUT" | "LOG" | "MARK" | "NFLOG"
+                | "OUTPUT" | "POSTROUTING" | "PREROUTING" | "QUEUE" | "REDIRECT" | "RETURN" | "TPROXY",
+                _,
+            ) => Err(NameError::Reserved),
+            _ => Ok(()),
         }
     }
 }
 
-/// Base chains, and targets that a rule of ours may have: `-j NAME` would not mean the chain.
-const RESERVED: [&str; 16] = [
-    "ACCEPT",
-    "CONNMARK",
-    "CT",
-    "DROP",
-    "FORWARD",
-    "INPUT",
-    "LOG",
-    "MARK",
-    "NFLOG",
-    "OUTPUT",
-    "POSTROUTING",
-    "PREROUTING",
-    "QUEUE",
-    "REDIRECT",
-    "RETURN",
-    "TPROXY",
-];
-
 text! {
-    /// The name of a network interface, or a prefix of names where it ends in `+` (`br+` is `br0`, `br-lan`, ..).
-    ///
-    /// Names are matched when a packet passes, so that an interface which appears later matches as well.
+    /// The name of a network interface, or a prefix of names where it ends in `+` (`br+` is `br0`, `br-lan`, ..). Matched when a
+    /// packet passes, so that an interface which appears later matches as well.
     InterfaceName
 }
 
@@ -123,12 +105,8 @@ impl InterfaceName {
             None => interface == self.0,
         }
     }
-}
 
-impl FromStr for InterfaceName {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
+    fn check(text: &str) -> Result<(), NameError> {
         if matches!(text, "." | "..") {
             return Err(NameError::Reserved); // dev_valid_name() in the kernel
         }
@@ -139,7 +117,7 @@ impl FromStr for InterfaceName {
         }
         match text.chars().next() {
             Some(c @ ('-' | '.' | '@')) => Err(NameError::Start(c)),
-            _ => Ok(Self(text.to_owned())),
+            _ => Ok(()),
         }
     }
 }
@@ -160,14 +138,69 @@ impl Comment {
     pub(crate) fn admits(c: char) -> bool {
         c.is_ascii_alphanumeric() || " _-.,:;/=+*()".contains(c)
     }
+
+    fn check(text: &str) -> Result<(), NameError> {
+        admit(text, Self::LONGEST, Self::admits)
+    }
 }
 
-impl FromStr for Comment {
-    type Err = NameError;
+/// A level of `syslog(2)`, 0 to 7; [`LogLevel::Warning`] where none is said, to iptables and to nf_tables alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LogLevel {
+    Emergency,
+    Alert,
+    Critical,
+    Error,
+    #[default]
+    Warning,
+    Notice,
+    Info,
+    Debug,
+}
 
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        admit(text, Self::LONGEST, Self::admits)?;
-        Ok(Self(text.to_owned()))
+impl LogLevel {
+    pub const ALL: [Self; 8] = [
+        Self::Emergency,
+        Self::Alert,
+        Self::Critical,
+        Self::Error,
+        Self::Warning,
+        Self::Notice,
+        Self::Info,
+        Self::Debug,
+    ];
+
+    /// The level of this number; `None` beyond 7. (nf_tables calls 8 what goes to the audit log, which no rule of ours does.)
+    pub fn new(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.number() == number)
+    }
+
+    pub fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// The name that `nft` uses.
+    pub fn name(self) -> &'static str {
+        ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"][self as usize]
+    }
+}
+
+text! {
+    /// The start of a line of the kernel's log. The alphabet is that of [`crate::Comment`].
+    LogPrefix
+}
+
+impl LogPrefix {
+    /// Longest prefix in bytes: 30 with the NUL (`linux/netfilter/xt_LOG.h`).
+    pub const LONGEST: usize = 29;
+
+    /// iptables and shells read it as one word, so that it needs no quotes.
+    pub fn is_word(&self) -> bool {
+        self.0.chars().all(|c| c.is_ascii_alphanumeric() || "_-.,:/=+".contains(c))
+    }
+
+    fn check(text: &str) -> Result<(), NameError> {
+        admit(text, Self::LONGEST, Comment::admits)
     }
 }
 
@@ -203,5 +236,23 @@ mod tests {
         let bridges: InterfaceName = "br+".parse().expect("valid");
         assert!(bridges.covers("br-lan") && bridges.covers("br") && !bridges.covers("eth0"));
         assert!(InterfaceName::loopback().covers("lo") && !InterfaceName::loopback().covers("lo0"));
+    }
+
+    #[test]
+    fn prefixes_fit_the_kernels_room_and_stay_words() {
+        let prefix = |text: &str| text.parse::<LogPrefix>();
+        assert_eq!(prefix(&"x".repeat(30)), Err(NameError::TooLong(29)));
+        assert_eq!(prefix(""), Err(NameError::Empty));
+        assert_eq!(prefix("a\"b"), Err(NameError::Character('"')));
+        assert!(prefix("PREROUTING:").is_ok_and(|prefix| prefix.is_word()));
+        assert!(prefix("dropped ").is_ok_and(|prefix| !prefix.is_word()));
+    }
+
+    #[test]
+    fn levels_are_those_of_syslog() {
+        assert_eq!(LogLevel::new(7), Some(LogLevel::Debug));
+        assert_eq!(LogLevel::new(8), None);
+        assert_eq!(LogLevel::default().number(), 4);
+        assert!(LogLevel::ALL.into_iter().map(LogLevel::number).eq(0..8));
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::intervals::Interval;
 use ipnetwork::IpNetwork;
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{fmt, str::FromStr};
 
 /// An address family; rules of the two families live apart in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,10 +138,7 @@ impl Cidr {
         Interval { first, last }
     }
 
-    /// The network, and true where host bits were set in the text.
-    ///
-    /// # Errors
-    /// When the text is not `ADDRESS/LENGTH`.
+    /// The network, and true where host bits were set in the text. The text is `ADDRESS/LENGTH`.
     pub fn parse_noting_host_bits(text: &str) -> Result<(Self, bool), CidrError> {
         let Some((address, length)) = text.split_once('/') else {
             return match text.parse::<IpAddr>() {
@@ -169,6 +167,14 @@ pub fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_bits().into(),
         IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+/// The inverse of [`number`].
+pub fn address(family: Family, number: u128) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::from_bits(u32::try_from(number).unwrap_or_default()).into(),
+        Family::V6 => Ipv6Addr::from_bits(number).into(),
     }
 }
 

@@ -1,6 +1,6 @@
-//! Numbers that the kernel gives a meaning: user and group ids, packet marks, conntrack zones.
+//! Numbers that rules hold: ports, user and group ids, their ranges and sets, packet marks, conntrack zones.
 
-use crate::range::{Bound, Range};
+use crate::intervals::Interval;
 use std::{fmt, num::NonZeroU16, str::FromStr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,7 +80,6 @@ pub enum UidRangeError {
     Backwards,
 }
 
-/// One user, or all users from the first to the last.
 pub type UidRange = Range<Uid>;
 
 impl Bound for Uid {
@@ -89,12 +88,6 @@ impl Bound for Uid {
 
     fn value(self) -> u32 {
         self.0
-    }
-}
-
-impl UidRange {
-    pub fn contains(self, uid: Uid) -> bool {
-        (self.first()..=self.last()).contains(&uid)
     }
 }
 
@@ -115,8 +108,7 @@ impl Mark {
         self.mask == u32::MAX
     }
 
-    /// A packet's mark once it is set: `(mark & !mask) ^ value`, as the kernel's `MARK` computes it (`mark_tg` in
-    /// `xt_mark.c`).
+    /// A packet's mark once it is set, as the kernel computes it (`mark_tg` in `xt_mark.c`).
     pub fn set_in(self, before: u32) -> u32 {
         (before & !self.mask) ^ self.value
     }
@@ -143,8 +135,7 @@ impl FromStr for Mark {
 }
 
 impl fmt::Display for Mark {
-    /// A plain mark as a decimal number, as people name them; one with a mask as listings have it, so that the bits
-    /// can be seen.
+    /// A plain mark as a decimal number, as people name them; one with a mask as listings have it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_whole() {
             true => self.value.fmt(f),
@@ -186,6 +177,228 @@ impl fmt::Display for Zone {
     }
 }
 
+pub trait Bound: Copy + Ord + fmt::Display + FromStr<Err: Into<Self::Error>> {
+    type Error;
+    const BACKWARDS: Self::Error;
+
+    fn value(self) -> u32;
+}
+
+/// One value, or all values from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Range<T> {
+    pub(crate) first: T,
+    pub(crate) last: T,
+}
+
+impl<T: Bound> Range<T> {
+    /// `None` if `last` lies before `first`.
+    pub fn new(first: T, last: T) -> Option<Self> {
+        (first <= last).then_some(Self { first, last })
+    }
+
+    pub fn first(self) -> T {
+        self.first
+    }
+
+    pub fn last(self) -> T {
+        self.last
+    }
+
+    pub fn is_single(self) -> bool {
+        self.first == self.last
+    }
+
+    /// As NAT takes it, as listings of iptables have it, and as people write it: `80` or `8000-9000`.
+    pub fn dashed(self) -> impl fmt::Display {
+        Joined(self, '-')
+    }
+
+    pub(crate) fn interval(self) -> Interval {
+        Interval { first: self.first.value().into(), last: self.last.value().into() }
+    }
+}
+
+impl<T: Bound> From<T> for Range<T> {
+    fn from(value: T) -> Self {
+        Self { first: value, last: value }
+    }
+}
+
+impl<T: Bound> FromStr for Range<T> {
+    type Err = T::Error;
+
+    /// `VALUE`, `FIRST-LAST` or `FIRST:LAST`.
+    fn from_str(text: &str) -> Result<Self, T::Error> {
+        let bound = |text: &str| text.parse::<T>().map_err(Into::into);
+        match text.split_once(['-', ':']) {
+            Some((first, last)) => Self::new(bound(first)?, bound(last)?).ok_or(T::BACKWARDS),
+            None => bound(text).map(Self::from),
+        }
+    }
+}
+
+impl<T: Bound> fmt::Display for Range<T> {
+    /// As matches of iptables take it: `80` or `8000:9000`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Joined(*self, ':').fmt(f)
+    }
+}
+
+struct Joined<T>(Range<T>, char);
+
+impl<T: Bound> fmt::Display for Joined<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(range, sign) = self;
+        match range.is_single() {
+            true => range.first.fmt(f),
+            false => write!(f, "{}{sign}{}", range.first, range.last),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PortError {
+    #[error("is not a port from 1 to 65535")]
+    NoPort,
+    #[error("is port 0, which no connection uses")]
+    Zero,
+    #[error("is a range whose end lies before its start")]
+    Backwards,
+}
+
+/// A TCP or UDP port, 1 to 65535.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Port(NonZeroU16);
+
+impl Port {
+    /// `None` for 0.
+    pub const fn new(number: u16) -> Option<Self> {
+        match NonZeroU16::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
+    pub const fn number(self) -> u16 {
+        self.0.get()
+    }
+}
+
+impl FromStr for Port {
+    type Err = PortError;
+
+    fn from_str(text: &str) -> Result<Self, PortError> {
+        if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(PortError::NoPort);
+        }
+        let number: u16 = text.parse().map_err(|_| PortError::NoPort)?;
+        Self::new(number).ok_or(PortError::Zero)
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+pub type PortRange = Range<Port>;
+
+impl Bound for Port {
+    type Error = PortError;
+    const BACKWARDS: PortError = PortError::Backwards;
+
+    fn value(self) -> u32 {
+        self.number().into()
+    }
+}
+
+impl PortRange {
+    pub fn contains(self, port: u16) -> bool {
+        (self.first().number()..=self.last().number()).contains(&port)
+    }
+
+    /// Slots that the range takes in a multiport match: the kernel stores both its ends.
+    fn slots(self) -> usize {
+        if self.is_single() { 1 } else { 2 }
+    }
+}
+
+/// Ports for one multiport match, in the order given: at least one, at most [`PortSet::SLOTS`] slots.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortSet(Vec<PortRange>);
+
+impl PortSet {
+    /// `XT_MULTI_PORTS` in `linux/netfilter/xt_multiport.h`; a range takes two.
+    pub const SLOTS: usize = 15;
+
+    /// `None` when it is empty or takes too many slots.
+    pub fn new(ranges: impl IntoIterator<Item = PortRange>) -> Option<Self> {
+        let ranges: Vec<PortRange> = ranges.into_iter().collect();
+        let slots: usize = ranges.iter().map(|range| range.slots()).sum();
+        (1..=Self::SLOTS).contains(&slots).then_some(Self(ranges))
+    }
+
+    /// Merges the ranges and fills as few sets as it takes, in ascending order.
+    pub fn pack(ranges: impl IntoIterator<Item = PortRange>) -> Vec<Self> {
+        let mut packs: Vec<Self> = Vec::new();
+        let mut free = 0;
+        for range in merge(ranges) {
+            match packs.last_mut() {
+                Some(Self(pack)) if range.slots() <= free => pack.push(range),
+                _ => {
+                    packs.push(Self(vec![range]));
+                    free = Self::SLOTS;
+                }
+            }
+            free -= range.slots();
+        }
+        packs
+    }
+
+    pub fn ranges(&self) -> &[PortRange] {
+        &self.0
+    }
+
+    pub fn contains(&self, port: u16) -> bool {
+        self.0.iter().any(|range| range.contains(port))
+    }
+}
+
+impl FromStr for PortSet {
+    type Err = PortError;
+
+    /// Ranges joined by commas.
+    fn from_str(text: &str) -> Result<Self, PortError> {
+        let ranges: Vec<PortRange> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        Self::new(ranges).ok_or(PortError::NoPort)
+    }
+}
+
+impl fmt::Display for PortSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, range) in self.0.iter().enumerate() {
+            write!(f, "{}{range}", if n == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+/// The same ports in ascending order, as few ranges as it takes.
+pub fn merge(ranges: impl IntoIterator<Item = PortRange>) -> Vec<PortRange> {
+    let mut merged: Vec<PortRange> = ranges.into_iter().collect();
+    merged.sort();
+    merged.dedup_by(|next, before| {
+        let touches = next.first.value() <= before.last.value() + 1;
+        if touches {
+            before.last = before.last.max(next.last);
+        }
+        touches
+    });
+    merged
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,8 +418,6 @@ mod tests {
         assert_eq!(range("7-7"), range("7"));
         let users = range("106-108").expect("a range");
         assert_eq!((users.to_string(), users.dashed().to_string()), ("106:108".into(), "106-108".into()));
-        let inside = |id| users.contains(Uid::new(id).expect("an id"));
-        assert!(inside(106) && inside(108) && !inside(105) && !inside(109));
         assert_eq!(range("108-106"), Err(UidRangeError::Backwards));
         for text in ["", "-", "1-", "-1", "1-2-3", "0-4294967295", "a-b"] {
             assert!(matches!(range(text), Err(UidRangeError::NoUser(_))), "{text:?}");
@@ -220,5 +431,35 @@ mod tests {
         for text in ["", "0x", "x", "+1", "1/", "4294967296"] {
             assert!(text.parse::<Mark>().is_err(), "{text:?}");
         }
+    }
+
+    fn ranges(text: &str) -> Vec<PortRange> {
+        text.split(',').map(|item| item.parse().expect("valid")).collect()
+    }
+
+    fn check(text: &str, expected: &[&str]) {
+        let packed: Vec<String> = PortSet::pack(ranges(text)).iter().map(ToString::to_string).collect();
+        assert_eq!(packed, expected, "{text:?}");
+    }
+
+    #[test]
+    fn ports_are_strict() {
+        for text in ["abc", "70000", "-1", "+1", "", "80 ", "9000-8000", "80-", "1-2-3", "*"] {
+            assert!(text.parse::<PortRange>().is_err(), "{text:?}");
+        }
+        assert_eq!("0".parse::<Port>(), Err(PortError::Zero));
+        assert_eq!("8000-9000".parse::<PortRange>(), "8000:9000".parse::<PortRange>());
+    }
+
+    #[test]
+    fn sets_merge_what_touches_and_fill_fifteen_slots() {
+        check("3,1,2", &["1:3"]);
+        check("65535,1-65534", &["1:65535"]);
+        check("80,443,80", &["80,443"]);
+        check("1-10,5-7,20", &["1:10,20"]);
+        check(
+            "1,3,5,7,9,11,13,15,17,19,21,23,25,27,40-50,60",
+            &["1,3,5,7,9,11,13,15,17,19,21,23,25,27", "40:50,60"],
+        );
     }
 }

@@ -1,10 +1,8 @@
-//! Recognition of the rules and the routing of a policy.
-//!
-//! A policy hands its ownership to what checks, compares, changes or cleans. It is all that cleaning needs to
-//! know: no option that made a rule has to be remembered. Several policies may have been at work in one namespace, so
-//! ownerships can be joined: what is of any of them then counts as the owner's.
+//! Recognition of the rules and the routing of a policy: all that cleaning needs to know, so that no option has to be
+//! remembered. Several policies may have been at work in one namespace, so ownerships can be joined: what is of any of them
+//! then counts as the owner's.
 
-use crate::{Chain, ChainName, Comment, Match, Predecessor, Rule, Target};
+use crate::{Chain, ChainName, Comment, Hook, Mark, Match, Negatable, Rule, Table, Target};
 use std::{iter, net::Ipv6Addr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,8 +24,7 @@ pub struct Ownership {
     pub protocol: u8,
     /// Beside their mark and their table.
     pub policy_rules: PolicyRules,
-    /// The address that it may put on `lo`. Kernels before 5.18 forget the protocol of addresses; there this one counts
-    /// as its own.
+    /// The address that it may put on `lo`. Kernels before 5.18 forget its protocol; there it counts as its own.
     pub address: Option<Ipv6Addr>,
     pub predecessor: Option<&'static Predecessor>,
     /// Words after "to keep it from coming back:": the setting that keeps its rules from being set again in this pod.
@@ -83,8 +80,7 @@ impl PolicyRules {
 }
 
 impl Ownership {
-    /// This owner, with everything that belongs to the others: what it replaces, or what is removed or reported with its own.
-    /// That the owner is among them changes nothing.
+    /// This owner, with everything of the others: what it replaces, or what is removed or reported with its own.
     #[must_use]
     pub fn union(self, others: &'static [Self]) -> Self {
         Self { joined: others, ..self }
@@ -111,8 +107,7 @@ impl Ownership {
         is_so(self) || self.joined.iter().any(is_so)
     }
 
-    /// True if a chain of this name may be the owner's: it is, unless its table shows that it is a namesake's
-    /// ([`Ownership::owns_chain_among`]). What is read for an owner ([`crate::Listing::state`]) has none of those.
+    /// True if a chain of this name may be the owner's; its table decides ([`Ownership::owns_chain_among`]).
     pub fn owns_chain_named(&self, name: &ChainName) -> bool {
         self.any(|one: &Self| {
             one.chains.may_include(name.as_str())
@@ -132,8 +127,7 @@ impl Ownership {
         matches!(chain, Chain::User(name) if self.owns_chain_named(name))
     }
 
-    /// True if a rule in a chain that is not the owner's is the owner's all the same: it jumps to a chain of the
-    /// owner's, or carries a comment of the owner's.
+    /// True if a rule outside the owner's chains jumps to one of them, or carries a comment of the owner's.
     pub fn owns_rule(&self, rule: &Rule) -> bool {
         matches!(&rule.target, Target::Jump(chain) if self.owns_chain_named(chain))
             || self.owns_comments_of(rule)
@@ -154,15 +148,11 @@ impl Ownership {
         })
     }
 
-    /// Of the family `inet`.
     pub fn owns_table(&self, name: &str) -> bool {
         self.any(|one| one.table == name)
     }
 
     /// The comment for rules of the owner's in base chains.
-    ///
-    /// # Panics
-    /// If it is none that a rule can carry, which is a defect of the policy.
     pub fn rule_comment(&self) -> Comment {
         self.comment.parse().expect("owners have valid comments")
     }
@@ -246,5 +236,83 @@ pub(crate) mod tests {
         }
         let found = ["sidecar_init", "sidecar_init_namesake", "filter"].map(|name| joined.owns_table(name));
         assert_eq!(found, [true, true, false]);
+    }
+}
+
+/// A program whose work the owner takes over, recognised by its form: it leaves no comment and no routing protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Predecessor {
+    pub name: &'static str,
+    /// Its rules in base chains that do not jump to chains of the owner's prefix.
+    pub patterns: &'static [Pattern],
+    /// The NFLOG group to which it reports, if it does.
+    pub log_group: Option<u16>,
+    /// Mark and routing table of its policy rule unless flags choose others; `None` if it makes none.
+    pub policy_rule: Option<(Mark, u32)>,
+    /// Of the family `inet`.
+    pub tables: &'static [&'static str],
+}
+
+/// A form of a program's rules, except for values that flags choose. A rule that only resembles it is foreign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    pub table: Table,
+    pub hook: Hook,
+    /// The rule in our words, or in a listing's; `*` matches any part of a word, `#` any number.
+    pub rule: &'static str,
+    pub proof: Proof,
+}
+
+/// Proof that a rule of a pattern is the predecessor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Proof {
+    /// No other program makes such a rule.
+    Form,
+    /// Others make such rules. It is the predecessor's in a table that holds more of it.
+    Table,
+    /// As [`Proof::Table`], and by its position or by another rule for the same interface.
+    Position,
+    /// As [`Proof::Table`], where the jumps of `nat` to its chains carry no comment: it comments all of its rules, or none.
+    NoComments,
+}
+
+impl Predecessor {
+    /// The pattern of a rule in a base chain, by its text; `None` if it has none of this program's.
+    pub fn pattern(&self, table: Table, hook: Hook, text: &str) -> Option<&'static Pattern> {
+        let is_there = |pattern: &&Pattern| (pattern.table, pattern.hook) == (table, hook);
+        self.patterns.iter().filter(is_there).find(|pattern| pattern.fits(text))
+    }
+
+    /// True if a text has one of this program's patterns, in any chain; [`Proof::NoComments`] counts if `is_uncommented`.
+    pub(crate) fn may_have_made(&self, text: &str, is_uncommented: bool) -> bool {
+        let counts = |pattern: &&Pattern| is_uncommented || pattern.proof != Proof::NoComments;
+        self.patterns.iter().filter(counts).any(|pattern| pattern.fits(text))
+    }
+
+    pub fn logs(&self, rule: &Rule) -> bool {
+        matches!(rule.target, Target::Nflog { group, .. } if Some(group) == self.log_group)
+    }
+}
+
+pub(crate) fn marks(rule: &Rule) -> impl Iterator<Item = u32> {
+    rule.matches.iter().filter_map(|m| match m {
+        Match::Mark(Negatable::Is(mark)) | Match::Connmark(Negatable::Is(mark)) => Some(mark.value),
+        _ => None,
+    })
+}
+
+impl Pattern {
+    fn fits(&self, rule: &str) -> bool {
+        let (mut desired, mut words) = (self.rule.split(' '), rule.split(' '));
+        desired.by_ref().all(|desired| words.next().is_some_and(|word| is_like(word, desired)))
+            && words.next().is_none()
+    }
+}
+
+fn is_like(word: &str, desired: &str) -> bool {
+    match desired.split_once('*') {
+        Some((start, end)) => word.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)),
+        None if desired == "#" => word.bytes().all(|byte| byte.is_ascii_digit()),
+        None => word == desired,
     }
 }

@@ -1,16 +1,11 @@
-//! The ordered difference between what the kernel holds and what it should hold.
-//!
-//! Only what is ours is compared and touched: chains of ours by what they hold and in which order, our
-//! rules in other chains by their order among themselves and by nothing that could decide a packet
-//! standing before them.
+//! The ordered difference between what the kernel holds and what it should hold. Only what is ours is compared and touched:
+//! chains of ours by their rules and order, our rules in other chains by their order and by what could decide before them.
 
 use crate::{Chain, ChainName, ChainState, ListedRule, Ownership, State, Table, TableChange, Target};
 
-/// The changes that bring `live` to `desired`, in the order in which to commit them; none if there is
-/// nothing to do. Each is one commit of one table.
-///
-/// A table that starts to capture goes before all others and one that stops goes after them, so that a
-/// connection that both states capture is captured in between as well.
+/// The changes that bring `live` to `desired`, in the order in which to commit them, each one commit of one table. A table
+/// that starts to capture goes before all others and one that stops goes after them, so that a connection that both states
+/// capture is captured in between as well.
 pub fn plan(live: &State, desired: &State, owner: &Ownership) -> Vec<TableChange> {
     changes(live, desired, owner, false)
 }
@@ -86,13 +81,7 @@ pub fn foreign_before<'a>(lines: &'a [ListedRule], owner: &Ownership) -> Option<
 }
 
 fn table_change(live: &State, desired: &State, table: Table, owner: &Ownership, force: bool) -> TableChange {
-    let mut change = TableChange {
-        table,
-        replace: Vec::new(),
-        delete: Vec::new(),
-        insert: Vec::new(),
-        remove: Vec::new(),
-    };
+    let mut change = TableChange::none(table);
     for (chain, state) in desired.chains(table) {
         if let Chain::User(name) = chain
             && (force || live.chain(table, chain) != Some(state))

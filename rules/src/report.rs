@@ -3,7 +3,7 @@
 
 use crate::Protocol;
 use crate::field::protocol_number;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::SystemTime;
 
 /// A rule's report of a packet to the listeners of an NFLOG group.
@@ -19,9 +19,7 @@ pub struct NflogMessage {
     pub out_interface: Option<String>,
     /// 0 for none.
     pub mark: u32,
-    /// The user of its socket.
     pub uid: Option<u32>,
-    /// The group of its socket.
     pub gid: Option<u32>,
     /// The packet's first bytes, from its IP header.
     pub packet: Vec<u8>,
@@ -30,8 +28,7 @@ pub struct NflogMessage {
 /// A step of a packet on its way through nf_tables, as the kernel reports it of packets that are traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// The same in all steps of a packet. The kernel makes it of the packet's place in memory, so a later packet may
-    /// have it too.
+    /// The same in all steps of a packet: made of its place in memory, so that a later packet may have it too.
     pub id: u32,
     /// `NFPROTO_*`: that of the table.
     pub family: u8,
@@ -85,8 +82,7 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Reads an IP packet; `None` for anything else, and where its header is incomplete. `ports` are `None` where the header of
-    /// the transport protocol is.
+    /// Reads an IP packet; `None` for anything else. `ports` are `None` where the transport header is incomplete.
     pub fn read(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::v4(packet),
@@ -96,24 +92,21 @@ impl Headers {
     }
 
     fn v4(packet: &[u8]) -> Option<Self> {
-        let address = |at: usize| {
-            let bytes: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
-            Some(IpAddr::from(Ipv4Addr::from(bytes)))
-        };
         let protocol = *packet.get(9)?;
         let length = usize::from(packet[0] & 0xf) * 4;
         // Only the first fragment has ports.
         let is_first_fragment = be_u16(packet, 6)? & 0x1fff == 0;
         let ports = if is_first_fragment { ports(protocol, packet.get(length..)?) } else { None };
-        Some(Self { protocol, source: address(12)?, destination: address(16)?, ports })
+        Some(Self {
+            protocol,
+            source: address::<4>(packet, 12)?,
+            destination: address::<4>(packet, 16)?,
+            ports,
+        })
     }
 
     fn v6(packet: &[u8]) -> Option<Self> {
-        let address = |at: usize| {
-            let bytes: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
-            Some(IpAddr::from(Ipv6Addr::from(bytes)))
-        };
-        let (source, destination) = (address(8)?, address(24)?);
+        let (source, destination) = (address::<16>(packet, 8)?, address::<16>(packet, 24)?);
         let (mut protocol, mut at, mut is_first_fragment) = (packet[6], 40, true);
         // Extension headers: hop-by-hop options, routing, fragment, destination options.
         while let (0 | 43 | 44 | 60, Some(&next)) = (protocol, packet.get(at)) {
@@ -142,8 +135,15 @@ fn ports(protocol: u8, rest: &[u8]) -> Option<(u16, u16)> {
     }
 }
 
+fn address<const LENGTH: usize>(packet: &[u8], at: usize) -> Option<IpAddr>
+where
+    IpAddr: From<[u8; LENGTH]>,
+{
+    packet.get(at..)?.first_chunk::<LENGTH>().map(|bytes| IpAddr::from(*bytes))
+}
+
 fn be_u16(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
+    bytes.get(at..)?.first_chunk().copied().map(u16::from_be_bytes)
 }
 
 pub fn protocol_name(number: u8) -> String {

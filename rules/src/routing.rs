@@ -3,8 +3,7 @@
 use crate::{Family, Mark};
 use std::{fmt, net::Ipv6Addr};
 
-/// Objects of routing, all on `lo`, in the order in which they are added: a policy rule comes last, as it sends packets
-/// to a table that should have its route by then.
+/// Objects of routing, all on `lo`, in the order in which they are added: a policy rule after the route of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Object {
     /// An address, alone in its network.
@@ -16,8 +15,7 @@ pub enum Object {
         family: Family,
         mark: Mark,
         table: u32,
-        /// Its place among all rules, the least first; `None` where the owner leaves it to the kernel
-        /// ([`Ownership::policy_rules`](crate::Ownership::policy_rules)).
+        /// Its place among all rules, the least first; `None` where the owner leaves it to the kernel.
         preference: Option<u32>,
     },
 }

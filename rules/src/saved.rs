@@ -15,11 +15,8 @@ pub struct Saved {
     pub remarks: Vec<String>,
 }
 
-/// The output of iptables-save, ip6tables-save or both, or of `iptables -S`. The header of a table, or else the addresses of
-/// its rules, show its family.
-///
-/// # Errors
-/// The first line that is none of such a listing.
+/// The output of iptables-save, ip6tables-save or both, or of `iptables -S`. The header of a table, or else the
+/// addresses of its rules, show its family. Fails at the first line that is none of such a listing.
 pub fn saved(text: &str) -> Result<Saved, ParseError> {
     let mut addressed = BTreeMap::new();
     let blocks = read(text, |block, _, entry| {

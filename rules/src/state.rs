@@ -1,6 +1,6 @@
 //! Content of one family's tables, foreign rules included: read from the kernel, or worked out.
 
-use crate::{Chain, ChainName, ListedRule, Match, Ownership, RuleSet, Statement, Table, TableChange};
+use crate::{Chain, ChainName, ListedRule, Match, Ownership, RuleSet, Statement, Table};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,8 +69,7 @@ impl State {
         state
     }
 
-    /// True if a table holds the same in both states. Base chains without rules do not count: the kernel
-    /// lists them or not, as it happens to have made the table.
+    /// True if a table holds the same in both states; base chains without rules do not count.
     pub fn same_table(&self, other: &Self, table: Table) -> bool {
         let filled = |state: &Self| -> Vec<(Chain, ChainState)> {
             let chains = state
@@ -135,8 +134,7 @@ impl State {
         matches!(chain, Chain::User(name) if owner.owns_chain_among(name.as_str(), &exists))
     }
 
-    /// The sign that the owner captures here, in words; `None` if nothing of the owner's is here. The state may have
-    /// been read for another owner.
+    /// The sign that the owner captures here, in words. The state may have been read for another owner.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         // Capturing chains are in `nat` first of all.
         let tables = self.tables.iter().filter(|(table, _)| **table == Table::Nat);
@@ -166,14 +164,11 @@ impl State {
     }
 
     pub fn count_of(&self, owner: &Ownership) -> usize {
-        self.tables
-            .values()
-            .flatten()
-            .map(|(chain, state)| match owner.owns_chain(chain) {
-                true => state.lines.len(),
-                false => state.lines.iter().filter(|line| line.belongs_to(owner)).count(),
-            })
-            .sum()
+        let own = |(chain, state): (&Chain, &ChainState)| match owner.owns_chain(chain) {
+            true => state.lines.len(),
+            false => state.lines.iter().filter(|line| line.belongs_to(owner)).count(),
+        };
+        self.tables.values().flatten().map(own).sum()
     }
 
     /// The state after a change, as the kernel would make it.
@@ -207,6 +202,30 @@ impl State {
             chains.remove(&Chain::User(chain.clone()));
         }
         state
+    }
+}
+
+/// What to do in a table. The parts take effect in the order of the fields, in one commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableChange {
+    pub table: Table,
+    /// Chains of ours to create or to give these rules instead of those they have.
+    pub replace: Vec<(ChainName, Vec<ListedRule>)>,
+    /// Rules of ours to delete from chains that are not ours, by what they say: a number could mean another rule by then.
+    pub delete: Vec<(Chain, ListedRule)>,
+    /// Rules of ours to insert into base chains at these positions, counted from 1.
+    pub insert: Vec<(Chain, usize, ListedRule)>,
+    /// Chains of ours to empty and remove.
+    pub remove: Vec<ChainName>,
+}
+
+impl TableChange {
+    pub fn none(table: Table) -> Self {
+        Self { table, replace: Vec::new(), delete: Vec::new(), insert: Vec::new(), remove: Vec::new() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.replace.is_empty() && self.delete.is_empty() && self.insert.is_empty() && self.remove.is_empty()
     }
 }
 

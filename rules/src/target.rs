@@ -1,5 +1,4 @@
-//! Actions of rules, and all that other modules need to know of them: the packet's next place, the fields that change,
-//! and the places where the kernel takes the rule.
+//! Actions of rules: the packet's next place, the fields that change, and the places where the kernel takes the rule.
 
 use crate::{ChainName, Comment, Hook, LogLevel, LogPrefix, Mark, Port, PortRange, Table, Zone};
 use std::fmt;
@@ -8,7 +7,6 @@ use std::fmt;
 pub enum Target {
     /// Ends the walk through this table: the packet passes.
     Accept,
-    /// Ends the packet.
     Drop,
     /// Back to the calling chain; in a base chain, its policy.
     Return,
@@ -20,8 +18,7 @@ pub enum Target {
     JumpForeign(ChainName),
     /// NAT to the local machine at this port, or at one of these ports. Table `nat` only.
     Redirect(PortRange),
-    /// Hands the packet to a local transparent socket at `port` without changing it, and marks it.
-    /// Table `mangle`, hook PREROUTING only.
+    /// Hands the packet unchanged to a local transparent socket at `port`, and marks it. `mangle`, PREROUTING only.
     Tproxy {
         port: Port,
         /// Mark by which the policy rule recognises the packet.
@@ -40,31 +37,14 @@ pub enum Target {
     /// Reports the packet to the listeners of an NFLOG group and continues.
     Nflog {
         group: u16,
-        /// Names the rule to the listener.
         prefix: Comment,
     },
     /// Writes a line about the packet to the kernel's log and continues. From a network namespace other than the first
     /// one the kernel takes such lines only where `net.netfilter.nf_log_all_netns` says so.
     Log {
-        /// The start of the line.
         prefix: LogPrefix,
         level: LogLevel,
     },
-}
-
-/// The next place of a packet that matches a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disposition<'a> {
-    /// Ends its walk through the table.
-    Terminates,
-    /// Back to the calling chain.
-    Returns,
-    /// Walks this chain of the rule set, and comes back if that lets it.
-    Calls(&'a ChainName),
-    /// Walks a chain of another owner, and comes back if that lets it.
-    CallsForeign(&'a ChainName),
-    /// On to the next rule.
-    Continues,
 }
 
 /// Fields that rules change while later rules still look at the packet: nothing known of them before holds afterwards.
@@ -72,8 +52,7 @@ pub enum Disposition<'a> {
 pub struct WriteSet {
     pub mark: bool,
     pub connmark: bool,
-    /// With its zone a packet gets a template of a connection (`xt_ct_target` in `xt_CT.c`), which changes its state and
-    /// its connection's mark.
+    /// With its zone a packet gets a template of a connection (`xt_ct_target`), which changes its state and connection mark.
     pub zone: bool,
 }
 
@@ -124,19 +103,16 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    pub fn disposition(&self) -> Disposition<'_> {
+    /// No packet that matches goes on to the next rule.
+    pub fn decides(&self) -> bool {
+        matches!(self, Self::Accept | Self::Drop | Self::Return | Self::Redirect(_) | Self::Tproxy { .. })
+    }
+
+    /// The chain that it leads to, which comes back where it lets a packet go on.
+    pub fn chain(&self) -> Option<&ChainName> {
         match self {
-            Self::Accept | Self::Drop | Self::Redirect(_) | Self::Tproxy { .. } => Disposition::Terminates,
-            Self::Return => Disposition::Returns,
-            Self::Jump(chain) => Disposition::Calls(chain),
-            Self::JumpForeign(chain) => Disposition::CallsForeign(chain),
-            Self::SetMark(_)
-            | Self::SetConnmark(_)
-            | Self::SaveMark
-            | Self::RestoreMark
-            | Self::SetZone(_)
-            | Self::Nflog { .. }
-            | Self::Log { .. } => Disposition::Continues,
+            Self::Jump(chain) | Self::JumpForeign(chain) => Some(chain),
+            _ => None,
         }
     }
 
@@ -182,13 +158,6 @@ impl Target {
         }
     }
 
-    pub fn chain(&self) -> Option<&ChainName> {
-        match self.disposition() {
-            Disposition::Calls(chain) | Disposition::CallsForeign(chain) => Some(chain),
-            Disposition::Terminates | Disposition::Returns | Disposition::Continues => None,
-        }
-    }
-
     /// The kernel tracks connections because of it (`nf_ct_netns_get`).
     pub fn tracks_connections(&self) -> bool {
         let writes = self.writes();
@@ -196,8 +165,7 @@ impl Target {
             || self.chain().is_none() && (writes.connmark || writes.zone)
     }
 
-    /// True if a rule set may have it in chains of this table that packets of these hooks come to. The kernel takes it
-    /// there.
+    /// True if a rule set may have it in chains of this table that packets of these hooks come to.
     pub(crate) fn fits<'a>(&self, table: Table, hooks: impl IntoIterator<Item = &'a Hook>) -> bool {
         let only = |taken: &[Hook]| hooks.into_iter().all(|hook| taken.contains(hook));
         match self {

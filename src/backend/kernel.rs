@@ -8,8 +8,8 @@ use super::{Backend, CommitStep, During, Error, Snapshot, UnlistableTable, Varia
 use crate::sys::exec::{self, Runner};
 use crate::sys::lock::{self, LockGuard};
 use crate::sys::route::{FoundRoutes, NamespaceRouting};
-use crate::sys::{grace, namespace, xtables};
-use crate::{sys::conntrack::Conntrack, sys::header::NFPROTO_UNSPEC, sys::netfilter::lacks_netlink};
+use crate::sys::{conntrack::Conntrack, header::NFPROTO_UNSPEC, netfilter::lacks_netlink};
+use crate::sys::{namespace, wait, xtables};
 use listing::FamilyRules;
 use rules::{
     Family, Listing, Ownership, State, Table, TableChange, desired::StaleFlows, nft::LiveTable,
@@ -235,7 +235,7 @@ impl Backend for Kernel {
                 nftables.remove_empty_iptables_tables().map_err(Error::from)
             }
             CommitStep::WaitForInFlight => {
-                grace::wait();
+                wait::for_packets();
                 Ok(())
             }
         }

@@ -142,8 +142,7 @@ impl ExplainRequest {
         if self.capture.is_some() {
             return self;
         }
-        let pod =
-            rule_views.iter().fold(self.pod, |pod, rule_view| pod.with_proxy(&live_proxy(&rule_view.view)));
+        let pod = self.pod.with_proxy(&live_proxy(rule_views.iter().map(|rule_view| &rule_view.view)));
         let kernel = KernelRoutes::of(rule_views);
         let routes: &dyn Routes = if self.file.is_some() { &pod } else { &kernel };
         // The settings were valid before, so this only resolves the packet again.

@@ -9,7 +9,7 @@ use mesh::{Capture, InputProblem, Mesh, Problems, Setting};
 use rules::{Family, number::unsigned};
 use sidecar_init::backend::Variant;
 use sidecar_init::engine::{Choice, OnDrift, Preference};
-use sidecar_init::sys::{exec, sysctl};
+use sidecar_init::sys::{exec, namespace};
 use std::{error, io, path::Path, time::SystemTime};
 use tracing::level_filters::LevelFilter;
 
@@ -151,13 +151,11 @@ struct CloseWaitError {
 /// if that fails, the rules stay.
 fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
     let ResolvedCall { capture, run, .. } = call;
-    let timed = |seconds: u32, what: &'static str| {
-        sysctl::set(sysctl::CLOSE_WAIT, &seconds.to_string()).map_err(|source| CloseWaitError {
-            seconds,
-            what,
-            source,
-        })
-    };
+    let timed =
+        |seconds: u32, what: &'static str| {
+            namespace::set_sysctl(namespace::CLOSE_WAIT, &seconds.to_string())
+                .map_err(|source| CloseWaitError { seconds, what, source })
+        };
     let before = match extra.close_wait.map(|seconds| timed(seconds, "nothing was changed")) {
         Some(Ok(before)) => Some(before),
         // Before the first rule of NAT, conntrack may not be loaded.
@@ -167,9 +165,9 @@ fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> 
     };
     let done = change::set(run, "linkerd-init", capture, OnDrift::Replace);
     if let (Err(_), Some(before)) = (&done, &before)
-        && let Err(error) = sysctl::set(sysctl::CLOSE_WAIT, before)
+        && let Err(error) = namespace::set_sysctl(namespace::CLOSE_WAIT, before)
     {
-        tracing::warn!(target: "iptables", "{} stays changed: {error}", sysctl::CLOSE_WAIT);
+        tracing::warn!(target: "iptables", "{} stays changed: {error}", namespace::CLOSE_WAIT);
     }
     done?;
     match extra.close_wait {

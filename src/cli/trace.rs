@@ -17,8 +17,8 @@ use rules::{Family, routing::Object};
 use sidecar_init::backend::nftables::tracing::{Aim, FIRST, LAST, TABLE, Tracing};
 use sidecar_init::backend::{self, Kernel};
 use sidecar_init::sys::wait::{Requests, Woken};
-use sidecar_init::sys::{nflog, nftrace, process};
-use sidecar_init::{backend::nftables::Refusal, engine::RuleIndex, sys::owner_ids::OwnerIds};
+use sidecar_init::sys::{nflog, process};
+use sidecar_init::{backend::nftables::Refusal, engine::RuleIndex, sys::user::OwnerIds};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant, SystemTime};
 use std::{collections::BTreeSet, io};
@@ -220,7 +220,7 @@ fn reports(read: &LiveRules) -> bool {
 }
 
 struct Enabled {
-    listener: nftrace::NftraceListener,
+    listener: nflog::NftraceListener,
     owners: Option<nflog::NflogListener>,
     walks: Walks,
     // Dropped last: then the kernel stops tracing.
@@ -252,7 +252,7 @@ impl Enabled {
             Err(error) => tracing::warn!(target: "trace", "the rules that are there can't be read: {error}"),
         }
         let listener =
-            nftrace::NftraceListener::open().map_err(|error| refused(error, TraceFailure::ListenToTraces))?;
+            nflog::NftraceListener::open().map_err(|error| refused(error, TraceFailure::ListenToTraces))?;
         // A trace lacks the sender of a packet. Reports of a second group have it.
         let (group, owners) = (LOG_GROUP + 1..LOG_GROUP + 9)
             .find_map(|group| Some((group, nflog::NflogListener::open(group).ok()?)))

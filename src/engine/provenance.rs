@@ -2,9 +2,9 @@
 
 use super::rule_index::live;
 use crate::backend::{self, Contents, Kernel, Snapshot};
-use rules::predecessor::{Pattern, Proof};
 use rules::simulate::{At, View, ViewChain};
 use rules::{Action, Chain, Family, ListedRule, Ownership, Policy, State, Target, inheritance, render};
+use rules::{Pattern, Proof};
 use std::collections::BTreeSet;
 
 /// The program that made the rules of a family in iptables.

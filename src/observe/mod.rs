@@ -85,7 +85,7 @@ impl NamespaceObserver {
 
     /// The processes that run as users whose traffic the rules exclude as the proxy's.
     fn processes_of(&self, rules: &ByFamily<RuleView>) -> io::Result<Vec<UserProcess>> {
-        let uids = rules.iter().flat_map(|(_, one)| live_proxy(&one.view).uids);
+        let uids = rules.iter().flat_map(|(_, one)| live_proxy([&one.view]).uids);
         let uids: BTreeSet<u32> = uids.map(|uid| uid.number()).collect();
         if uids.is_empty() {
             return Ok(Vec::new());

@@ -18,15 +18,14 @@ use testkit::folder::Folder;
 const MAX_CIRCLE: usize = 2;
 
 /// The modules of `rules`, lowest layer first; each may use its own layer and lower ones.
-const RULES: [&str; 14] = [
+const RULES: [&str; 13] = [
     "finding hook intervals",
-    "log name net number port range version",
+    "name net number version",
     "field matches report routing target",
     "model",
-    "predecessor",
     "ownership",
     "listed",
-    "check state change packing",
+    "check state",
     "inheritance",
     "bridge listing nft",
     "desired",

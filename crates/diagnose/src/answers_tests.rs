@@ -15,7 +15,7 @@ use crate::finding::reports;
 use crate::lint;
 use crate::live_proxy;
 use crate::probe::{Call, ProbeContext, calls, proofs};
-use crate::random::configured;
+use crate::random_tests::configured;
 use crate::status::{self, CaptureStatus, InstalledRules, Observation, Record, Socket};
 use crate::{Basis, Subject, compare, painted, picture, plain};
 use mesh::settings::Setting;
@@ -144,7 +144,7 @@ impl Example {
 
     fn packet(&self, sender: Sender, protocol: Protocol, to: &str) -> Packet {
         let to: SocketAddr = to.parse().expect("an address and a port");
-        usual_packet(sender, &self.pod, &self.pod, protocol, to).expect("a packet")
+        usual_packet(sender, &self.pod, protocol, to)
     }
 
     fn answers(&self) -> String {
@@ -273,7 +273,7 @@ impl Example {
         let _ = writeln!(text, "--\n{}", serde_json::to_string(&observed).expect("JSON"));
         let _ = writeln!(text, "listens at {:?}", status::ports(&rules));
         for (family, one) in rules.iter() {
-            let _ = writeln!(text, "{family}: {:?}", live_proxy(&one.view));
+            let _ = writeln!(text, "{family}: {:?}", live_proxy([&one.view]));
         }
         text
     }

@@ -2,15 +2,15 @@
 
 use crate::pod_packets::{PodPackets, Start};
 use rules::nft::{Field, Interval, Intervals};
-use rules::simulate::{Marks, PacketSet};
-use rules::{ConnState, Family};
+use rules::simulate::{Binding, Ending, Marks, PacketSet, Verdict};
+use rules::{ConnState, Family, PortRange};
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::IpAddr;
 
 /// Packets of a start by the properties that set them apart from all of it, and their end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PacketGroup<E> {
-    /// The number of its start.
     pub(crate) start: usize,
     /// The values of each of [`GROWTH`]; `None` for all.
     values: [Option<Intervals>; GROWTH.len()],
@@ -18,6 +18,13 @@ pub(crate) struct PacketGroup<E> {
     pub(crate) marks: [Option<Vec<Marks>>; 2],
     pub(crate) states: Vec<ConnState>,
     pub(crate) end: E,
+}
+
+/// The end of packets, whichever rule decides.
+pub(crate) type GroupEnd = (Verdict, bool, Option<(Binding<IpAddr>, Binding<PortRange>)>);
+
+pub(crate) fn group_end(ending: Ending) -> GroupEnd {
+    (ending.verdict, ending.keeps_port, ending.translated)
 }
 
 /// The properties along which groups are joined: those first that are best left out of a description.
@@ -179,8 +186,8 @@ pub(crate) fn disjoined<E: Copy + Eq + Hash>(
     kept
 }
 
-/// The widest group that holds this one, and else only packets of those that are alike or that are of no consequence.
-/// Those of no consequence only make lists of addresses shorter. Only these fields are widened; the protocol over packets that are alike.
+/// The widest group that holds this one, and else only packets of those that are alike or that are of no consequence, which
+/// only make lists of addresses shorter. Only these fields are widened; the protocol over packets that are alike.
 pub(crate) fn widen<E: Copy + Eq + Hash>(
     group: &PacketGroup<E>,
     alike: &[&PacketGroup<E>],

@@ -8,10 +8,15 @@ use rules::field::Field;
 use rules::simulate::View;
 use rules::{Gid, Mark, Port, TrafficEffect, Uid};
 
-/// The proxy of a mesh by live rules: the users, the groups or the mark whose traffic they exclude, and a port
-/// of tunnels that a capturing rule leaves out. Where it listens is not included.
-pub fn live_proxy(view: &View) -> Proxy {
-    proxy_of(&recognized(view))
+/// The users, the groups or the mark that live rules exclude, and a port of tunnels that a capturing rule leaves out.
+pub fn live_proxy<'a>(views: impl IntoIterator<Item = &'a View>) -> Proxy {
+    one_of(views.into_iter().map(|view| proxy_of(&recognized(view))))
+}
+
+/// The proxy of several families: the first that is known.
+pub(crate) fn one_of(proxies: impl IntoIterator<Item = Proxy>) -> Proxy {
+    let first = proxies.into_iter().reduce(|one, other| if one.is_known() { one } else { other });
+    first.unwrap_or_default()
 }
 
 pub(crate) fn proxy_of(recognized: &[RecognizedRule<'_>]) -> Proxy {

@@ -3,8 +3,9 @@
 use crate::groups::PacketGroup;
 use crate::pod_packets::{PodPackets, Start};
 use mesh::Proxy;
-use rules::nft::{Field, Interval, Intervals, protocol_number};
-use rules::simulate::{Marks, address, interface_name};
+use mesh::recognition::summary::items;
+use rules::nft::{Condition, Field, Interval, Intervals, protocol_number};
+use rules::simulate::Marks;
 use rules::{Cidr, Family, Gid, Mark, Protocol, Uid};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -118,7 +119,6 @@ impl Packets {
         self.families.iter().any(|one| one == family.word())
     }
 
-    /// `tcp` or `udp`.
     pub(crate) fn has(&self, protocol: &str) -> bool {
         self.protocols.iter().any(|one| one == protocol)
     }
@@ -154,7 +154,6 @@ impl Packets {
         self.properties() == 0
     }
 
-    /// No property makes a difference.
     pub(crate) fn is_everything(&self) -> bool {
         self.is_plain() && self.protocols.len() > 1
     }
@@ -165,7 +164,6 @@ impl Packets {
         self.protocols.len() > 1 && owners > 0 && self.properties() == owners
     }
 
-    /// They are TCP and the port alone makes a difference.
     pub(crate) fn are_tcp_ports_alone(&self) -> bool {
         self.is_only("tcp") && self.ports.is_some() && self.properties() == 1
     }
@@ -193,8 +191,7 @@ impl Packets {
         true
     }
 
-    /// The properties that a question about one packet may leave open, in words: sources, source ports, interfaces, users and
-    /// groups.
+    /// The properties that a question about one packet may leave open, in words.
     pub(crate) fn apart(&self) -> String {
         self.senders(&self.sources, &[])
     }
@@ -228,8 +225,7 @@ impl Packets {
         .concat()
     }
 
-    /// The packets in words. A family is named only where `both_families` are captured. The users and groups of a proxy go
-    /// without saying where its traffic is excepted.
+    /// The packets in words; the family where `both_families` are captured, and no proxy's users where its traffic is excepted.
     pub(crate) fn sentence(&self, both_families: bool, proxies: &[&Proxy]) -> String {
         let protocols: Vec<String> = self.protocols.iter().map(|name| name.to_uppercase()).collect();
         let mut text = format!("{} {}", self.direction, protocols.join(" and "));
@@ -278,7 +274,6 @@ impl Values {
         self.values[0] == OWN
     }
 
-    /// One value, and no range.
     fn is_single(&self) -> bool {
         matches!(&self.values[..], [one] if count_in(one) == 1)
     }
@@ -350,20 +345,9 @@ fn texts(packets: &PodPackets, field: Field, named: &Intervals) -> Vec<String> {
     if matches!(field, Field::Source(_) | Field::Destination(_)) {
         all.union(&packets.local);
     }
-    let all = all.joined();
-    let is_named = |range: &&Interval| named.meets(&(**range).into());
-    all.ranges().iter().filter(is_named).map(|range| shown(packets.family, field, *range)).collect()
-}
-
-fn shown(family: Family, field: Field, range: Interval) -> String {
-    let Interval { first, last } = range;
-    match field {
-        Field::Source(_) | Field::Destination(_) => network(family, range),
-        Field::InInterface | Field::OutInterface if range.is_single() => interface_name(first),
-        Field::InInterface | Field::OutInterface => format!("{}+", interface_name(first)),
-        _ if range.is_single() => first.to_string(),
-        _ => format!("{first}-{last}"),
-    }
+    let is_named = |range: &Interval| named.meets(&(*range).into());
+    let shown = all.joined().ranges().iter().copied().filter(is_named).collect();
+    items(&Condition::is(field, shown))
 }
 
 fn marks(marks: &Option<Vec<Marks>>) -> Option<Values> {
@@ -378,15 +362,6 @@ fn marks(marks: &Option<Vec<Marks>>) -> Option<Values> {
         None => marks.iter().map(|one| text(&one.within())).collect(),
     };
     Some(Values { except: lacking.is_some(), values })
-}
-
-fn network(family: Family, range: Interval) -> String {
-    let text = |number| address(family, number).to_string();
-    match range.prefix_length(family.bits()) {
-        Some(bits) if bits == family.bits() => text(range.first),
-        Some(bits) => format!("{}/{bits}", text(range.first)),
-        None => format!("{}-{}", text(range.first), text(range.last)),
-    }
 }
 
 #[cfg(test)]

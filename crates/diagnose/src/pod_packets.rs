@@ -55,8 +55,7 @@ impl Start {
 }
 
 impl PodPackets {
-    /// The packets that the rules of the views may tell apart. Where the pod's addresses are not known, it may have any:
-    /// then what it sends to itself goes to any address.
+    /// The packets that the rules may tell apart. Where the pod's addresses are not known, it sends to itself at any.
     pub(crate) fn of(views: &[&View], pod: &PodContext, is_known: bool) -> Self {
         let family = views[0].family();
         let empty = Self::without_starts(family, &pod.addresses);
@@ -196,8 +195,7 @@ impl PodPackets {
         outside_addresses(self.family)[0] == address
     }
 
-    /// The number of usual parts of an example: others outside, a port such as the kernel picks, a plain one, and the
-    /// user.
+    /// The number of usual parts of an example: others outside, a port such as the kernel picks, a plain one, the user.
     pub(crate) fn usual_parts(&self, example: &Packet) -> usize {
         let ends = [example.source.ip(), example.destination.ip()];
         let is_with_others = ends.iter().any(|end| self.is_outside_example(*end));
@@ -232,7 +230,6 @@ fn states(views: &[&View]) -> Vec<ConnState> {
     [ConnState::New, ConnState::Established, ConnState::Invalid].into_iter().chain(related).collect()
 }
 
-/// The numbers of users and groups.
 pub(crate) fn owners(uids: &[Uid], gids: &[Gid]) -> (Intervals, Intervals) {
     let uids = uids.iter().map(|uid| Interval::one(uid.number().into())).collect();
     (uids, gids.iter().map(|gid| Interval::one(gid.number().into())).collect())
@@ -263,8 +260,7 @@ pub(crate) fn loopback(family: Family) -> Intervals {
     }
 }
 
-/// Addresses outside of the pod that no host has, and rules are unlikely to name: for documentation (RFC 5737, RFC 3849,
-/// RFC 9637), and for discarding (RFC 6666).
+/// Addresses that no host has: for documentation (RFC 5737, RFC 3849, RFC 9637), and for discarding (RFC 6666).
 pub(crate) fn outside_addresses(family: Family) -> [IpAddr; 3] {
     match family {
         Family::V4 => [[192, 0, 2, 1], [203, 0, 113, 1], [198, 51, 100, 1]].map(IpAddr::from),

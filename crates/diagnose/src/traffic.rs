@@ -1,7 +1,6 @@
-//! All traffic of a pod in rows, in the order in which rules decide: the first row with a packet has its verdict.
-//!
-//! Rows are the regions of the walk. Those that one origin decides are joined, and widened over the packets of the rows
-//! before them. A row that excepts packets with one verdict has those as a row before it.
+//! All traffic of a pod in rows, in the order in which rules decide: the first row with a packet has its verdict. Rows are the
+//! regions of the walk: those of one origin are joined, and widened over the packets of the rows before them. A row that
+//! excepts packets with one verdict has those as a row before it.
 
 use crate::explain::{PodContext, RuleView};
 use crate::groups::{GROWTH, PacketGroup, disjoined, is_covered, joined, widen};
@@ -50,7 +49,6 @@ pub(crate) struct RowEnd {
     pub(crate) is_translated: bool,
     /// The origin of the rule that decides, without its list; `None` where several rules or none decide.
     pub(crate) origin: Option<Origin>,
-    /// A rule of another program decides.
     pub(crate) is_of_others: bool,
 }
 
@@ -64,7 +62,6 @@ pub(crate) struct TrafficContext<'a> {
 #[derive(Default)]
 pub(crate) struct TrafficRows {
     pub(crate) rows: Vec<TrafficRow>,
-    /// A packet of each region.
     pub(crate) examples: Vec<Packet>,
     /// The packets that no row is about, though their verdict may be that of one: nothing usual sends them.
     pub(crate) unusual: Vec<PacketSet>,

@@ -94,6 +94,11 @@ pub struct Proxy {
 }
 
 impl Proxy {
+    /// Its own traffic is told from the application's.
+    pub fn is_known(&self) -> bool {
+        !self.uids.is_empty() || !self.gids.is_empty() || self.mark.is_some()
+    }
+
     pub fn passthrough(&self, family: Family) -> Option<IpAddr> {
         self.passthrough.map(|(v4, v6)| match family {
             Family::V4 => v4.into(),

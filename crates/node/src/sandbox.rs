@@ -9,7 +9,7 @@ use clap::Args;
 use sidecar_init::sys::inventory::{self, FoundNamespace};
 pub(crate) use sidecar_init::sys::namespace::OpenNamespace as Sandbox;
 use sidecar_init::sys::{address, namespace};
-use sidecar_init::sys::{lookup::LookupPlaces, pod::ContainerFiles};
+use sidecar_init::sys::{inventory::ContainerFiles, lookup::LookupPlaces};
 use std::{fs, io, net::IpAddr, path::PathBuf};
 
 #[derive(Args, Clone, Debug, PartialEq, Eq)]

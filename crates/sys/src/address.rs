@@ -1,6 +1,4 @@
-//! The addresses of a network namespace, over rtnetlink.
-//!
-//! One dump of addresses, of one family where that is enough; `getifaddrs` takes one of all interfaces before.
+//! The addresses of a network namespace, over rtnetlink: by one dump, of one family where that is enough.
 
 use super::message::{attribute, ip, u32_at};
 use super::netlink::{NetlinkSocket, SockProtocol};
@@ -18,10 +16,7 @@ pub fn by_interface() -> io::Result<Vec<(IpAddr, String)>> {
     Ok(of_family(AF_UNSPEC)?.into_iter().map(|found| (found.address, interface(found.interface))).collect())
 }
 
-/// Every address of global scope (unique local ones included, as are those of `lo`), with its interface's name.
-///
-/// # Errors
-/// When the kernel refuses. One without IPv6 has no addresses.
+/// Every IPv6 address of global scope, unique local ones and those of `lo` included, with its interface's name.
 pub fn global_ipv6() -> io::Result<Vec<(Ipv6Addr, String)>> {
     use nix::libc::{EAFNOSUPPORT, EOPNOTSUPP};
     let found = match of_family(AF_INET6) {

@@ -37,11 +37,8 @@ impl Conntrack {
         self.0.dump(GET, &nfgenmsg(nfproto(family), 0), |payload| flow(family, body(payload)?))
     }
 
-    /// The real destination of a connection or a flow: the address that answers it. `None` where conntrack does not know it,
-    /// in the given zones.
-    ///
-    /// # Errors
-    /// The kernel's error; without `CAP_NET_ADMIN` it refuses.
+    /// The real destination of a connection or a flow: the address that answers it. `None` where conntrack does not
+    /// know it, in the given zones. Needs `CAP_NET_ADMIN`.
     pub fn goes_to(
         &mut self,
         protocol: Protocol,

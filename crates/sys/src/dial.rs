@@ -1,10 +1,7 @@
-//! Sockets that call, as any user, and sockets that are called; and TCP sockets as a proxy needs them: listening for addresses of
-//! other machines, a source address and mark of choice, and a reset.
-//!
-//! Packets of a caller get no further than the first router: their time to live is 1. What reaches an address of this
-//! machine, by whatever rule, needs no more. A proxy's go anywhere.
+//! Sockets that call, as any user, and sockets that are called; and TCP sockets as a proxy needs them. Packets of a caller get
+//! no further than the first router: what reaches an address of this machine needs no more than a time to live of 1.
 
-use super::{namespace, owner_ids::OwnerIds};
+use super::{namespace, user::OwnerIds};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     self, AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, getsockname,
@@ -44,18 +41,14 @@ pub enum NoCall {
 }
 
 impl NoCall {
-    /// True if a rule has dropped the packet in the output hook, which the kernel reports by EPERM. EACCES is a route of type
-    /// `prohibit`.
+    /// True if a rule has dropped the packet in the output hook: EPERM. EACCES is a route of type `prohibit`.
     pub fn is_dropped(&self) -> bool {
         matches!(self, Self::Refused(error) if error.raw_os_error() == Some(libc::EPERM))
     }
 }
 
-/// Calls, without waiting for an answer. `owner` are the user and the group that the rules see, in their numbers; `is_fresh` may refuse a
-/// port to call from.
-///
-/// # Errors
-/// When the socket can't be made, or can't call.
+/// Calls, without waiting for an answer. `owner` are the user and the group that the rules see, in their numbers; `is_fresh`
+/// may refuse a port to call from.
 pub fn call(
     protocol: Protocol,
     owner: (u32, u32),
@@ -172,11 +165,7 @@ impl AsFd for DialedSocket {
     }
 }
 
-/// Listens for connections, without blocking, at one family's address alone. A transparent listener stands for addresses
-/// that are not this machine's.
-///
-/// # Errors
-/// When the address is taken or is not ours, or we may not be transparent.
+/// Listens for connections, without blocking, at one family's address alone; a transparent listener at any machine's.
 pub fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
     let socket = new(address, SockType::Stream)?;
     setsockopt(&socket, sockopt::ReuseAddr, &true)?;
@@ -193,17 +182,13 @@ pub fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener>
 }
 
 /// Listens for datagrams, without blocking, as this user and group.
-///
-/// # Errors
-/// When the address is taken or is not ours, or we may not be them.
 pub fn receive(owner: (u32, u32), address: SocketAddr) -> Result<UdpSocket, NoCall> {
     let socket = owned(owner, || UdpSocket::bind(address))??;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// The original destination of an accepted connection, before a rule rewrote it (`SO_ORIGINAL_DST`). `None` where
-/// conntrack does not know it.
+/// The original destination of an accepted connection, before a rule rewrote it (`SO_ORIGINAL_DST`), if conntrack knows it.
 pub fn original_destination(stream: &TcpStream) -> Option<SocketAddr> {
     match stream.local_addr().ok()? {
         SocketAddr::V4(_) => {
@@ -229,18 +214,12 @@ pub struct CallSource {
     pub transparent: Option<u32>,
 }
 
-/// Marks all that a socket sends (`SO_MARK` in `socket(7)`).
-///
-/// # Errors
-/// When we may not (`CAP_NET_ADMIN`).
+/// Marks all that a socket sends (`SO_MARK` in `socket(7)`). Needs `CAP_NET_ADMIN`.
 pub fn mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::Mark, &mark)?)
 }
 
 /// Connects, for as long as `timeout`.
-///
-/// # Errors
-/// When there is no answer, or the kernel refuses.
 pub fn connect(from: CallSource, to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let socket = new(to, SockType::Stream)?;
     if let Some(mark) = from.transparent {

@@ -3,11 +3,7 @@
 use nix::libc;
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 
-/// Exchanges the names of two files, atomically. False where the file
-/// system can't do it.
-///
-/// # Errors
-/// When one is not there, or the folder can't be written.
+/// Exchanges the names of two files, atomically. False where the file system can't do it.
 #[expect(unsafe_code, reason = "nix has renameat2 for one C library only")]
 pub fn exchange(one: &Path, other: &Path) -> io::Result<bool> {
     let [one, other] = [one, other].map(|path| CString::new(path.as_os_str().as_bytes()));

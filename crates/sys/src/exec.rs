@@ -66,19 +66,12 @@ impl Runner {
         Self { limit, group: Arc::default() }
     }
 
-    /// Runs `program`, which reads no input, and waits for it.
-    ///
-    /// # Errors
-    /// When the program can't be started, does not exit with 0 or reaches a limit.
+    /// Runs `program`, which reads no input, and waits for it. Fails where it does not exit with 0 or reaches a limit.
     pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<Output, ExecError> {
-        self.spawn(program, arguments, &[], Stdio::null())?.finish("")
+        self.start(program, arguments, &[])?.finish("")
     }
 
-    /// Calls a library that starts programs by itself, in a process of the group. Its memory is limited: such a library
-    /// collects whatever its program prints.
-    ///
-    /// # Errors
-    /// When no process can be made, or the limit of time is reached. What the call itself returns is passed on.
+    /// Calls a library that starts programs by itself, in a process of the group with limited memory: it collects what they print.
     pub fn call(
         &self,
         command: &str,
@@ -129,30 +122,16 @@ impl Runner {
         arguments: &[&str],
         variables: &[(&str, &OsStr)],
     ) -> Result<Waiting, ExecError> {
-        self.spawn(program, arguments, variables, Stdio::piped())
-    }
-
-    fn spawn(
-        &self,
-        program: &Path,
-        arguments: &[&str],
-        variables: &[(&str, &OsStr)],
-        stdin: Stdio,
-    ) -> Result<Waiting, ExecError> {
         let name = program.to_string_lossy();
         let command = [&[name.as_ref()], arguments].concat().join(" ");
         tracing::debug!(target: "exec", %command, "start");
         let mut program = Command::new(program);
         program.args(arguments).envs(variables.iter().copied());
-        program.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        match self.join(&mut program) {
+        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        match self.number().and_then(|number| program.process_group(number).spawn()) {
             Ok(child) => Ok(Waiting { command, child: Some(child), runner: self.clone() }),
             Err(source) => Err(ExecError::Start { command, source }),
         }
-    }
-
-    fn join(&self, program: &mut Command) -> io::Result<Child> {
-        program.process_group(self.number()?).spawn()
     }
 
     /// The number of the group, which is made where there is none.
@@ -177,34 +156,29 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Gives the program its input and waits for its end.
-    ///
-    /// # Errors
-    /// When it does not exit with 0, or reaches a limit.
+    /// Gives the program its input and waits for its end. Fails where it does not exit with 0, or reaches a limit.
     pub fn finish(mut self, input: &str) -> Result<Output, ExecError> {
         let command = mem::take(&mut self.command);
         tracing::trace!(target: "exec", %command, input, "standard input");
         let Some(child) = &mut self.child else { unreachable!("the child is there until the end") };
         let limit = self.runner.limit;
-        let output = match attend(child, input.as_bytes(), limit) {
-            Ok(output) => output,
-            Err(cut) => {
-                // The processes that it has started are killed too. Others of the group are part of the same failure.
-                drop(self.runner.group().take());
-                return Err(match cut {
-                    Interruption::Late => ExecError::Late { command, limit },
-                    Interruption::Long(stream) => ExecError::Long { command, stream },
-                    Interruption::Refused(source) => ExecError::Start { command, source },
-                });
+        let failed = match attend(child, input.as_bytes(), limit) {
+            Ok(Ok(process::Output { status, stdout, stderr })) => {
+                self.child = None;
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let stderr = text(&stderr);
+                return match status.success() {
+                    true => Ok(Output { stdout: text(&stdout), stderr }),
+                    false => Err(ExecError::Status { command, status, stderr }),
+                };
             }
+            Ok(Err(Interruption::Late)) => ExecError::Late { command, limit },
+            Ok(Err(Interruption::Long(stream))) => ExecError::Long { command, stream },
+            Err(source) => ExecError::Start { command, source },
         };
-        self.child = None;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let stderr = text(&output.stderr);
-        match output.status.success() {
-            true => Ok(Output { stdout: text(&output.stdout), stderr }),
-            false => Err(ExecError::Status { command, status: output.status, stderr }),
-        }
+        // The processes that it has started are killed too. Others of the group are part of the same failure.
+        drop(self.runner.group().take());
+        Err(failed)
     }
 }
 
@@ -231,43 +205,35 @@ enum Interruption {
     Late,
     /// It printed more than [`MAX_OUTPUT`] to this stream.
     Long(&'static str),
-    Refused(io::Error),
 }
 
-impl From<io::Error> for Interruption {
-    fn from(error: io::Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<Errno> for Interruption {
-    fn from(error: Errno) -> Self {
-        Self::Refused(error.into())
-    }
-}
-
-/// Gives a program its input, takes what it prints, and waits for its end. What it has started itself may still hold its
-/// streams then, and is not waited for.
-///
-/// # Errors
-/// When a limit is reached. The program still runs then.
-fn attend(child: &mut Child, input: &[u8], limit: Duration) -> Result<process::Output, Interruption> {
+/// Gives a program its input, takes what it prints, and waits for its end. What it has started itself may still hold
+/// its streams then, and is not waited for. Where a limit is reached, the program still runs.
+fn attend(
+    child: &mut Child,
+    input: &[u8],
+    limit: Duration,
+) -> io::Result<Result<process::Output, Interruption>> {
     let begun = Instant::now();
-    let mut feed = InputPipe::new(child.stdin.take(), input)?;
-    let mut stdout = OutputPipe::new(child.stdout.take(), "standard output")?;
-    let mut stderr = OutputPipe::new(child.stderr.take(), "standard error")?;
+    child.stdin.iter().try_for_each(without_waiting)?;
+    child.stdout.iter().try_for_each(without_waiting)?;
+    child.stderr.iter().try_for_each(without_waiting)?;
+    let mut feed = InputPipe { pipe: child.stdin.take(), left: input };
+    let mut stdout = OutputPipe { pipe: child.stdout.take(), taken: Vec::new(), name: "standard output" };
+    let mut stderr = OutputPipe { pipe: child.stderr.take(), taken: Vec::new(), name: "standard error" };
     let end = end_of(child);
     let mut has_ended = false;
     loop {
         feed.write();
-        stdout.read()?;
-        stderr.read()?;
+        if let Some(stream) = stdout.read()?.or(stderr.read()?) {
+            return Ok(Err(Interruption::Long(stream)));
+        }
         if has_ended {
             break;
         }
         let left = limit.saturating_sub(begun.elapsed());
         if left.is_zero() {
-            return Err(Interruption::Late);
+            return Ok(Err(Interruption::Late));
         }
         // Rounded up: who wakes early would spin. Longer than a poll can take is waited for in turns.
         let mut timeout = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);
@@ -289,7 +255,7 @@ fn attend(child: &mut Child, input: &[u8], limit: Duration) -> Result<process::O
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(process::Output { status: child.wait()?, stdout: stdout.taken, stderr: stderr.taken })
+    Ok(Ok(process::Output { status: child.wait()?, stdout: stdout.taken, stderr: stderr.taken }))
 }
 
 /// Ends a program, and waits for that a moment: the kernel may be busy on its behalf.
@@ -322,12 +288,7 @@ struct InputPipe<'a> {
     left: &'a [u8],
 }
 
-impl<'a> InputPipe<'a> {
-    fn new(pipe: Option<ChildStdin>, left: &'a [u8]) -> nix::Result<Self> {
-        pipe.iter().try_for_each(without_waiting)?;
-        Ok(Self { pipe, left })
-    }
-
+impl InputPipe<'_> {
     fn write(&mut self) {
         while let Some(pipe) = self.pipe.as_mut().filter(|_| !self.left.is_empty()) {
             match pipe.write(self.left) {
@@ -349,27 +310,23 @@ struct OutputPipe<P> {
     name: &'static str,
 }
 
-impl<P: Read + AsFd> OutputPipe<P> {
-    fn new(pipe: Option<P>, name: &'static str) -> nix::Result<Self> {
-        pipe.iter().try_for_each(without_waiting)?;
-        Ok(Self { pipe, taken: Vec::new(), name })
-    }
-
-    fn read(&mut self) -> Result<(), Interruption> {
+impl<P: Read> OutputPipe<P> {
+    /// Reads what has come; gives the name of the stream once that is too much.
+    fn read(&mut self) -> io::Result<Option<&'static str>> {
         let mut buffer = [0; 16 << 10];
         while let Some(pipe) = &mut self.pipe {
             match pipe.read(&mut buffer) {
                 Ok(0) => self.pipe = None,
                 Ok(length) => self.taken.extend_from_slice(&buffer[..length]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error.into()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
             }
             if self.taken.len() > MAX_OUTPUT {
-                return Err(Interruption::Long(self.name));
+                return Ok(Some(self.name));
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 

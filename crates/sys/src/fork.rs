@@ -1,7 +1,5 @@
-//! Child processes that continue with our own code, and a tree of them that ends as one.
-//!
-//! A process that forks has one thread, so that no other thread's lock remains locked in the child; that is checked each
-//! time.
+//! Child processes that continue with our own code, and a tree of them that ends as one. A process that forks has one thread,
+//! so that no other thread's lock remains locked in the child; that is checked each time.
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, setrlimit};
@@ -27,10 +25,7 @@ pub struct Ended {
     pub code: u8,
 }
 
-/// Runs `work` in a child; its result is the exit code.
-///
-/// # Errors
-/// When we have more than one thread, or the kernel refuses.
+/// Runs `work` in a child; its result is the exit code. Fails where we have more than one thread.
 #[expect(unsafe_code, reason = "a fork is unsafe in general")]
 pub fn fork(work: impl FnOnce() -> u8) -> io::Result<Child> {
     be_alone()?;
@@ -100,10 +95,6 @@ impl Child {
         let _ = self.wait();
     }
 
-    /// Waits for its end.
-    ///
-    /// # Errors
-    /// When it is not a child of ours any more.
     pub fn wait(self) -> io::Result<u8> {
         loop {
             if let Some(ended) = end_of(self.0, 0)? {
@@ -138,17 +129,12 @@ fn end_of(child: Pid, options: libc::c_int) -> io::Result<Option<Ended>> {
     }))
 }
 
-/// Gives our next children a new process namespace. The first of them is its process 1: when that ends, the
-/// kernel ends all others in it.
+/// Gives our next children a new process namespace, whose processes end with the first of them.
 pub fn new_process_namespace() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWPID)?)
 }
 
-/// Ends this process when its parent does, however that ends. `alive` is the reading end of a pipe that only the parent can
-/// write to: a process that is orphaned already is recognized by it.
-///
-/// # Errors
-/// When the parent has ended already.
+/// Ends this process when its parent does, who alone can write to `alive`: by it an orphan is recognized.
 pub fn end_with_parent(alive: &File) -> io::Result<()> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     use std::os::fd::AsFd;

@@ -1,7 +1,5 @@
-//! Numbers of the kernel's headers, each once, by the name that it has there. Only what is used.
-//!
-//! The types are those in which messages carry them, not those of C. What the crate `libc` has in the same type comes
-//! from there. `tests/house/headers.rs` compares the others with the headers themselves.
+//! Numbers of the kernel's headers by their names there, which `libc` lacks in the types in which messages carry them.
+//! `tests/house/headers.rs` compares them with the headers themselves.
 
 mod nf_tables;
 
@@ -31,7 +29,6 @@ pub const NLM_F_CAPPED: u16 = 0x100;
 /// An acknowledgement has attributes.
 pub const NLM_F_ACK_TLVS: u16 = 0x200;
 
-// enum nlmsgerr_attrs
 pub const NLMSGERR_ATTR_MSG: u16 = 1;
 pub const NLMSGERR_ATTR_OFFS: u16 = 2;
 
@@ -45,7 +42,6 @@ pub const NLA_F_NET_BYTEORDER: u16 = 0x4000;
 pub const NF_DROP: u32 = 0;
 pub const NF_ACCEPT: u32 = 1;
 
-// enum nf_inet_hooks
 pub const NF_INET_PRE_ROUTING: u32 = 0;
 pub const NF_INET_LOCAL_IN: u32 = 1;
 pub const NF_INET_FORWARD: u32 = 2;
@@ -66,7 +62,6 @@ pub const NFPROTO_IPV6: u8 = 10;
 
 // linux/netfilter_ipv4.h
 
-// enum nf_ip_hook_priorities
 pub use nix::libc::{
     NF_IP_PRI_FILTER, NF_IP_PRI_MANGLE, NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_SRC, NF_IP_PRI_RAW,
     NF_IP_PRI_SECURITY,
@@ -76,11 +71,6 @@ pub use nix::libc::{
 
 pub const IPT_SO_GET_INFO: i32 = 64;
 pub const IPT_SO_GET_ENTRIES: i32 = 65;
-
-// linux/netfilter_ipv6/ip6_tables.h
-
-pub const IP6T_SO_GET_INFO: i32 = 64;
-pub const IP6T_SO_GET_ENTRIES: i32 = 65;
 
 // linux/netfilter/nfnetlink.h
 
@@ -92,10 +82,8 @@ pub const NFNL_SUBSYS_NFT_COMPAT: u8 = 11;
 pub const NFNL_MSG_BATCH_BEGIN: u16 = 0x10;
 pub const NFNL_MSG_BATCH_END: u16 = 0x11;
 
-// enum nfnetlink_groups
 pub const NFNLGRP_NFTRACE: u32 = 9;
 
-// enum nfnl_batch_attributes
 pub const NFNL_BATCH_GENID: u16 = 1;
 
 // linux/netfilter/nf_nat.h
@@ -107,27 +95,22 @@ pub const NF_NAT_RANGE_PROTO_SPECIFIED: u32 = 2;
 
 // linux/netfilter/nfnetlink_conntrack.h
 
-// enum cntl_msg_types
 pub const IPCTNL_MSG_CT_GET: u8 = 1;
 pub const IPCTNL_MSG_CT_DELETE: u8 = 2;
 
-// enum ctattr_type
 pub const CTA_TUPLE_ORIG: u16 = 1;
 pub const CTA_TUPLE_REPLY: u16 = 2;
 pub const CTA_STATUS: u16 = 3;
 pub const CTA_ZONE: u16 = 18;
 
-// enum ctattr_tuple
 pub const CTA_TUPLE_IP: u16 = 1;
 pub const CTA_TUPLE_PROTO: u16 = 2;
 
-// enum ctattr_ip
 pub const CTA_IP_V4_SRC: u16 = 1;
 pub const CTA_IP_V4_DST: u16 = 2;
 pub const CTA_IP_V6_SRC: u16 = 3;
 pub const CTA_IP_V6_DST: u16 = 4;
 
-// enum ctattr_l4proto
 pub const CTA_PROTO_NUM: u16 = 1;
 pub const CTA_PROTO_SRC_PORT: u16 = 2;
 pub const CTA_PROTO_DST_PORT: u16 = 3;
@@ -144,18 +127,15 @@ pub const IPPROTO_UDP: u8 = 17;
 
 // linux/netfilter/nfnetlink_log.h
 
-// enum nfulnl_msg_types
 pub const NFULNL_MSG_PACKET: u8 = 0;
 pub const NFULNL_MSG_CONFIG: u8 = 1;
 
-// enum nfulnl_attr_config
 pub const NFULA_CFG_CMD: u16 = 1;
 pub const NFULA_CFG_MODE: u16 = 2;
 pub const NFULA_CFG_QTHRESH: u16 = 5;
 pub const NFULNL_CFG_CMD_BIND: u8 = 1;
 pub const NFULNL_COPY_PACKET: u8 = 2;
 
-// enum nfulnl_attr_type
 pub const NFULA_PACKET_HDR: u16 = 1;
 pub const NFULA_MARK: u16 = 2;
 pub const NFULA_TIMESTAMP: u16 = 3;
@@ -225,7 +205,6 @@ pub const SOCK_DIAG_BY_FAMILY: u16 = 20;
 
 // linux/inet_diag.h
 
-// enum INET_DIAG_*
 pub const INET_DIAG_SKV6ONLY: u16 = 11;
 /// Since 5.10.
 pub const INET_DIAG_SOCKOPT: u16 = 22;

@@ -2,10 +2,11 @@
 
 use super::lookup::{LookupPlaces, container_of, names, shortened};
 use super::namespace::{NamespaceId, OpenNamespace};
-use super::pod::{self, SandboxedPod};
 use super::process;
+use nix::libc::O_NONBLOCK;
+use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use std::{collections::BTreeMap, fs, io};
+use std::{collections::BTreeMap, fmt, fs, fs::File, io, io::Read, os::unix::fs::OpenOptionsExt};
 
 #[derive(Debug)]
 pub struct FoundNamespace {
@@ -24,9 +25,6 @@ pub struct FoundNamespace {
 }
 
 /// Every network namespace that has a name or a process, once, but for our own and that of the first process.
-///
-/// # Errors
-/// When our own can't be read, or processes can't be listed.
 pub fn all(places: &LookupPlaces) -> io::Result<Vec<FoundNamespace>> {
     let own = OpenNamespace::own()?.id()?;
     // The node's, where we run in a pod that sees the node's processes.
@@ -73,7 +71,7 @@ impl FoundNamespace {
         if let (None, Some(id)) = (&self.pod, container_of(&folder)) {
             let is_in_container = |parent: &Path| container_of(parent).is_some();
             let host = hostname(&folder);
-            self.pod = pod::of_container(&id, &folder, &places.containers, is_in_container);
+            self.pod = of_container(&id, &folder, &places.containers, is_in_container);
             let name = self.pod.as_ref().map(ToString::to_string).or(host);
             if self.container.is_none() || name.is_some() {
                 self.container = Some(id);
@@ -86,10 +84,225 @@ impl FoundNamespace {
     }
 }
 
-/// The host name that a container was started with, which is its pod's name in Kubernetes. It is the container's word, so what
-/// no host is called is left out.
+/// The host name that a container was started with, its pod's name in Kubernetes; none that no host may have.
 fn hostname(folder: &Path) -> Option<String> {
     let environment = fs::read(folder.join("environ")).ok()?;
     let value = environment.split(|byte| *byte == 0).find_map(|one| one.strip_prefix(b"HOSTNAME="))?;
-    String::from_utf8(value.to_vec()).ok().filter(|name| pod::is_name(name))
+    String::from_utf8(value.to_vec()).ok().filter(|name| is_name(name))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SandboxedPod {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl fmt::Display for SandboxedPod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { namespace, name } = self;
+        write!(f, "{namespace}/{name}")
+    }
+}
+
+/// The files of a runtime's containers: `FOLDER/ID/FILE`. containerd and CRI-O write an OCI runtime configuration for each
+/// container, with the pod in its annotations; Docker writes a file of labels. Where the files are in another place, as in
+/// distributions that bring their own containerd, the runtime's monitor of the container (containerd's shim, conmon) leads to
+/// them: it is the container's parent process and works in the folder of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerFiles {
+    pub folder: PathBuf,
+    pub file: &'static str,
+}
+
+impl ContainerFiles {
+    /// The places of containerd, CRI-O and Docker by default.
+    pub fn usual() -> Vec<Self> {
+        [
+            ("/run/containerd/io.containerd.runtime.v2.task/k8s.io", CONFIGURATION),
+            ("/run/containers/storage/overlay-containers", "userdata/config.json"),
+            ("/var/lib/docker/containers", "config.v2.json"),
+        ]
+        .map(|(folder, file)| Self { folder: folder.into(), file })
+        .into()
+    }
+}
+
+/// The OCI runtime configuration, in the folder of a container.
+const CONFIGURATION: &str = "config.json";
+
+/// Larger files are not read: the kernel's limits on environments and arguments keep a real one far below.
+const MAX_LENGTH: u64 = 4 << 20;
+
+#[derive(Deserialize)]
+struct ContainerRecord {
+    /// Of an OCI runtime configuration.
+    annotations: Option<PodKeys>,
+    /// Of Docker's file.
+    #[serde(rename = "Config")]
+    config: Option<DockerConfig>,
+}
+
+#[derive(Deserialize)]
+struct DockerConfig {
+    #[serde(rename = "Labels")]
+    labels: Option<PodKeys>,
+}
+
+type PodKeys = BTreeMap<String, String>;
+
+/// The keys of a pod's namespace and name: containerd's, CRI-O's, and the kubelet's labels.
+const KEYS: [(&str, &str); 3] = [
+    ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name"),
+    ("io.kubernetes.cri-o.Namespace", "io.kubernetes.cri-o.KubeName"),
+    ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name"),
+];
+
+/// The pod of the container that a process runs in. The process is given by its folder below `/proc`.
+pub(super) fn of_container(
+    id: &str,
+    process: &Path,
+    files: &[ContainerFiles],
+    is_in_container: impl Fn(&Path) -> bool,
+) -> Option<SandboxedPod> {
+    let mut usual = files.iter().map(|files| files.folder.join(id).join(files.file));
+    usual.find_map(|path| read(&path)).or_else(|| {
+        let parent = process::parent(process)?;
+        // A container's own processes could present any folder.
+        (!is_in_container(&parent)).then(|| read(&parent.join("cwd").join(CONFIGURATION)))?
+    })
+}
+
+/// The pod that a file names; `None` where there is no such file, or it names none.
+fn read(path: &Path) -> Option<SandboxedPod> {
+    let mut text = Vec::new();
+    // A pipe would wait for its writer.
+    let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path).ok()?;
+    file.metadata().ok()?.is_file().then_some(())?;
+    let length = file.take(MAX_LENGTH + 1).read_to_end(&mut text).ok()?;
+    if u64::try_from(length).ok()? > MAX_LENGTH {
+        return None;
+    }
+    let ContainerRecord { annotations, config } = serde_json::from_slice(&text).ok()?;
+    let labels = config.and_then(|config| config.labels);
+    annotations.iter().chain(&labels).find_map(named)
+}
+
+fn named(keys: &PodKeys) -> Option<SandboxedPod> {
+    let get = |key: &str| keys.get(key).filter(|value| is_name(value)).cloned();
+    KEYS.iter()
+        .find_map(|(namespace, name)| Some(SandboxedPod { namespace: get(namespace)?, name: get(name)? }))
+}
+
+/// True for a name that an object of Kubernetes, or a host, may have.
+pub(super) fn is_name(text: &str) -> bool {
+    const MAX: usize = 253;
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+    (1..=MAX).contains(&text.len()) && text.bytes().all(is_of_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink, process::Command};
+    use testkit::folder::Folder;
+
+    /// A folder of its own, which goes with the test.
+    struct Scratch(Folder);
+
+    impl Scratch {
+        fn new() -> Self {
+            Self(Folder::new("pod"))
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.0.join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        }
+
+        /// The usual places below this folder.
+        fn files(&self) -> Vec<ContainerFiles> {
+            let below = |ContainerFiles { folder, file }| {
+                let folder = self.0.join(folder.strip_prefix("/").expect("absolute"));
+                ContainerFiles { folder, file }
+            };
+            ContainerFiles::usual().into_iter().map(below).collect()
+        }
+
+        fn pod(&self, id: &str) -> Option<String> {
+            let pod = of_container(id, &self.0.join("proc/7"), &self.files(), |_| false);
+            pod.map(|pod| pod.to_string())
+        }
+    }
+
+    const CONTAINERD: &str = r#"{"ociVersion":"1.1.0","process":{"args":["sleep"]},"annotations":{
+        "io.kubernetes.cri.container-type":"container","io.kubernetes.cri.sandbox-name":"web-0",
+        "io.kubernetes.cri.sandbox-namespace":"shop"}}"#;
+    const CRIO: &str = r#"{"ociVersion":"1.1.0","annotations":{"io.kubernetes.cri-o.KubeName":"web-1",
+        "io.kubernetes.cri-o.Namespace":"shop","io.kubernetes.cri-o.Annotations":"{\"a\":\"b\"}"}}"#;
+    const KUBELET: &str =
+        r#"{"annotations":{"io.kubernetes.pod.name":"web-2","io.kubernetes.pod.namespace":"shop"}}"#;
+    const DOCKER: &str = r#"{"StreamConfig":{},"ID":"d","Config":{"Hostname":"web-3","Labels":{
+        "io.kubernetes.container.name":"app","io.kubernetes.pod.name":"web-3","io.kubernetes.pod.namespace":"shop"}}}"#;
+
+    #[test]
+    fn each_runtime_names_the_pod() {
+        let scratch = Scratch::new();
+        scratch.write("run/containerd/io.containerd.runtime.v2.task/k8s.io/c/config.json", CONTAINERD);
+        scratch.write("run/containers/storage/overlay-containers/o/userdata/config.json", CRIO);
+        scratch.write("run/containers/storage/overlay-containers/k/userdata/config.json", KUBELET);
+        scratch.write("var/lib/docker/containers/d/config.v2.json", DOCKER);
+        for (id, pod) in [("c", "shop/web-0"), ("o", "shop/web-1"), ("k", "shop/web-2"), ("d", "shop/web-3")]
+        {
+            assert_eq!(scratch.pod(id).as_deref(), Some(pod), "{id}");
+        }
+        assert_eq!(scratch.pod("x"), None);
+    }
+
+    #[test]
+    fn what_names_no_pod_is_passed_over() {
+        let scratch = Scratch::new();
+        let long = format!(r#"{{"padding":"{}","annotations":{{}}}}"#, "x".repeat(5 << 20));
+        for (id, text) in [
+            ("empty", ""),
+            ("podman", r#"{"annotations":{"io.podman.annotations.init":"FALSE"}}"#),
+            ("null", r#"{"annotations":null,"Config":{"Labels":null}}"#),
+            ("half", r#"{"annotations":{"io.kubernetes.pod.name":"web"}}"#),
+            (
+                "escape",
+                "{\"annotations\":{\"io.kubernetes.pod.name\":\"\\u001b[2J\",\"io.kubernetes.pod.namespace\":\"shop\"}}",
+            ),
+            ("long", &*long),
+        ] {
+            let path = format!("run/containerd/io.containerd.runtime.v2.task/k8s.io/{id}/config.json");
+            scratch.write(&path, text);
+            assert_eq!(scratch.pod(id), None, "{id}");
+        }
+    }
+
+    /// A distribution's containerd keeps its files elsewhere: the shim works in the folder.
+    #[test]
+    fn the_monitor_leads_to_the_files() {
+        let scratch = Scratch::new();
+        scratch.write("run/k3s/task/c/config.json", CONTAINERD);
+        scratch.write("proc/7/status", "Name:\tapp\nPPid:\t5\n");
+        scratch.write("proc/5/status", "Name:\tcontainerd-shim\nPPid:\t1\n");
+        symlink(scratch.0.join("run/k3s/task/c"), scratch.0.join("proc/5/cwd")).expect("a link");
+        assert_eq!(scratch.pod("c").as_deref(), Some("shop/web-0"));
+        // A parent within a container is not believed.
+        let parent = scratch.0.join("proc/5");
+        let process = scratch.0.join("proc/7");
+        assert_eq!(of_container("c", &process, &scratch.files(), |path| path == parent), None);
+    }
+
+    /// No writer ever comes.
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let scratch = Scratch::new();
+        let folder = "run/containerd/io.containerd.runtime.v2.task/k8s.io/c";
+        scratch.write(&format!("{folder}/other"), "");
+        let made = Command::new("mkfifo").arg(scratch.0.join(folder).join("config.json")).status();
+        assert!(made.expect("mkfifo starts").success());
+        assert_eq!(scratch.pod("c"), None);
+    }
 }

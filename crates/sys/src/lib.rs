@@ -1,7 +1,5 @@
-//! The operating system: programs, namespaces, netlink. No policy, no rules.
-//!
-//! The only place where `unsafe` is allowed: socket options need it, a few system calls, forks, signal dispositions,
-//! and what comes before `main`.
+//! The operating system: programs, namespaces, netlink. No policy, no rules. The only place where `unsafe` is allowed: socket
+//! options need it, a few system calls, forks, signal dispositions, and what comes before `main`.
 
 pub mod address;
 pub mod conntrack;
@@ -9,7 +7,6 @@ pub mod dial;
 pub mod exchange;
 pub mod exec;
 pub mod fork;
-pub mod grace;
 pub mod header;
 pub mod inventory;
 pub mod link;
@@ -22,15 +19,11 @@ pub mod namespace;
 pub mod netfilter;
 pub mod netlink;
 pub mod nflog;
-pub mod nftrace;
-pub mod owner_ids;
-pub mod pod;
 pub mod process;
 pub mod route;
 pub mod route_lookup;
 pub mod signals;
 pub mod streams;
-pub mod sysctl;
 pub mod user;
 pub mod wait;
 pub mod xtables;

@@ -1,11 +1,10 @@
-//! Veth pairs between network namespaces, with addresses and routes; bridges; and programs in the kernel's path of packets
-//! at links, over rtnetlink.
-//!
-//! The pairs are for new namespaces: nothing is removed; everything ends with the namespace.
+//! Veth pairs between new network namespaces, with which they end; bridges; and programs in the kernel's path of packets at
+//! links, over rtnetlink.
 
+use super::header::*;
 use super::message::{attribute, text, u32_at};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use super::{header::*, route::af};
+use super::route::{af, rtmsg};
 use nix::ifaddrs::getifaddrs;
 use nix::libc::IFF_UP;
 use nix::net::if_::{InterfaceFlags, if_indextoname, if_nametoindex};
@@ -26,10 +25,7 @@ impl NamespaceLinks {
         Ok(Self { socket: NetlinkSocket::open(SockProtocol::NetlinkRoute)? })
     }
 
-    /// Creates a veth pair to another namespace. Both ends have this name.
-    ///
-    /// # Errors
-    /// What the kernel answers: without its module `veth`, that the operation is not supported.
+    /// Creates a veth pair to another namespace, both ends of this name. Not supported where the kernel lacks `veth`.
     pub fn veth_pair(&mut self, name: &str, other: &impl AsFd) -> io::Result<()> {
         // A descriptor is never negative.
         let other = other.as_fd().as_raw_fd().to_ne_bytes();
@@ -46,19 +42,12 @@ impl NamespaceLinks {
         })
     }
 
-    /// Sets a link up.
-    ///
-    /// # Errors
-    /// When there is none of this name, or the kernel refuses.
     pub fn up(&mut self, name: &str) -> io::Result<()> {
         let up = IFF_UP.cast_unsigned();
         self.socket.request(RTM_NEWLINK, 0, &ifinfomsg(index(name)?, up), |_| {})
     }
 
-    /// Gives a link an address, usable at once: no other host on the link can have it, so none is probed for.
-    ///
-    /// # Errors
-    /// When there is no link of this name, or the kernel refuses, as where IPv6 is switched off.
+    /// Gives a link an address, usable at once, as no other host on the link can have it. Refused where IPv6 is off.
     pub fn address(&mut self, name: &str, address: IpAddr, length: u8) -> io::Result<()> {
         let [a, b, c, d] = index(name)?.to_ne_bytes();
         let flags = if address.is_ipv6() { IFA_F_NODAD } else { 0 };
@@ -69,16 +58,16 @@ impl NamespaceLinks {
     }
 
     pub fn default_by(&mut self, neighbour: IpAddr) -> io::Result<()> {
-        let head = rtmsg(neighbour, RT_SCOPE_UNIVERSE, RTN_UNICAST);
+        let head = rtmsg(Family::of(neighbour), [RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE, RTN_UNICAST]);
         self.socket.request(RTM_NEWROUTE, NEW, &head, |message| {
             message.address(RTA_GATEWAY, neighbour);
         })
     }
 
-    /// Makes every address of a family without a more specific route local to the namespace, so that its servers answer
-    /// at all of them. `like` is an address of the family.
+    /// Makes every address of the family of `like` without a more specific route local to the namespace.
     pub fn answer_at_all(&mut self, like: IpAddr) -> io::Result<()> {
-        let head = rtmsg(like, RT_SCOPE_HOST, RTN_LOCAL);
+        // In the kernel's own table it would come before all others.
+        let head = rtmsg(Family::of(like), [RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_HOST, RTN_LOCAL]);
         let lo = index("lo")?.to_ne_bytes();
         self.socket.request(RTM_NEWROUTE, NEW, &head, |message| {
             message.attribute(RTA_OIF, &lo);
@@ -108,11 +97,7 @@ const TCM_IFINDEX: usize = 4;
 /// The length of a `struct xfrm_userpolicy_id`.
 const XFRM_USERPOLICY_ID: usize = 64;
 
-/// Programs in the thread's network namespace that may decide about packets before or behind the rules, and that are not
-/// read, in words: XDP, filters of tc, policies of IPsec, and rules of bridges.
-///
-/// # Errors
-/// Where the kernel does not list links or queueing disciplines.
+/// Programs that may decide about packets here and are not read, in words: XDP, filters of tc, IPsec, rules of bridges.
 pub fn unread() -> io::Result<Vec<String>> {
     let mut socket = NetlinkSocket::open(SockProtocol::NetlinkRoute)?;
     let mut found = socket.dump(RTM_GETLINK, &ifinfomsg(0, 0), |payload| {
@@ -165,10 +150,4 @@ fn ifinfomsg(index: u32, flags: u32) -> [u8; IFINFOMSG] {
     head[8..12].copy_from_slice(&flags.to_ne_bytes());
     head[12..].copy_from_slice(&flags.to_ne_bytes());
     head
-}
-
-/// `struct rtmsg` of a default route: family, lengths, tos, table, protocol, scope, type, flags. In the main table even
-/// where it is local: in the kernel's own one it would come before all others.
-fn rtmsg(like: IpAddr, scope: u8, kind: u8) -> [u8; 12] {
-    [af(Family::of(like)), 0, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, scope, kind, 0, 0, 0, 0]
 }

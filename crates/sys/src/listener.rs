@@ -1,12 +1,10 @@
-//! The listening sockets of the network namespace, for connections and datagrams, and their processes.
-//!
-//! Read over `sock_diag` (`linux/inet_diag.h`). Where the kernel lacks its module, `/proc` is read, which lacks
-//! whether a socket accepts packets for addresses of other machines (`IP_TRANSPARENT`), as TPROXY requires.
+//! The listening sockets of the network namespace and their processes, over `sock_diag` (`linux/inet_diag.h`). Where the kernel
+//! lacks its module, `/proc` is read, which lacks `IP_TRANSPARENT`, as TPROXY requires.
 
 use super::message::{attribute, ip, u32_at};
 use super::netlink::{NetlinkSocket, SockProtocol};
 use super::process::{self, field};
-use super::{header::*, link::interface, owner_ids::OwnerIds};
+use super::{header::*, link::interface, user::OwnerIds};
 use rules::{Protocol, nft::protocol_number};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -50,9 +48,6 @@ impl ListeningSocket {
 const FAMILIES: [u8; 2] = [AF_INET, AF_INET6];
 
 /// Every listener of the thread's network namespace, by transport and port.
-///
-/// # Errors
-/// When neither netlink nor `/proc` can be read.
 pub fn all() -> io::Result<Vec<ListeningSocket>> {
     let mut found = Vec::new();
     for protocol in [Protocol::Tcp, Protocol::Udp] {
@@ -190,9 +185,8 @@ pub struct SocketHolder {
     pub gid: Option<u32>,
 }
 
-/// The processes that hold these sockets, as far as we may see them; of several that share one, the oldest:
-/// others inherited it, some only until they execute another program. Process ids do not show which is the oldest, because
-/// they wrap around.
+/// The processes that hold these sockets, as far as we may see them; of several that share one, the oldest: others inherited
+/// it. Process ids do not show which is the oldest, because they wrap around.
 pub fn holders(inodes: &[u64]) -> BTreeMap<u64, SocketHolder> {
     holders_among(&process::folders(Path::new("/proc")).unwrap_or_default(), inodes)
 }

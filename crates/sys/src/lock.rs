@@ -1,22 +1,15 @@
 //! A lock of one network namespace, taken from reading its state until it is changed.
 //!
-//! Its owner listens to a certain NFLOG group of the namespace. The kernel gives a group to one socket at a time
-//! and frees it when the socket is closed, however its process ends. Listening takes `CAP_NET_ADMIN` in the namespace,
-//! as changing rules does: a program of the pod without it can't keep the rules from being set or removed. The
-//! group exists in the kernel alone, so an init container and a plugin on the node's file system exclude each other, and no
-//! folder is needed. No rule reports to the group. Taking it costs what a lock of a file costs.
+//! Its owner listens to a certain NFLOG group of the namespace. The kernel gives a group to one socket at a time and frees it
+//! when the socket is closed, however its process ends. Listening takes `CAP_NET_ADMIN`, as changing rules does, and the
+//! group exists in the kernel alone, so an init container and a plugin on the node's file system exclude each other. A lock of
+//! the namespace's file can be taken by any process; a file of root's is another one in a container than on its node; a table
+//! that belongs to its socket (`NFT_TABLE_F_OWNER`) makes closing it wait 10 to 30 ms.
 //!
-//! Alternatives that do not work: a lock (`flock`) of the namespace's file can be taken by any process that can open it, and
-//! all can; a file of root's is not the same one in a container and on its node, and not to be had on a read-only file system
-//! or for a user with `CAP_NET_ADMIN` alone; a table of nf_tables that belongs to its socket (`NFT_TABLE_F_OWNER`) makes
-//! closing it wait 10 to 30 ms, and it changes the rules' generation, on which other programs rely.
-//!
-//! Programs that we start inherit the socket. They are killed when we end, but a moment later: until the last of them has
-//! ended, the lock is taken, so that the next run does not read a state that is about to change.
-//!
-//! Where the kernel lacks NFLOG over netlink, as gVisor's does, the namespace's file is locked instead. As any process can
-//! do that, a lock that is taken for longer than we wait is ignored, with a warning. Where `/proc` is not mounted either,
-//! nothing is locked; our own table is replaced as a whole or not at all.
+//! Programs that we start inherit the socket: until the last of them has ended, the lock is taken, so that the next run does
+//! not read a state that is about to change. Where the kernel lacks NFLOG over netlink, as gVisor's does, the namespace's file
+//! is locked instead; a lock that is taken for longer than we wait is ignored then, with a warning. Where `/proc` is not mounted
+//! either, nothing is locked; our own table is replaced as a whole or not at all.
 
 use super::header::{NFNL_SUBSYS_NFTABLES, NFPROTO_UNSPEC, NFT_MSG_GETGEN};
 use super::netfilter::{message_type, nfgenmsg};
@@ -58,10 +51,7 @@ fn holder(id: &Option<u32>) -> String {
     id.map_or_else(|| "another program".to_owned(), |id| format!("process {id}"))
 }
 
-/// Takes the lock of the thread's network namespace.
-///
-/// # Errors
-/// When another process holds it for longer than `wait`.
+/// Takes the lock of the thread's network namespace. Fails where another process holds it for longer than `wait`.
 pub fn hold(wait: Duration) -> Result<LockGuard, LockError> {
     let begun = Instant::now();
     let is_late = || begun.elapsed() >= wait;

@@ -1,9 +1,9 @@
-//! Finds a network namespace by a name of `ip netns`, a container's id, a process, or a path.
-//!
-//! Containers are found without a runtime: each has a control group, whose name ends in its id
-//! whatever the runtime (`docker/ID`, `docker-ID.scope`, `cri-containerd-ID.scope`, `crio-ID`, `libpod-ID.scope/container`).
+//! Finds a network namespace by a name of `ip netns`, a container's id, a process, or a path. No runtime is asked: the name of
+//! a container's control group ends in its id (`docker/ID`, `cri-containerd-ID.scope`, `crio-ID`, `libpod-ID.scope/container`).
 
-use super::{namespace::OpenNamespace, pod::ContainerFiles, process};
+use super::inventory::ContainerFiles;
+use super::namespace::OpenNamespace;
+use super::process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -67,9 +67,6 @@ fn first_few(names: &[String], width: usize) -> String {
 }
 
 /// Finds the namespace that a word means.
-///
-/// # Errors
-/// When it means none, or may mean several.
 pub fn find(word: &str, places: &LookupPlaces) -> Result<OpenNamespace, LookupError> {
     if let Some(number) = word.strip_prefix("pid:") {
         let number: u32 =
@@ -183,8 +180,7 @@ pub(super) fn container_of(folder: &Path) -> Option<String> {
     innermost(&fs::read_to_string(folder.join("cgroup")).ok()?)
 }
 
-/// The id in the names of control groups (`/proc/PID/cgroup`, `cgroups(7)`): of containers within containers, that of
-/// the innermost.
+/// The id in the names of control groups (`/proc/PID/cgroup`, `cgroups(7)`), of the innermost container.
 fn innermost(text: &str) -> Option<String> {
     let mut groups = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     groups.find_map(|group| group.rsplit('/').find_map(id)).map(str::to_owned)

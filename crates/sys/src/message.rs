@@ -1,7 +1,5 @@
-//! Netlink messages as bytes: headers, attributes, nests.
-//!
-//! Layouts from `linux/netlink.h`: a message is a 16-byte header (`struct nlmsghdr`) and a payload, an attribute a
-//! 4-byte header (`struct nlattr`) and a payload, both padded to 4 bytes. Numbers are in host byte order unless a family differs.
+//! Netlink messages as bytes (`linux/netlink.h`): a 16-byte header (`struct nlmsghdr`) and a payload, attributes with a 4-byte
+//! header (`struct nlattr`), both padded to 4 bytes. Numbers are in host byte order unless a family differs.
 
 use super::header::*;
 use std::net::IpAddr;

@@ -7,9 +7,6 @@ use std::{io, os::unix::fs::PermissionsExt, path::Path};
 
 /// Moves this process into a new mount namespace, and returns whether later mounts are private to it. They are not in a chroot
 /// whose root is no mount point: the mount that holds it cannot be reached, and passes on to others what is mounted below it.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn leave() -> io::Result<bool> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     match mount_with(None, Path::new("/"), None, MsFlags::MS_REC | MsFlags::MS_PRIVATE) {
@@ -18,19 +15,13 @@ pub fn leave() -> io::Result<bool> {
     }
 }
 
-/// Makes `/proc` show the process namespace that we are in.
-///
-/// # Errors
-/// When the kernel refuses: to a container whose own `/proc` is covered in part, it does.
+/// Makes `/proc` show our process namespace. Refused to a container whose own `/proc` is covered in part.
 pub fn proc() -> io::Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount_with(Some(Path::new("proc")), Path::new("/proc"), Some("proc"), flags)
 }
 
 /// Makes a file hold this text, for us and our children.
-///
-/// # Errors
-/// When there is no such file, or the kernel refuses.
 pub fn cover(file: &Path, text: &str) -> io::Result<()> {
     let file = fs::canonicalize(file)?;
     // Some folder for a moment: the file stays when it is given back.

@@ -1,14 +1,13 @@
-//! Network namespaces.
+//! Network namespaces, and their settings (`/proc/sys/net`).
 
 use nix::libc::O_NONBLOCK;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{NSFS_MAGIC, fstatfs};
-use std::fs::{self, File};
 use std::net::{Ipv6Addr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::{io, panic::resume_unwind, thread};
+use std::{fs, fs::File, io, panic::resume_unwind, thread};
 
 /// An open network namespace: it remains the same one even if its path changes.
 #[derive(Debug)]
@@ -31,9 +30,6 @@ impl OpenNamespace {
     }
 
     /// Moves the calling thread into it, for good. Threads and processes that it starts from now on are there as well.
-    ///
-    /// # Errors
-    /// When it is not a network namespace, or we may not enter it.
     pub fn enter(&self) -> io::Result<()> {
         setns(&self.file, CloneFlags::CLONE_NEWNET)?;
         Ok(())
@@ -72,38 +68,22 @@ impl AsFd for OpenNamespace {
 /// Device and inode.
 pub type NamespaceId = (u64, u64);
 
-/// Moves the calling thread into the namespace behind `path`, for good. Threads and processes that it
-/// starts from now on are there as well.
+/// Moves the calling thread, and what it starts from now on, into the namespace behind `path`, for good.
 pub fn enter(path: &Path) -> io::Result<()> {
     OpenNamespace::open(path)?.enter()
 }
 
-/// Moves the calling thread into a new network namespace, for good.
-///
-/// # Errors
-/// When none can be made, for which `CAP_SYS_ADMIN` is needed.
+/// Moves the calling thread into a new network namespace, for good. Needs `CAP_SYS_ADMIN`.
 pub fn enter_new() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWNET)?)
 }
 
 /// Does `work` in the namespace behind `path`, on a new thread: the caller's namespace does not change.
-///
-/// # Errors
-/// As [`enter`], and when no thread can be started.
-///
-/// # Panics
-/// If `work` does.
 pub fn within<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     on_new_thread(|| enter(path).map(|()| work()))
 }
 
 /// Does `work` in a new network namespace, on a new thread. The namespace ends with its last user.
-///
-/// # Errors
-/// As [`enter_new`], and when no thread can be started.
-///
-/// # Panics
-/// If `work` does.
 pub fn within_new<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     on_new_thread(|| enter_new().map(|()| work()))
 }
@@ -130,9 +110,8 @@ pub fn lacks_ipv6(interface: &str) -> bool {
     }
 }
 
-/// True in the machine's first network namespace, the host's own; `None` where `/proc/sys` is not
-/// mounted. Some settings exist there only; this one has since 2.6 (`net_core_table` against `netns_core_table` in
-/// `net/core/sysctl_net_core.c`).
+/// True in the machine's first network namespace, the host's own, where alone this setting exists (`net_core_table` in
+/// `net/core/sysctl_net_core.c`); `None` where `/proc/sys` is not mounted.
 pub fn is_host() -> Option<bool> {
     match fs::metadata("/proc/sys/net/core/netdev_max_backlog") {
         Ok(_) => Some(true),
@@ -142,4 +121,17 @@ pub fn is_host() -> Option<bool> {
         }
         Err(_) => None,
     }
+}
+
+/// Seconds that conntrack remembers a TCP connection that one side has closed.
+pub const CLOSE_WAIT: &str = "netfilter/nf_conntrack_tcp_timeout_close_wait";
+
+/// Sets a setting below `/proc/sys/net`, and returns what it was. It may be missing, or for reading only.
+pub fn set_sysctl(name: &str, value: &str) -> io::Result<String> {
+    let path = Path::new("/proc/sys/net").join(name);
+    let before = fs::read_to_string(&path)?.trim().to_owned();
+    if before != value {
+        fs::write(&path, value)?;
+    }
+    Ok(before)
 }

@@ -1,5 +1,4 @@
-//! Common parts of the messages of netfilter's subsystems: the numbers of families, the type, and the header before their
-//! attributes; and tests for what rules need of the kernel.
+//! Common parts of the messages of netfilter's subsystems; and tests for what rules need of the kernel.
 
 use super::header::{NFNETLINK_V0, NFPROTO_IPV4, NFPROTO_IPV6, *};
 use super::netlink::{NetlinkSocket, SockProtocol};
@@ -13,8 +12,7 @@ pub fn lacks_nf_tables(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EINVAL | EOPNOTSUPP | EPROTONOSUPPORT))
 }
 
-/// True if the kernel has no netfilter over netlink at all, so that no socket can be opened: Linux without
-/// `CONFIG_NETFILTER_NETLINK`, and gVisor's kernel.
+/// True if the kernel has no netfilter over netlink: Linux without `CONFIG_NETFILTER_NETLINK`, and gVisor's.
 pub fn lacks_netlink(error: &io::Error) -> bool {
     error.raw_os_error() == Some(nix::libc::EPROTONOSUPPORT)
 }

@@ -85,19 +85,14 @@ impl NetlinkSocket {
         Ok(found)
     }
 
-    /// Sends messages that the kernel takes as a whole or not at all. Their numbers are consecutive and start at
-    /// [`NetlinkSocket::next_sequence`]; one of them requests an acknowledgement.
-    ///
-    /// # Errors
-    /// The first complaint. The kernel makes those about the batch as a whole under the first number.
+    /// Sends messages that the kernel takes as a whole or not at all, with consecutive numbers, one of them acknowledged. The kernel
+    /// complains about the batch as a whole under the first number.
     pub fn batch(&mut self, bytes: &[u8], sequences: Range<u32>, acknowledged: u32) -> Result<(), Rejection> {
         let plain =
             |source: io::Error| Rejection { sequence: sequences.start, message: None, offset: None, source };
         self.sequence = sequences.end - 1;
         self.prepare(bytes.len()).map_err(plain)?;
-        let to = NetlinkAddr::new(0, 0);
-        sendto(self.descriptor.as_raw_fd(), bytes, &to, MsgFlags::empty())
-            .map_err(|error| plain(error.into()))?;
+        self.send_bytes(bytes).map_err(plain)?;
         let mut rejection = None;
         let received = self.receive(|message| match message.kind {
             NLMSG_ERROR if sequences.contains(&message.sequence) => match outcome(message) {
@@ -127,10 +122,7 @@ impl NetlinkSocket {
         Ok(())
     }
 
-    /// Reads one datagram of messages that answer no request; `visit` gets the type and payload of each.
-    ///
-    /// # Errors
-    /// The kernel's error; `ENOBUFS` when messages were lost.
+    /// Reads one datagram of messages that answer no request; `ENOBUFS` where messages were lost.
     pub fn events(&mut self, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
         self.datagram(MsgFlags::empty(), visit)
     }
@@ -167,10 +159,7 @@ impl NetlinkSocket {
         Ok(())
     }
 
-    /// Requests all objects of a kind; `visit` gets the payload of each.
-    ///
-    /// # Errors
-    /// What the kernel answers, or [`io::ErrorKind::Interrupted`] when the objects keep changing meanwhile.
+    /// Requests all objects of a kind. Fails with [`io::ErrorKind::Interrupted`] where they keep changing meanwhile.
     pub fn dump<T>(
         &mut self,
         kind: u16,
@@ -197,8 +186,7 @@ impl NetlinkSocket {
                 }
                 disturbed |= message.flags & NLM_F_DUMP_INTR != 0;
                 match message.kind {
-                    NLMSG_ERROR => outcome(message).map(|()| Continue::No),
-                    NLMSG_DONE => ending(message).map(|()| Continue::No),
+                    NLMSG_ERROR | NLMSG_DONE => outcome(message).map(|()| Continue::No),
                     _ => {
                         found.extend(visit(message.payload));
                         Ok(Continue::Yes)
@@ -223,8 +211,11 @@ impl NetlinkSocket {
         let mut messages = Messages::default();
         messages.message(kind, flags, self.sequence, head);
         fill(&mut messages);
-        let to = NetlinkAddr::new(0, 0);
-        sendto(self.descriptor.as_raw_fd(), messages.bytes(), &to, MsgFlags::empty())?;
+        self.send_bytes(messages.bytes())
+    }
+
+    fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        sendto(self.descriptor.as_raw_fd(), bytes, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
         Ok(())
     }
 
@@ -288,8 +279,7 @@ pub struct Rejection {
     pub source: io::Error,
 }
 
-/// The content of the extended acknowledgement, if there is one. With the option `NETLINK_CAP_ACK` only the header of our
-/// message precedes it.
+/// The content of the extended acknowledgement, if any: behind our message, or with `NETLINK_CAP_ACK` behind its header.
 fn explanation(message: Received<'_>) -> Option<(Option<String>, Option<usize>)> {
     if message.flags & NLM_F_ACK_TLVS == 0 {
         return None;
@@ -306,15 +296,7 @@ fn explanation(message: Received<'_>) -> Option<(Option<String>, Option<usize>)>
     Some((text, offset.map(|offset| offset as usize)))
 }
 
-/// The result of a dump: its last message has the error that ended it early.
-fn ending(message: Received<'_>) -> io::Result<()> {
-    match message::u32_at(message.payload, 0).map(u32::cast_signed) {
-        Some(number) if number < 0 => Err(io::Error::from_raw_os_error(number.wrapping_neg())),
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// An error message of number 0 is an acknowledgement.
+/// The result that an error message or the last one of a dump has: 0, or a negative error.
 fn outcome(message: Received<'_>) -> io::Result<()> {
     match message::u32_at(message.payload, 0) {
         Some(0) => Ok(()),

@@ -1,6 +1,6 @@
 //! Processes, as `/proc` shows them: our own rights, and who else runs in the namespace.
 
-use super::owner_ids::OwnerIds;
+use super::user::OwnerIds;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2};
 use nix::{errno::Errno, sys::stat::Mode};
 use std::fs::{self, File};
@@ -25,10 +25,7 @@ pub fn holds(capability: u32) -> Option<bool> {
 /// The most bytes of a configuration file that are read.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// The start of a file as a process sees it, which is given by its folder below `/proc`; the path has no leading `/`.
-///
-/// # Errors
-/// When the file is missing or not a regular one.
+/// The start of a regular file as a process sees it, by its folder below `/proc`; the path has no leading `/`.
 pub fn read_as(process: &Path, path: &str) -> io::Result<Vec<u8>> {
     start_of_file(&File::open(process.join("root"))?, path)
 }
@@ -70,11 +67,7 @@ pub struct RunningProcess {
     pub is_here: Option<bool>,
 }
 
-/// The processes of these users, in the numbers of rules, as far as we may see them, without those that are surely in another
-/// network namespace; among these, given by their folders, or all.
-///
-/// # Errors
-/// When `/proc` does not show us.
+/// The processes of these users, in the numbers of rules, of these folders or of all, that may be in our network namespace.
 pub fn of_users(uids: &[u32], among: Option<&[PathBuf]>) -> io::Result<Vec<RunningProcess>> {
     let namespace = |folder: &Path| fs::metadata(folder.join("ns/net")).map(|metadata| metadata.ino());
     let here = namespace(Path::new("/proc/thread-self"))?;
@@ -149,8 +142,7 @@ pub(super) fn status(folder: &Path) -> io::Result<String> {
     read(&folder.join("status"))
 }
 
-/// A process's name, by its status, without what would move a terminal's cursor: of control characters, the kernel escapes
-/// the line break alone.
+/// A process's name, by its status, without control characters, of which the kernel escapes the line break alone.
 pub(super) fn name(status: &str) -> Option<String> {
     Some(field(status, "Name:")?.replace(char::is_control, "\u{fffd}"))
 }

@@ -1,6 +1,4 @@
-//! Policy rules, routes and addresses of an owner, over rtnetlink.
-//!
-//! All carry the owner's protocol number, by which they are found again without knowing the options that made them.
+//! Policy rules, routes and addresses of an owner, found by its protocol number, over rtnetlink.
 
 use super::header::*;
 use super::link;
@@ -57,9 +55,7 @@ impl NamespaceRouting {
         let routes = self.dump(RTM_GETROUTE, &[0; size_of::<RtMsg>()], route)?;
         for one in rules.into_iter().chain(routes) {
             match one {
-                ParsedEntry::Matching(entry) if entry.protocol == ours => {
-                    found.ours.push(entry);
-                }
+                ParsedEntry::Matching(entry) if entry.protocol == ours => found.ours.push(entry),
                 ParsedEntry::Matching(entry) => found.of_others.push(entry),
                 ParsedEntry::Unexpected { protocol, what } if protocol == ours => found.unexpected.push(what),
                 ParsedEntry::Unexpected { .. } => {}
@@ -81,49 +77,41 @@ impl NamespaceRouting {
         Ok(found)
     }
 
-    /// Adds an object. One that is there already is fine.
-    ///
-    /// # Errors
-    /// What the kernel answers, and [`io::ErrorKind::AlreadyExists`] where something else is in the object's place.
+    /// Adds an object, if it is missing. Fails with [`io::ErrorKind::AlreadyExists`] where something else is in its place.
     pub fn add(&mut self, object: Object) -> io::Result<()> {
-        match (self.send(self.own(object), NEW, NLM_F_CREATE | NLM_F_EXCL), object) {
-            (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => {
+        match self.make(self.own(object), NLM_F_EXCL) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let FoundRoutes { ours, of_others, .. } = self.read()?;
                 let is_there = ours.iter().chain(&of_others).any(|entry| entry.object == object);
                 let remedy =
                     "something of another program's is in its place; remove that, or choose another table";
                 if is_there { Ok(()) } else { Err(io::Error::new(error.kind(), remedy)) }
             }
-            (Ok(()), Object::Address(address)) => {
-                wait_for(address);
-                Ok(())
-            }
-            (other, _) => other,
+            other => other,
         }
     }
 
-    /// Gives an address or a route of another program the owner's protocol, without interruption. A policy
-    /// rule can't be changed: the owner's is added beside it.
+    fn make(&mut self, entry: RoutingEntry, flags: u16) -> io::Result<()> {
+        self.send(entry, NEW, NLM_F_CREATE | flags)?;
+        if let Object::Address(address) = entry.object {
+            wait_for(address);
+        }
+        Ok(())
+    }
+
+    /// Gives another program's address or route the owner's protocol; the owner's policy rule is added beside another's.
     pub fn adopt(&mut self, object: Object) -> io::Result<()> {
         match object {
             Object::Rule { .. } => self.add(object),
-            Object::Address(_) | Object::Route { .. } => {
-                self.send(self.own(object), NEW, NLM_F_CREATE | NLM_F_REPLACE)
-            }
+            Object::Address(_) | Object::Route { .. } => self.make(self.own(object), NLM_F_REPLACE),
         }
     }
 
-    /// Restores an entry of another owner, with that owner's protocol: an address or a route replaces the owner's, a policy
-    /// rule is added beside it.
+    /// Restores an entry of another owner with its protocol: it replaces the owner's, a policy rule is added beside it.
     pub fn give_back(&mut self, entry: RoutingEntry) -> io::Result<()> {
         match entry.object {
-            Object::Rule { .. } => self.send(entry, NEW, NLM_F_CREATE),
-            Object::Route { .. } => self.send(entry, NEW, NLM_F_CREATE | NLM_F_REPLACE),
-            Object::Address(address) => {
-                self.send(entry, NEW, NLM_F_CREATE | NLM_F_REPLACE)?;
-                wait_for(address);
-                Ok(())
-            }
+            Object::Rule { .. } => self.make(entry, 0),
+            Object::Address(_) | Object::Route { .. } => self.make(entry, NLM_F_REPLACE),
         }
     }
 
@@ -178,14 +166,15 @@ impl NamespaceRouting {
                 message.attribute(IFA_PROTO, &[protocol]);
             }),
             Object::Route { family, table } => {
-                let head = rtmsg(family, protocol, RTN_LOCAL);
+                let head = rtmsg(family, [0, protocol, RT_SCOPE_HOST, RTN_LOCAL]);
                 self.socket.request(route, flags, &head, |message| {
                     message.attribute(RTA_TABLE, &table.to_ne_bytes());
                     message.attribute(RTA_OIF, &LOOPBACK_IFINDEX.to_ne_bytes());
                 })
             }
             Object::Rule { family, mark, table, .. } => {
-                let head = fib_rule_hdr(family, FR_ACT_TO_TBL);
+                // `struct fib_rule_hdr`: family, lengths, tos, table, two reserved, action, flags.
+                let head: FibRuleHdr = [af(family), 0, 0, 0, 0, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0];
                 self.socket.request(rule, flags, &head, |message| {
                     message.attribute(FRA_FWMARK, &mark.value.to_ne_bytes());
                     message.attribute(FRA_FWMASK, &mark.mask.to_ne_bytes());
@@ -237,14 +226,9 @@ type FibRuleHdr = [u8; 12];
 type RtMsg = [u8; 12];
 type IfAddrMsg = [u8; 8];
 
-/// `struct fib_rule_hdr`: family, lengths, tos, table, two reserved, action, flags.
-fn fib_rule_hdr(family: Family, action: u8) -> FibRuleHdr {
-    [af(family), 0, 0, 0, 0, 0, 0, action, 0, 0, 0, 0]
-}
-
 /// `struct rtmsg`: family, lengths, tos, table, protocol, scope, type, flags.
-fn rtmsg(family: Family, protocol: u8, kind: u8) -> RtMsg {
-    [af(family), 0, 0, 0, 0, protocol, RT_SCOPE_HOST, kind, 0, 0, 0, 0]
+pub(super) fn rtmsg(family: Family, [table, protocol, scope, kind]: [u8; 4]) -> RtMsg {
+    [af(family), 0, 0, 0, table, protocol, scope, kind, 0, 0, 0, 0]
 }
 
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, interface.

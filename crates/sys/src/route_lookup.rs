@@ -37,7 +37,6 @@ pub struct ResolvedRoute {
     pub interface: String,
     /// The address that it comes from, where its sender names none.
     pub source: Option<IpAddr>,
-    /// True if it is delivered here.
     pub is_local: bool,
     /// True for addresses of broadcast and multicast.
     pub is_group: bool,
@@ -48,10 +47,7 @@ const HEAD: usize = 12;
 const KIND: usize = 7;
 const FLAGS: usize = 8;
 
-/// The route to an address, for a packet without a mark.
-///
-/// # Errors
-/// When there is none, with the kernel's reason: no route, or one that forbids it.
+/// The route to an address, for a packet without a mark. Fails with the kernel's reason.
 pub fn to(destination: IpAddr) -> io::Result<ResolvedRoute> {
     of(&RouteQuery::to(destination))
 }
@@ -68,9 +64,6 @@ pub fn of(flow: &RouteQuery<'_>) -> io::Result<ResolvedRoute> {
 }
 
 /// The interfaces of all next hops of the route of a packet; none where it has one next hop.
-///
-/// # Errors
-/// As [`to`].
 pub fn next_hops(flow: &RouteQuery<'_>) -> io::Result<Vec<String>> {
     let answer = ask(flow, RTM_F_FIB_MATCH)?;
     let mut hops = attribute(answer.get(HEAD..).unwrap_or_default(), RTA_MULTIPATH).unwrap_or_default();
@@ -85,9 +78,6 @@ pub fn next_hops(flow: &RouteQuery<'_>) -> io::Result<Vec<String>> {
 }
 
 /// The source ports at which a range of a policy rule begins, and those behind its end.
-///
-/// # Errors
-/// Where the kernel does not list policy rules.
 pub fn source_port_bounds() -> io::Result<Vec<u16>> {
     let ranges =
         NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(RTM_GETRULE, &[0; HEAD], |payload| {

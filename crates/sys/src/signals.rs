@@ -1,5 +1,4 @@
-//! Signals, read one by one, for a process between a caller and a command; and the signal of a file size limit,
-//! which becomes an error instead.
+//! Signals, read one by one, for a process between a caller and a command; and that of a file size limit, as an error.
 
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -58,8 +57,7 @@ impl Signals {
     }
 }
 
-/// Makes a write beyond the limit of file sizes (`RLIMIT_FSIZE`) fail with `EFBIG` instead of ending the process, here and
-/// in programs that are started from now on.
+/// Makes a write beyond the limit of file sizes (`RLIMIT_FSIZE`) fail with `EFBIG`, here and in programs started from now on.
 #[expect(unsafe_code, reason = "a signal's disposition belongs to the whole process")]
 pub fn ignore_file_size_limit() -> io::Result<()> {
     // SAFETY: no handler is installed, so no code of ours ever runs in a signal's context.

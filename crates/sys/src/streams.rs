@@ -1,10 +1,7 @@
-//! Standard input, output and error, open before anything uses them.
-//!
-//! A caller may have closed them; then the next file opened would get their number, and what is printed would go into it.
-//! Rust's runtime opens `/dev/null` in their place before `main`, and aborts where there is none, as in a root directory
-//! that holds nothing but the binary. So this comes before the runtime.
-//!
-//! Whether standard output was closed is remembered: an answer that goes to `/dev/null` in its place reaches no caller.
+//! Standard input, output and error, open before anything uses them: the next file opened would get the number of one that a
+//! caller has closed. Rust's runtime opens `/dev/null` in their place before `main`, and aborts where there is none, as in a root
+//! directory that holds nothing but the binary. So this comes before the runtime. Whether standard output was closed is
+//! remembered: an answer that goes to `/dev/null` in its place reaches no caller.
 
 use nix::fcntl::{OFlag, open};
 use nix::libc::{PIPE_BUF, STDERR_FILENO, STDOUT_FILENO};
@@ -30,8 +27,7 @@ extern "C" fn open_closed() {
     loop {
         let filled = match open(c"/dev/null", OFlag::O_RDWR, Mode::empty()) {
             Ok(null) => null,
-            // Its other end closes here: reading finds the end at once. Writing is refused in the same way as to a closed
-            // descriptor, which Rust's standard output passes over.
+            // Its other end closes here: reading finds the end at once, and writing is refused as to a closed descriptor.
             Err(_) => match pipe() {
                 Ok((reader, _)) => reader,
                 // The runtime will find out what it can do.
@@ -49,11 +45,7 @@ extern "C" fn open_closed() {
     }
 }
 
-/// Writes all of a text to standard output, and waits for its reader until `end` at most. The standard library's writer
-/// takes a closed descriptor for success and waits without end.
-///
-/// # Errors
-/// When standard output was closed by the caller, refuses the text, or its reader is too slow.
+/// Writes to standard output, and waits for its reader until `end` at most. Fails where the caller has closed it.
 pub fn write_stdout(text: &str, end: Instant) -> io::Result<()> {
     if !text.is_empty() && STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
         return Err(Errno::EBADF.into());

@@ -1,12 +1,12 @@
-//! Waits for input, until a signal asks the process to end or time is up.
+//! Waits for input, for a request to end, or for a time; and until the kernel is done with packets that met rules of before.
 
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use std::io;
+use nix::{errno::Errno, libc};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
@@ -67,6 +67,22 @@ pub fn for_any(sources: &[BorrowedFd<'_>], at_most: Duration) -> io::Result<bool
         Ok(ready) => Ok(ready > 0),
         Err(Errno::EINTR) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Where the kernel can't wait for us: far longer than a packet takes.
+const INSTEAD: Duration = Duration::from_millis(20);
+
+/// Returns once no packet is between two hooks any more that passed the first of them before the call. The kernel takes a packet
+/// from one hook to the next within a read-side critical section of RCU (`__netif_receive_skb` in `net/core/dev.c`), and
+/// `MEMBARRIER_CMD_GLOBAL` waits for all of those (`membarrier(2)`): some 10 to 30 ms.
+#[expect(unsafe_code, reason = "nix has no membarrier")]
+pub fn for_packets() {
+    // SAFETY: the call takes three numbers and touches no memory of ours.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    // Kernels without it, and those with processors that no timer interrupts, refuse; so may a filter of system calls.
+    if Errno::result(result).is_err() {
+        thread::sleep(INSTEAD);
     }
 }
 

@@ -5,7 +5,7 @@ use super::message::{text, u32_at};
 use nix::errno::Errno;
 use nix::libc::{self, SOL_IP, SOL_IPV6};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
-use rules::Family;
+use rules::{Family, Hook};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::{collections::BTreeMap, io};
 
@@ -20,8 +20,8 @@ const HOOK_ENTRIES: usize = 36;
 const UNDERFLOWS: usize = 56;
 const NUM_ENTRIES: usize = 76;
 const SIZE: usize = 80;
-/// `NF_INET_NUMHOOKS` of those structures.
-const HOOKS: usize = 5;
+/// Those of `NF_INET_NUMHOOKS`, by their numbers.
+const HOOKS: usize = Hook::ALL.len();
 /// In `struct xt_entry_target`, after its size.
 const TARGET_NAME: usize = 2;
 const TARGET_NAME_LENGTH: usize = 29;
@@ -32,20 +32,13 @@ const ERROR: &str = "ERROR";
 /// A verdict of the kernel's, as targets hold it: negative, so that it is not an offset of an entry.
 const ACCEPT: i32 = -NF_ACCEPT.cast_signed() - 1;
 
-/// True if a table of our network namespace holds more than the kernel makes it with: base chains that are empty and
-/// accept.
-///
-/// Where the kernel has the table's module, and the namespace not yet the table, asking makes it, as listing it does;
-/// there is no other way to ask. No module is loaded for it.
-///
-/// # Errors
-/// When the kernel refuses: asking needs `CAP_NET_ADMIN`.
+/// True if a table of our network namespace holds more than empty base chains that accept. Where the kernel has the table's
+/// module, and the namespace not yet the table, asking makes it, as listing it does. It needs `CAP_NET_ADMIN`.
 pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
     use nix::libc::{EAGAIN, ENOENT, ENOPROTOOPT};
     // A kernel without IPv6 has none.
     let Some(socket) = opened(family)? else { return Ok(false) };
-    // A request for its counts would load the module of a missing table. A wrong size is only
-    // an error where there is a table.
+    // A request for its counts would load the module of a missing table.
     if let Err(error) = entries(&socket, family, table, 0) {
         match error.raw_os_error() {
             Some(EAGAIN) => {}
@@ -71,8 +64,7 @@ pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
     Ok(!hooks.iter().all(accepts))
 }
 
-/// True if our network namespace can have a table. The kernel loads the table's module, and makes the table, empty, as it
-/// would for rules there. A family that the kernel lacks counts as available.
+/// True if our network namespace can have a table, which the kernel makes then. A missing family counts as available.
 pub fn is_to_be_had(family: Family, table: &str) -> bool {
     match opened(family) {
         Ok(Some(socket)) => info(&socket, family, table).is_ok(),
@@ -100,7 +92,7 @@ pub fn counts(family: Family, table: &str) -> io::Result<BTreeMap<String, usize>
 /// The counts of a table's entries, one after the other. A chain that the kernel calls lies between two offsets that are
 /// given for its hook; the last entry is its policy. Any other begins with its name and ends with a rule that returns.
 fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<String, usize>> {
-    const HOOKS_BY_NUMBER: [&str; HOOKS] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
+    let hook_name = |hook: usize| Hook::ALL[hook].name();
     let hooks = u32_at(info, VALID_HOOKS)?;
     let place = |at: usize, base: usize| {
         let is_here = |hook: &usize| {
@@ -117,8 +109,8 @@ fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<Strin
         let target = entry.get(usize::from(number(target_offset(family))?)..)?;
         let name = text(target.get(TARGET_NAME..TARGET_NAME + TARGET_NAME_LENGTH)?);
         if let Some(hook) = place(at, HOOK_ENTRIES) {
-            chain = Some(HOOKS_BY_NUMBER[hook].to_owned());
-            counts.insert(HOOKS_BY_NUMBER[hook].to_owned(), 0);
+            chain = Some(hook_name(hook).to_owned());
+            counts.insert(hook_name(hook).to_owned(), 0);
         } else if name == ERROR {
             chain = Some(text(target.get(VERDICT..)?).to_owned());
             counts.extend(chain.clone().map(|chain| (chain, 0)));
@@ -135,7 +127,7 @@ fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<Strin
     // What ends the table.
     counts.remove(ERROR);
     // In a table without that hook, a user's chain may have the name of one.
-    let is_base = |name: &str| (0..HOOKS).any(|hook| hooks >> hook & 1 == 1 && HOOKS_BY_NUMBER[hook] == name);
+    let is_base = |name: &str| (0..HOOKS).any(|hook| hooks >> hook & 1 == 1 && hook_name(hook) == name);
     for (name, count) in &mut counts {
         if !is_base(name) {
             *count = count.checked_sub(1)?;
@@ -171,37 +163,32 @@ const fn target_offset(family: Family) -> usize {
 }
 
 fn info(socket: &OwnedFd, family: Family, table: &str) -> io::Result<Vec<u8>> {
-    let (level, option) = match family {
-        Family::V4 => (SOL_IP, IPT_SO_GET_INFO),
-        Family::V6 => (SOL_IPV6, IP6T_SO_GET_INFO),
-    };
     let mut info = vec![0; GETINFO];
-    name(&mut info, table);
-    get(socket, level, option, &mut info)?;
+    get(socket, family, IPT_SO_GET_INFO, table, &mut info)?;
     Ok(info)
 }
 
 fn entries(socket: &OwnedFd, family: Family, table: &str, size: u32) -> io::Result<Vec<u8>> {
-    let (level, option) = match family {
-        Family::V4 => (SOL_IP, IPT_SO_GET_ENTRIES),
-        Family::V6 => (SOL_IPV6, IP6T_SO_GET_ENTRIES),
-    };
     let mut content = vec![0; GET_ENTRIES + size as usize];
-    name(&mut content, table);
     content[NAME..NAME + 4].copy_from_slice(&size.to_ne_bytes());
-    get(socket, level, option, &mut content)?;
+    get(socket, family, IPT_SO_GET_ENTRIES, table, &mut content)?;
     Ok(content.split_off(GET_ENTRIES))
-}
-
-fn name(into: &mut [u8], table: &str) {
-    // The kernel ends it with a zero.
-    let bytes = &table.as_bytes()[..table.len().min(NAME - 1)];
-    into[..bytes.len()].copy_from_slice(bytes);
 }
 
 /// Reads an option that the kernel looks up by the content of `value`, and writes into `value`.
 #[expect(unsafe_code, reason = "nix has no option whose value is a question as well")]
-fn get(socket: &impl AsFd, level: libc::c_int, option: libc::c_int, value: &mut [u8]) -> io::Result<()> {
+fn get(
+    socket: &impl AsFd,
+    family: Family,
+    option: libc::c_int,
+    table: &str,
+    value: &mut [u8],
+) -> io::Result<()> {
+    // The kernel ends the name with a zero.
+    let name = &table.as_bytes()[..table.len().min(NAME - 1)];
+    value[..name.len()].copy_from_slice(name);
+    // Both families number the options alike.
+    let level = if family == Family::V4 { SOL_IP } else { SOL_IPV6 };
     let mut length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
     // SAFETY: the descriptor is open while `socket` is borrowed; the kernel reads and writes no more than `length` bytes,
     // which is the size of `value`, and the length itself, which is there until the call returns.
@@ -225,7 +212,7 @@ mod tests {
     fn entry(target: &str, rest: [u8; 8]) -> Vec<u8> {
         const LENGTH: usize = 112;
         let mut entry = vec![0; LENGTH + VERDICT];
-        name(&mut entry[LENGTH + TARGET_NAME..], target);
+        entry[LENGTH + TARGET_NAME..][..target.len()].copy_from_slice(target.as_bytes());
         entry.extend(rest);
         let ends = [LENGTH, entry.len()].map(|end| u16::try_from(end).expect("it is short").to_ne_bytes());
         let at = target_offset(Family::V4);

@@ -7,11 +7,10 @@
 //! Rules write marks, and what was known of a mark before says nothing afterwards: such a field takes part in none of
 //! the three across a rule that writes it.
 
-use super::Effect;
 use super::draft::Draft;
-use super::owners;
+use super::{Base, Effect};
 use crate::field::{Condition, Field};
-use crate::{Disposition, Family, Target, WriteSet};
+use crate::{Family, Target, WriteSet};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -186,8 +185,7 @@ fn same_but(a: &Draft, b: &Draft, at: usize) -> bool {
         && (&a.effect, &a.report, a.origin) == (&b.effect, &b.report, b.origin)
 }
 
-/// The order of two neighbours is of no consequence. `contradict`: no packet fulfils a condition of the
-/// first and one of the second.
+/// The order of two neighbours is of no consequence. `contradict`: no packet fulfils a condition of each.
 fn commute(a: &Draft, b: &Draft, contradict: impl Fn(&Condition, &Condition) -> bool) -> bool {
     #[cfg(test)]
     crate::intervals::steps::count(1);
@@ -210,8 +208,7 @@ fn is_repeatable(draft: &Draft) -> bool {
     }
 }
 
-/// Without the rules that no packet reaches. Owners, each with separate rules, merge on the way: what is kept is
-/// looked through for every rule, so it has to stay short.
+/// Without the rules that no packet reaches. Owners merge on the way: what is looked through for each has to stay short.
 fn decided(drafts: Vec<Draft>) -> Vec<Draft> {
     let mut kept = Merger::of(&[Field::Uid, Field::Gid]);
     for draft in drafts {
@@ -228,12 +225,12 @@ fn decided(drafts: Vec<Draft>) -> Vec<Draft> {
     kept.drafts
 }
 
-/// Puts a rule about owners before one that asks for others than these, so that the latter need not ask any more: that can not
-/// be asked in one rule (see [`owners`]).
+/// Puts a rule about owners before one that asks for others than these, so that the latter need not ask any more: that can
+/// not be asked in one rule (see [`split`]).
 fn ask_owners_first(mut drafts: Vec<Draft>) -> Vec<Draft> {
     let mut index = 0;
     while index < drafts.len() {
-        match drafts[index].conditions.iter().position(owners::is_negated_owner) {
+        match drafts[index].conditions.iter().position(is_negated_owner) {
             Some(at) if drop_negated_owner(&mut drafts, index, at) => {
                 // Look here again: the rule that was moved, if any, is here now, and a rule may have two such conditions.
             }
@@ -243,8 +240,7 @@ fn ask_owners_first(mut drafts: Vec<Draft>) -> Vec<Draft> {
     drafts
 }
 
-/// Takes the condition number `at` from a rule if no packet that fails it comes to the rule, or none would if a later
-/// rule stood before it. Says whether.
+/// Takes condition `at` from a rule if no packet that fails it comes there, or none would behind a later rule; says whether.
 fn drop_negated_owner(drafts: &mut [Draft], index: usize, at: usize) -> bool {
     let mut others = drafts[index].clone();
     others.conditions[at] = others.conditions[at].opposite();
@@ -271,8 +267,7 @@ fn drop_negated_owner(drafts: &mut [Draft], index: usize, at: usize) -> bool {
     false
 }
 
-/// A condition that packets are known to fulfil, and how often its field had been written by then: of two times that
-/// differ, the one says nothing about the other.
+/// A condition that packets are known to fulfil, and how often its field had been written by then.
 struct Fact {
     condition: Condition,
     time: usize,
@@ -346,10 +341,56 @@ pub(super) fn decides(effect: &Effect) -> bool {
     match effect {
         Effect::Goto(_) => true,
         Effect::Target(Target::Tproxy { .. }) | Effect::Jump(_) | Effect::None => false,
-        Effect::Target(target) => {
-            matches!(target.disposition(), Disposition::Terminates | Disposition::Returns)
+        Effect::Target(target) => target.decides(),
+    }
+}
+
+pub(super) fn is_negated_owner(condition: &Condition) -> bool {
+    condition.negated && matches!(condition.field, Field::Uid | Field::Gid)
+}
+
+pub(super) type NamedChain = (String, Option<Base>, Vec<Draft>);
+
+/// The chain without negated conditions on the owner, such as `! --uid-owner 1337`. A packet without a socket (a reset, an
+/// ICMP error, a forwarded one) has no owner: to iptables the condition holds (`owner_mt` in `xt_owner.c`); in nf_tables a
+/// rule that asks for the owner ends there, whichever it wants (`nft_meta_get_eval_skugid` in `nft_meta.c`). Before a rule
+/// with such a condition, the packets of these owners leave for the rules after it, which become another chain.
+pub(super) fn split((name, base, drafts): NamedChain) -> Vec<NamedChain> {
+    let mut done: Vec<NamedChain> = Vec::new();
+    let mut part: NamedChain = (name.clone(), base, Vec::with_capacity(drafts.len()));
+    let mut drafts = drafts.into_iter().peekable();
+    while let Some(mut draft) = drafts.next() {
+        let owners: Vec<Condition> = draft.conditions.extract_if(.., |c| is_negated_owner(c)).collect();
+        if owners.is_empty() {
+            part.2.push(draft);
+            continue;
+        }
+        let mut with_owners = [&draft.conditions[..], &owners[..]].concat();
+        with_owners.sort();
+        let bare = Draft { report: None, writes: WriteSet::NOTHING, ..draft.clone() };
+        // Two rules about the same packets, such as those of one TPROXY, are separated from the rest once.
+        let mut same = vec![draft];
+        while let Some(next) = drafts.next_if(|next| next.conditions == with_owners) {
+            same.push(Draft { conditions: bare.conditions.clone(), ..next });
+        }
+        let rest = drafts.peek().map(|_| format!("{name}/{}", done.len() + 2));
+        let is_end = bare.conditions.is_empty() && same.iter().any(|draft| decides(&draft.effect));
+        let leave = rest.clone().map_or(Effect::Target(Target::Return), Effect::Goto);
+        part.2.extend(owners.iter().map(|owner| {
+            let mut conditions = [&bare.conditions[..], &[owner.opposite()]].concat();
+            conditions.sort();
+            Draft { conditions, effect: leave.clone(), ..bare.clone() }
+        }));
+        part.2.append(&mut same);
+        if let Some(rest) = rest {
+            if !is_end {
+                part.2.push(Draft { conditions: Vec::new(), effect: leave, ..bare });
+            }
+            done.push(std::mem::replace(&mut part, (rest, None, Vec::new())));
         }
     }
+    done.push(part);
+    done
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use super::{Base, Effect, Kind};
 use crate::field::{Condition, Field};
 use crate::model::ChainWrites;
-use crate::{Chain, Hook, Match, Origin, Rule, Statement, Table, Target, WriteSet};
+use crate::{Chain, Family, Hook, Match, Origin, Rule, Statement, Table, Target, TrafficEffect, WriteSet};
+use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 /// A rule whose values are not yet in sets, of one family or of both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,9 +23,8 @@ pub(super) fn chain_name(table: Table, chain: &str) -> String {
     format!("{table}_{chain}")
 }
 
-/// Hook and priority of a base chain of ours: just before that of iptables, so that ours come first no matter who was
-/// there before. Of chains of equal priority the kernel calls that first which was registered last
-/// (`nf_hook_entries_grow`).
+/// Hook and priority of a base chain of ours: just before that of iptables, so that ours come first. Of chains of equal
+/// priority the kernel calls that first which was registered last (`nf_hook_entries_grow`).
 pub(super) fn base(table: Table, chain: &Chain) -> Option<Base> {
     base_of(table, chain).map(|base| Base { priority: base.priority - 1, ..base })
 }
@@ -111,11 +111,51 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
 fn effect(table: Table, target: &Target) -> Effect {
     match target {
         Target::Jump(chain) => Effect::Jump(chain_name(table, chain.as_str())),
-        // No rule of our table leads to a chain of another one. But ours come first, so the owner of that chain calls it
-        // afterwards, by a base chain. Our rules have no more to say about the packet: what they would say if that chain let
-        // it go comes too early here.
+        // Ours come first, so the owner of that chain calls it afterwards, by a base chain. What our rules would say if it let
+        // the packet go comes too early here.
         Target::JumpForeign(_) => Effect::Target(Target::Accept),
         report if report.is_report() => Effect::None,
         other => Effect::Target(other.clone()),
     }
+}
+
+/// The rules of IPv4 where IPv6 is off. In a base chain, a first rule lets IPv6 pass.
+pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
+    let guard = Draft {
+        conditions: vec![Condition::family(Family::V6)],
+        report: None,
+        effect: Effect::Target(Target::Return),
+        writes: WriteSet::NOTHING,
+        origin: Some(Origin { name: "ipv6-passes", option: "", effect: TrafficEffect::Excluded, item: None }),
+    };
+    let rules = v4.into_iter().map(|draft| match has_address(&draft) {
+        true => only(draft, Family::V4),
+        false => draft,
+    });
+    is_base.then_some(guard).into_iter().chain(rules).collect()
+}
+
+/// The rules of both families as one list: equal ones lose their family, the others ask for theirs, in their order.
+pub(super) fn join(v4: &[Draft], v6: &[Draft]) -> Vec<Draft> {
+    let mut joined = Vec::with_capacity(v4.len() + v6.len());
+    for op in capture_diff_slices(Algorithm::Lcs, v4, v6) {
+        let (of_v4, of_v6) = (&v4[op.old_range()], &v6[op.new_range()]);
+        if op.tag() == DiffTag::Equal {
+            joined.extend_from_slice(of_v4);
+        } else {
+            joined.extend(of_v4.iter().map(|draft| only(draft.clone(), Family::V4)));
+            joined.extend(of_v6.iter().map(|draft| only(draft.clone(), Family::V6)));
+        }
+    }
+    joined
+}
+
+fn has_address(draft: &Draft) -> bool {
+    draft.conditions.iter().any(|condition| condition.field.family().is_some())
+}
+
+fn only(mut draft: Draft, family: Family) -> Draft {
+    draft.conditions.push(Condition::family(family));
+    draft.conditions.sort();
+    draft
 }

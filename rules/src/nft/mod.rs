@@ -1,18 +1,11 @@
 //! The same rules for nf_tables: one table for both families, lists in sets.
 //!
-//! Not a second policy. What comes in are the checked rules that iptables would get; what goes out decides the
-//! same about every packet. Four steps: statements become drafts, each chain is made as short as its meaning allows
-//! (`compact`), the chains of the two families become one (`join`), and conditions that nf_tables lacks are rewritten
-//! (`owners`). The length of a rule set depends on the options that are used, never on the number of values that they
-//! list.
-//!
-//! Nothing here knows the kernel's encoding or the language of `nft`.
+//! Not a second policy: the checked rules that iptables would get come in. Statements become drafts, each chain is made as
+//! short as its meaning allows (`compact`), the chains of the two families become one (`join`), and conditions that nf_tables
+//! lacks are rewritten (`owners`). The length of a rule set depends on the options used, never on the number of their values.
 
 mod compact;
 mod draft;
-mod join;
-mod listing;
-mod owners;
 mod sets;
 mod table;
 
@@ -21,10 +14,9 @@ pub use crate::field::{
     protocol_number, state_bit,
 };
 pub use draft::base_of;
-pub use listing::{LiveBase, LiveChain, LiveRule, LiveTable};
-
 pub use table::{
-    Base, Effect, InetChain, InetRule, InetTable, Kind, LONGEST_COMMENT, NEVER_DAYS, Set, SetKind, Test,
+    Base, Effect, InetChain, InetRule, InetTable, Kind, LONGEST_COMMENT, LiveBase, LiveChain, LiveRule,
+    LiveTable, NEVER_DAYS, Set, SetKind, Test,
 };
 
 use crate::model::ChainWrites;
@@ -32,8 +24,7 @@ use crate::{Chain, Checked, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use table::comment;
 
-/// The table that does what the rules of the two families do; `None` where there is no rule. Without `v6`,
-/// IPv6 packets pass untouched.
+/// The table that does what the rules do; `None` where there is none. Without `v6`, IPv6 packets pass untouched.
 pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<InetTable> {
     // Of both families together, so that rules which are equal in both stay equal.
     let written = ChainWrites::of([Some(v4), v6].into_iter().flatten().map(Checked::rules));
@@ -49,11 +40,11 @@ pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<InetTable
             };
             let of_v4 = drafts(&mut of_v4);
             let drafts = match v6 {
-                Some(_) => join::join(&of_v4, &drafts(&mut of_v6)),
-                None => join::alone(of_v4, matches!(chain, Chain::Base(_))),
+                Some(_) => draft::join(&of_v4, &drafts(&mut of_v6)),
+                None => draft::alone(of_v4, matches!(chain, Chain::Base(_))),
             };
             let name = draft::chain_name(table, chain.as_str());
-            chains.extend(owners::split((name, draft::base(table, &chain), drafts)));
+            chains.extend(compact::split((name, draft::base(table, &chain), drafts)));
         }
     }
     (!chains.is_empty()).then(|| sets::table(name, chains))

@@ -1,7 +1,7 @@
 //! Puts lists of values into sets with stable names.
 
+use super::compact::NamedChain;
 use super::draft::Draft;
-use super::owners::NamedChain;
 use super::{Condition, InetChain, InetRule, InetTable, Set, SetKind, Test, comment};
 use crate::field::{DataType, Interval, Intervals};
 use crate::{Family, Origin};
@@ -42,8 +42,7 @@ fn is_list(kind: SetKind, values: &Intervals) -> bool {
     }
 }
 
-/// Up to so many single ports are kept as ranges, as `nft` users write them. A range takes two elements of a tree, a port
-/// one of a hash table, which for thousands is written in a third of the time.
+/// Up to so many single ports are kept as ranges, as `nft` users write them; more in a hash table, written in less time.
 const MAX_AS_RANGES: usize = 100;
 
 impl SetKind {
@@ -63,8 +62,7 @@ impl SetKind {
     }
 }
 
-/// The name of a set with these values, made if need be: `excluded_network_v4`, or with a number after it
-/// where another list has that name.
+/// The name of a set with these values, made if need be; with a number after it where another list has that name.
 fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Intervals, origin: Option<Origin>) -> String {
     let what = match kind.data_type {
         DataType::InterfaceName => "interfaces",

@@ -1,10 +1,9 @@
 //! The contents of a table: sets, chains, rules, and what they ask and do.
 
 use crate::field::{Condition, DataType, Intervals};
-use crate::{Family, Hook, Origin, Target};
+use crate::{Family, Hits, Hook, ListedCondition, Origin, Policy, Target, listed};
 
-/// Longest comment of a rule in bytes: `nft` reads one length byte and a NUL
-/// (`NFTNL_UDATA_COMMENT_MAXLEN` of libnftnl is 128).
+/// Longest comment of a rule in bytes: `nft` reads one length byte and a NUL.
 pub const LONGEST_COMMENT: usize = 127;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +32,8 @@ pub struct SetKind {
 }
 
 impl SetKind {
-    /// True if the kernel has to be made to keep it in a hash table. For keys of two bytes without ranges it would take
-    /// a bitmap, which it searches from the start for each value that is added: 5,000 took a quarter of a second. A set
-    /// of values that may expire is always a hash table (`nft_set_bitmap_type`, `nft_set_rhash_type`); none of ours do.
+    /// True if the kernel has to be made to keep it in a hash table, as it does sets of values that may expire (none of ours do):
+    /// for keys of two bytes without ranges it would take a bitmap, to which adding 5,000 values took a quarter of a second.
     pub fn asks_for_hash(self) -> bool {
         self == Self { data_type: DataType::Port, has_ranges: false }
     }
@@ -71,7 +69,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name, to the kernel and to `nft`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Filter => "filter",
@@ -108,8 +105,7 @@ pub struct Test {
     pub set: Option<String>,
 }
 
-/// As in iptables, except that TPROXY accepts a packet which a socket takes, and does not match where none does (in
-/// iptables it drops).
+/// As in iptables, except that TPROXY accepts a packet which a socket takes, and does not match where none does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     Target(Target),
@@ -129,4 +125,41 @@ pub(super) fn comment(origin: Option<Origin>) -> String {
     };
     text.truncate(LONGEST_COMMENT);
     text
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveTable {
+    /// `None` for packets of both.
+    pub family: Option<Family>,
+    /// Family and name, such as `inet filter`.
+    pub name: String,
+    pub chains: Vec<LiveChain>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveChain {
+    pub name: String,
+    /// `None` if only rules call it.
+    pub base: Option<LiveBase>,
+    pub rules: Vec<LiveRule>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveBase {
+    /// A chain at `ingress` is given as the first of PREROUTING, one at `egress` as the last of POSTROUTING.
+    pub base: Base,
+    pub policy: Policy,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveRule {
+    /// In the words of `nft`, as far as it is understood.
+    pub text: String,
+    pub conditions: Vec<ListedCondition>,
+    /// Before the action; none of these ends the walk.
+    pub first: Vec<listed::Action>,
+    pub action: listed::Action,
+    pub comment: String,
+    /// `None` if it has no counter, or the counters were not read.
+    pub hits: Option<Hits>,
 }

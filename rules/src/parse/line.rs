@@ -15,7 +15,6 @@ pub(crate) enum Entry<'a> {
         position: Position,
         /// Unquoted.
         words: Vec<String>,
-        /// Unchanged.
         text: String,
         /// `iptables-save -c` prints them before the rule.
         hits: Option<Hits>,
@@ -60,9 +59,8 @@ fn counted(text: &str) -> (Option<Hits>, &str) {
     (hits, rest)
 }
 
-/// Splits at spaces. Double quotes hold a word together that begins with one; inside them a backslash takes the next
-/// character as it is, which is how `xtables_save_string` writes strings. Names of chains and interfaces are written as they
-/// are, so at the start of a name and within any word a quote is a part of it.
+/// Splits at spaces. Double quotes hold a word together that begins with one; inside them a backslash takes the next character
+/// as it is (`xtables_save_string`). Within any other word, and at the start of a name, a quote is a part of it.
 fn words(text: &str) -> Result<Vec<String>, Problem> {
     let precedes_name = |word: &String| matches!(word.as_str(), "-i" | "-o" | "-j" | "-g");
     let mut words: Vec<String> = Vec::new();

@@ -1,6 +1,5 @@
-//! The text of `iptables-save`, and our own previews, back into the model.
-//!
-//! What the model can't say stays as text ([`crate::Foreign`]); nothing is guessed and nothing is lost.
+//! The text of `iptables-save`, and our own previews, back into the model. What that can't say stays as text
+//! ([`crate::Foreign`]); nothing is guessed and nothing is lost.
 
 mod line;
 mod rule;
@@ -41,11 +40,8 @@ pub enum Problem {
     Foreign(String),
 }
 
-/// Output of `iptables-save` of this family, with rules of any program. Chains of names that we would never give are
-/// passed over: what leads to one is unknown, so that leaving it out is not a guess.
-///
-/// # Errors
-/// The first line that is none of such a listing.
+/// Output of `iptables-save` of this family, with rules of any program. Chains of names that we would never give are passed
+/// over: what leads to one is unknown. Fails at the first line that is none of such a listing.
 pub fn listing(text: &str, family: Family) -> Result<Listing, ParseError> {
     listing_of(text, family, |_| true)
 }
@@ -87,11 +83,8 @@ pub fn save(text: &str, family: Family, ownership: &Ownership) -> Result<State, 
     listing(text, family).map(|listing| listing.state(ownership))
 }
 
-/// A preview of ours, statement by statement, in the order and spelling in which it was written. A chain that rules lead
-/// to and that the text does not make is foreign.
-///
-/// # Errors
-/// The first line that can't be read, or that the model can't say.
+/// A preview of ours, statement by statement, in its order and spelling. A chain that it does not make is foreign. Fails at
+/// the first line that can't be read, or that the model can't say.
 pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
     let mut rules = RuleSet::empty(family);
     let mut made: BTreeSet<(Table, String)> = BTreeSet::new();

@@ -1,9 +1,6 @@
-//! The words of one rule, read once: exactly where the model can say the same, else as far as they are known.
-//!
-//! Spellings differ between what we print and what the kernel's listing prints (`--set-mark 1337` against
-//! `--set-xmark 0x539/0xffffffff`, `-p tcp --dport 80` against `-p tcp -m tcp --dport 80`); both are read. A condition
-//! that is not known stays as text, and so does a target; the rest of the rule is kept all the same. Options and
-//! their meaning are those of `iptables-extensions(8)`.
+//! The words of one rule, read once: exactly where the model can say the same, else as far as they are known. Our spelling
+//! and that of the kernel's listing are both read (`--set-mark 1337`, `--set-xmark 0x539/0xffffffff`). A condition or target
+//! that is not known stays as text. Options and their meaning are those of `iptables-extensions(8)`.
 
 use super::target;
 use crate::{
@@ -86,22 +83,6 @@ fn options(words: &[String]) -> Vec<Words<'_>> {
     options
 }
 
-/// Modules that ask nothing by themselves: their options do.
-const TRANSPARENT: [&str; 12] = [
-    "tcp",
-    "udp",
-    "icmp",
-    "icmp6",
-    "comment",
-    "multiport",
-    "owner",
-    "conntrack",
-    "state",
-    "mark",
-    "connmark",
-    "addrtype",
-];
-
 struct Module<'a> {
     name: &'a str,
     /// The number of conditions before it.
@@ -123,8 +104,11 @@ impl<'a> Reader<'a> {
         if let ("-m", false, [name]) = (option.name, option.negated, option.values.as_slice()) {
             self.leave_module();
             self.module = Some(Module { name, place: self.conditions.len(), is_used: false });
-            if !TRANSPARENT.contains(name) {
-                self.conditions.push(ListedCondition::Unknown(option.text()));
+            match *name {
+                // They ask nothing by themselves: their options do.
+                "tcp" | "udp" | "icmp" | "icmp6" | "comment" | "multiport" | "owner" | "conntrack"
+                | "state" | "mark" | "connmark" | "addrtype" => {}
+                _ => self.conditions.push(ListedCondition::Unknown(option.text())),
             }
             return;
         }
@@ -141,42 +125,34 @@ impl<'a> Reader<'a> {
         self.conditions.push(condition);
     }
 
-    /// True if an option makes the condition before it ask for something else: the two are one, of which only the text
-    /// is known. A process may have the group among its supplementary ones (`owner_mt` in `xt_owner.c`), and an
-    /// address may be local without being so on the interface (`addrtype_mt_v1` in `xt_addrtype.c`).
+    /// True if an option makes the condition before it ask for something else: of the two, only the text is known. A group may be
+    /// a supplementary one (`owner_mt`), and an address local without being so on the interface (`addrtype_mt_v1`).
     fn widens(&mut self, option: &Words<'a>) -> bool {
         let module = self.module.as_ref().map_or("", |module| module.name);
-        let changes = |condition: &ListedCondition| match (option.name, module) {
-            ("--suppl-groups", "owner") => matches!(condition, ListedCondition::Known(Match::GidOwner(_))),
-            ("--limit-iface-in" | "--limit-iface-out", "addrtype") => {
-                matches!(condition, ListedCondition::DestinationLocal(_))
+        let before = |condition: &ListedCondition| match (condition, option.name, module) {
+            (ListedCondition::Known(Match::GidOwner(group)), "--suppl-groups", "owner") => {
+                Some(format!("{}--gid-owner {}", group.sign(), group.value()))
             }
-            _ => false,
+            (
+                ListedCondition::DestinationLocal(local),
+                "--limit-iface-in" | "--limit-iface-out",
+                "addrtype",
+            ) => Some(format!("{}--dst-type LOCAL", local.sign())),
+            _ => None,
         };
-        let Some(changed) = self.conditions.iter_mut().rev().find(|condition| changes(condition)) else {
-            return false;
-        };
-        let (is_negated, before) = match changed {
-            ListedCondition::Known(Match::GidOwner(group)) => {
-                (group.is_negated(), format!("--gid-owner {}", group.value()))
+        for condition in self.conditions.iter_mut().rev() {
+            if let Some(before) = before(condition) {
+                *condition = ListedCondition::Unknown(format!("{before} {}", option.text()));
+                return true;
             }
-            ListedCondition::DestinationLocal(local) => (local.is_negated(), "--dst-type LOCAL".to_owned()),
-            _ => return false,
-        };
-        let not = if is_negated { "! " } else { "" };
-        *changed = ListedCondition::Unknown(format!("{not}{before} {}", option.text()));
-        true
+        }
+        false
     }
 
     /// Notes a module without any option: of a protocol's own one the model can say that, of others not.
     fn leave_module(&mut self) {
         let Some(Module { name, place, is_used: false }) = self.module else { return };
-        let protocol = self.conditions[..place].iter().find_map(|condition| match condition {
-            ListedCondition::Known(Match::Protocol(protocol)) if protocol.to_string() == name => {
-                Some(*protocol)
-            }
-            _ => None,
-        });
+        let protocol = named_protocol(&self.conditions[..place]).filter(|one| one.to_string() == name);
         match protocol {
             Some(protocol) => {
                 self.conditions.insert(place, ListedCondition::Known(Match::ProtocolModule(protocol)));
@@ -185,17 +161,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// As far as the rule was read.
-    fn protocol(&self) -> Option<String> {
-        self.conditions.iter().find_map(|condition| match condition {
-            ListedCondition::Known(Match::Protocol(protocol)) => Some(protocol.to_string()),
-            _ => None,
-        })
-    }
-
     /// True if options of a protocol's module are accepted here: iptables loads that module by itself.
     fn speaks_of_ports(&self) -> bool {
-        let protocol = self.protocol();
+        let protocol = named_protocol(&self.conditions).map(|protocol| protocol.to_string());
         let is_own = |module: &Module<'_>| protocol.as_deref() == Some(module.name) || module.is_used;
         protocol.is_some() && self.module.as_ref().is_none_or(is_own)
     }
@@ -269,8 +237,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// True if our spelling of the rule has the same conditions in the same order and modules. iptables finds a
-/// rule to delete by nothing less.
+fn named_protocol(conditions: &[ListedCondition]) -> Option<Protocol> {
+    conditions.iter().find_map(|condition| match condition {
+        ListedCondition::Known(Match::Protocol(protocol)) => Some(*protocol),
+        _ => None,
+    })
+}
+
+/// True if our spelling has the same conditions in the same order and modules: iptables deletes by nothing less.
 fn is_as_we_write_it(rule: &Rule, words: &[String]) -> bool {
     let modules =
         words.windows(2).filter(|pair| pair[0] == "-m" && !matches!(pair[1].as_str(), "tcp" | "udp"));

@@ -3,9 +3,7 @@
 use crate::{Action, LogLevel, Mark, PortRange, Target, Zone};
 use std::net::{IpAddr, SocketAddr};
 
-/// The boolean is true where the model says exactly that.
-///
-/// The names of extensions come first: a chain can't be called like one. What is left is the name of a chain.
+/// The boolean is true where the model says exactly that. A chain can't be called like an extension, whose names come first.
 pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
     if let Some(target) = exact(name, options) {
         return (Action::Target(target), true);
@@ -28,8 +26,20 @@ pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
         ("CT", ["--helper" | "--ctevents" | "--expevents" | "--timeout", ..]) => Action::Continue(text),
         ("SET", _) if options.contains(&"--map-mark") => Action::UnknownMark(text),
         ("CONNMARK" | "MARK" | "HMARK", _) => Action::UnknownMark(text),
-        _ if CONTINUING.contains(&name) => Action::Continue(text),
-        (chain, []) if !DECIDING.contains(&chain) => match chain.parse() {
+        // The packet goes on to the next rule, with no field changed that a rule of ours tests (`iptables-extensions(8)`).
+        (
+            "AUDIT" | "CHECKSUM" | "CLASSIFY" | "CONNSECMARK" | "DSCP" | "ECN" | "HL" | "IDLETIMER" | "LED"
+            | "LOG" | "NFLOG" | "RATEEST" | "SECMARK" | "SET" | "TCPMSS" | "TCPOPTSTRIP" | "TEE" | "TOS"
+            | "TRACE" | "TTL",
+            _,
+        ) => Action::Continue(text),
+        // These may end a packet's walk or lead it elsewhere, and could be taken for chains.
+        (
+            "CLUSTERIP" | "CT" | "DNAT" | "DNPT" | "MIRROR" | "NETMAP" | "NFQUEUE" | "QUEUE" | "SNPT"
+            | "SYNPROXY" | "TPROXY" | "ULOG",
+            [],
+        ) => Action::Unknown(text),
+        (chain, []) => match chain.parse() {
             Ok(chain) => return (Action::Target(Target::Jump(chain)), true),
             Err(_) => Action::Unknown(text),
         },
@@ -37,47 +47,6 @@ pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
     };
     (action, false)
 }
-
-/// Targets after which a packet goes on to the next rule, with no field changed that a rule of ours tests
-/// (`iptables-extensions(8)`).
-const CONTINUING: [&str; 20] = [
-    "AUDIT",
-    "CHECKSUM",
-    "CLASSIFY",
-    "CONNSECMARK",
-    "DSCP",
-    "ECN",
-    "HL",
-    "IDLETIMER",
-    "LED",
-    "LOG",
-    "NFLOG",
-    "RATEEST",
-    "SECMARK",
-    "SET",
-    "TCPMSS",
-    "TCPOPTSTRIP",
-    "TEE",
-    "TOS",
-    "TRACE",
-    "TTL",
-];
-
-/// Other targets that may end a packet's walk or lead it elsewhere, and that without options could be taken for chains.
-const DECIDING: [&str; 12] = [
-    "CLUSTERIP",
-    "CT",
-    "DNAT",
-    "DNPT",
-    "MIRROR",
-    "NETMAP",
-    "NFQUEUE",
-    "QUEUE",
-    "SNPT",
-    "SYNPROXY",
-    "TPROXY",
-    "ULOG",
-];
 
 /// `None` where the model does not say the same.
 fn exact(name: &str, options: &[&str]) -> Option<Target> {
@@ -88,13 +57,9 @@ fn exact(name: &str, options: &[&str]) -> Option<Target> {
         ("REDIRECT", ["--to-ports", ports]) => redirect(ports),
         ("TPROXY", options) => tproxy(options),
         ("MARK", ["--set-xmark", mark]) => mark.parse().ok().map(Target::SetMark),
-        ("MARK", ["--set-mark", mark]) => {
-            mark.parse().ok().filter(|mark: &Mark| mark.is_whole()).map(Target::SetMark)
-        }
+        ("MARK", ["--set-mark", mark]) => whole_mark(mark).map(Target::SetMark),
         ("CONNMARK", ["--set-xmark", mark]) => mark.parse().ok().map(Target::SetConnmark),
-        ("CONNMARK", ["--set-mark", mark]) => {
-            mark.parse().ok().filter(|mark: &Mark| mark.is_whole()).map(Target::SetConnmark)
-        }
+        ("CONNMARK", ["--set-mark", mark]) => whole_mark(mark).map(Target::SetConnmark),
         ("CONNMARK", [verb, masks @ ..]) if whole_masks(masks) => match *verb {
             "--save-mark" => Some(Target::SaveMark),
             "--restore-mark" => Some(Target::RestoreMark),
@@ -114,6 +79,10 @@ fn exact(name: &str, options: &[&str]) -> Option<Target> {
         }
         _ => None,
     }
+}
+
+fn whole_mark(mark: &str) -> Option<Mark> {
+    mark.parse().ok().filter(|mark: &Mark| mark.is_whole())
 }
 
 fn redirect(ports: &str) -> Option<Target> {
@@ -197,7 +166,7 @@ mod tests {
 
     #[test]
     fn extensions_are_never_taken_for_chains() {
-        for name in CONTINUING.iter().chain(&DECIDING) {
+        for name in ["LOG", "SET", "TTL", "CT", "TPROXY", "ULOG"] {
             let (found, exact) = action(name, &[]);
             assert!(!exact && !matches!(found, Action::Target(_)), "{name}");
         }

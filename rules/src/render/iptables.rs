@@ -1,7 +1,5 @@
-//! The language of iptables: restore text, single commands, and the script of a change.
-//!
-//! [`restore`] prints what upstream prints, letter for letter, so that a diff of previews stays readable to
-//! people who know it.
+//! The language of iptables: restore text, single commands, and the script of a change. [`restore`] prints what upstream
+//! prints, letter for letter, so that a diff of previews stays readable to people who know it.
 
 use crate::{
     Chain, Checked, Family, ListedRule, Match, Negatable, Position, Rule, Statement, Table, TableChange,
@@ -78,12 +76,10 @@ pub fn change(change: &TableChange) -> String {
     text
 }
 
-/// The most words of a rule that `iptables-restore` takes: its array of 255 (`MAX_ARGC` in xshared.h) also holds its own
-/// name, `-t TABLE`, `-I CHAIN NUMBER` and an end.
+/// The most words of a rule for `iptables-restore`: its array of 255 (`MAX_ARGC` in xshared.h) also holds its command.
 const MAX_WORDS: usize = 248;
 
-/// True if a rule has more words than `iptables-restore` takes. [`change`] makes do with fewer; in [`restore`] they are
-/// upstream's.
+/// True if a rule has more words than `iptables-restore` takes; [`change`] makes do with fewer.
 pub fn exceeds(rules: &Checked) -> bool {
     rules.rules().statements.iter().any(|statement| is_too_long(&statement.rule))
 }
@@ -152,13 +148,7 @@ mod tests {
         let insert = [("OUTPUT", 1), ("OUTPUT", 2), ("OUTPUT", 4), ("INPUT", 5)];
         let insert =
             insert.map(|(chain, number)| (chain.parse().expect("a chain"), number.into(), rule(number)));
-        let change = TableChange {
-            table: Table::Nat,
-            replace: Vec::new(),
-            delete: Vec::new(),
-            insert: insert.into(),
-            remove: Vec::new(),
-        };
+        let change = TableChange { insert: insert.into(), ..TableChange::none(Table::Nat) };
         let text = super::change(&change);
         let places: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("-I ")).collect();
         let expected = ["OUTPUT 1 {} 2", "OUTPUT 1 {} 1", "OUTPUT 4 {} 4", "INPUT 5 {} 5"];
@@ -171,11 +161,9 @@ mod tests {
         let rule = ListedRule::Typed(Rule::new((1..=60).map(group), Target::Return));
         let chain: Chain = "OUTPUT".parse().expect("a chain");
         let text = change(&TableChange {
-            table: Table::Nat,
-            replace: Vec::new(),
             delete: vec![(chain.clone(), rule.clone())],
             insert: vec![(chain, 1, rule)],
-            remove: Vec::new(),
+            ..TableChange::none(Table::Nat)
         });
         let rules: Vec<&str> = text.lines().filter(|line| line.starts_with('-')).collect();
         assert_eq!(rules.len(), 2);

@@ -1,29 +1,18 @@
-//! The language of `nft`: our table as a script for `nft -f` in a namespace that has no such table.
-//!
-//! Spelled so that the oldest `nft` in use (1.0.6) takes it: priorities as numbers, and no match that `nft` adds
-//! by itself, such as the family before an address.
+//! The language of `nft`: our table as a script for `nft -f`, spelled so that the oldest one in use (1.0.6) takes it:
+//! priorities as numbers, and no match that `nft` adds by itself, such as the family before an address.
 
+use crate::net::address;
 use crate::nft::{
     Base, Condition, DataType, Effect, Field, InetChain, InetRule, InetTable, Interval, Intervals,
     NEVER_DAYS, Set, Test, UNTRACKED_BIT, family_number, protocol_number, state_bit,
 };
 use crate::{ConnState, Family, Mark, Policy, Protocol, Target, listed};
 use std::fmt::{Display, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 pub fn script(table: &InetTable) -> String {
-    let mut text = String::new();
-    line(&mut text, 0, format_args!("table inet {} {{", table.name));
-    for (index, set) in table.sets.iter().enumerate() {
-        separate(&mut text, index);
-        self::set(&mut text, set);
-    }
-    for (index, chain) in table.chains.iter().enumerate() {
-        separate(&mut text, table.sets.len() + index);
-        self::chain(&mut text, chain);
-    }
-    line(&mut text, 0, "}");
-    text
+    let blocks: Vec<String> = table.sets.iter().map(set).chain(table.chains.iter().map(chain)).collect();
+    format!("table inet {} {{\n{}}}\n", table.name, blocks.join("\n"))
 }
 
 /// As `nft` lists it in a chain.
@@ -31,7 +20,12 @@ pub fn rule(rule: &InetRule) -> String {
     let mut words = conditions(&rule.tests);
     words.push("counter".to_owned());
     words.extend(rule.report.as_ref().map(|report| target(report, None)));
-    words.extend(effect(rule));
+    match &rule.effect {
+        Effect::Target(target) => words.push(self::target(target, rule.family())),
+        Effect::Jump(chain) => words.push(format!("jump {chain}")),
+        Effect::Goto(chain) => words.push(format!("goto {chain}")),
+        Effect::None => {}
+    }
     if !rule.comment.is_empty() {
         words.push(format!("comment \"{}\"", rule.comment));
     }
@@ -54,8 +48,7 @@ pub fn conditions(tests: &[Test]) -> Vec<String> {
     tests.iter().filter(|test| !is_implied(test)).map(|test| self::test(test, &header)).collect()
 }
 
-/// A condition with its values written out, however many there are. `header` is where ports are looked for: `tcp`,
-/// `udp`, or `th` for any that has ports.
+/// A condition with all its values written out. `header` is where ports are looked for: `tcp`, `udp`, or `th` for any.
 pub fn condition(condition: &Condition, header: &str) -> String {
     test(&Test { condition: condition.clone(), set: None }, header)
 }
@@ -65,7 +58,6 @@ pub fn values(condition: &Condition) -> Vec<String> {
     texts(condition.field.data_type(), &condition.values)
 }
 
-/// One text for each range.
 pub fn texts(kind: DataType, values: &Intervals) -> Vec<String> {
     values.ranges().iter().map(|interval| value(kind, *interval)).collect()
 }
@@ -97,31 +89,31 @@ pub fn action_text(action: &listed::Action) -> String {
     text.to_owned()
 }
 
-fn set(text: &mut String, set: &Set) {
-    line(text, 1, format_args!("set {} {{", set.name));
-    line(text, 2, format_args!("type {}", set.kind.data_type.name()));
+fn set(set: &Set) -> String {
+    let mut text = format!("\tset {} {{\n", set.name);
+    line(&mut text, format_args!("type {}", set.kind.data_type.name()));
     if set.kind.has_ranges {
-        line(text, 2, "flags interval");
+        line(&mut text, "flags interval");
     }
     if set.kind.asks_for_hash() {
-        line(text, 2, "flags timeout");
-        line(text, 2, format_args!("gc-interval {NEVER_DAYS}d"));
+        line(&mut text, "flags timeout");
+        line(&mut text, format_args!("gc-interval {NEVER_DAYS}d"));
     }
     let elements: Vec<String> =
         set.elements().into_iter().map(|interval| value(set.kind.data_type, interval)).collect();
-    line(text, 2, format_args!("elements = {{ {} }}", elements.join(", ")));
-    line(text, 1, "}");
+    line(&mut text, format_args!("elements = {{ {} }}", elements.join(", ")));
+    text + "\t}\n"
 }
 
-fn chain(text: &mut String, chain: &InetChain) {
-    line(text, 1, format_args!("chain {} {{", chain.name));
+fn chain(chain: &InetChain) -> String {
+    let mut text = format!("\tchain {} {{\n", chain.name);
     if let Some(base) = chain.base {
-        line(text, 2, self::base(base, Policy::Accept));
+        line(&mut text, self::base(base, Policy::Accept));
     }
     for rule in &chain.rules {
-        line(text, 2, self::rule(rule));
+        line(&mut text, self::rule(rule));
     }
-    line(text, 1, "}");
+    text + "\t}\n"
 }
 
 pub fn base(Base { kind, hook, priority }: Base, policy: Policy) -> String {
@@ -151,19 +143,13 @@ fn test(test: &Test, header: &str) -> String {
         (None, [one]) => one.clone(),
         (None, several) => format!("{{ {} }}", several.join(", ")),
     };
-    compared(&test.condition, header, &right)
-}
-
-fn compared(Condition { field, negated, .. }: &Condition, header: &str, right: &str) -> String {
-    let left = match field {
-        port if port.is_port() => format!("{header} {}", port.name()),
-        Field::Mark(mask) | Field::Connmark(mask) if *mask != u32::MAX => {
-            format!("{} & {mask:#x}", field.name())
-        }
-        _ => field.name().to_owned(),
-    };
     // A bare value after a masked field would read as a mask.
     let is_masked = matches!(field, Field::Mark(mask) | Field::Connmark(mask) if *mask != u32::MAX);
+    let left = match field {
+        port if port.is_port() => format!("{header} {}", port.name()),
+        Field::Mark(mask) | Field::Connmark(mask) if is_masked => format!("{} & {mask:#x}", field.name()),
+        _ => field.name().to_owned(),
+    };
     match (negated, is_masked) {
         (true, _) => format!("{left} != {right}"),
         (false, true) => format!("{left} == {right}"),
@@ -217,11 +203,7 @@ fn interface(interval: Interval) -> String {
 
 /// A network where the range is one, else both ends.
 fn addresses(family: Family, interval: Interval) -> String {
-    let write = |number: u128| match family {
-        #[expect(clippy::cast_possible_truncation, reason = "IPv4 addresses have 32 bits")]
-        Family::V4 => Ipv4Addr::from_bits(number as u32).to_string(),
-        Family::V6 => Ipv6Addr::from_bits(number).to_string(),
-    };
+    let write = |number: u128| address(family, number).to_string();
     match interval.prefix_length(family.bits()) {
         Some(length) if length == family.bits() => write(interval.first),
         Some(length) => format!("{}/{length}", write(interval.first)),
@@ -234,15 +216,6 @@ fn dashed(interval: Interval, write: impl Fn(u128) -> String) -> String {
         true => write(interval.first),
         false => format!("{}-{}", write(interval.first), write(interval.last)),
     }
-}
-
-fn effect(rule: &InetRule) -> Option<String> {
-    Some(match &rule.effect {
-        Effect::Target(target) => self::target(target, rule.family()),
-        Effect::Jump(chain) => format!("jump {chain}"),
-        Effect::Goto(chain) => format!("goto {chain}"),
-        Effect::None => return None,
-    })
 }
 
 /// TPROXY may be for packets of one family only.
@@ -279,14 +252,8 @@ fn set_mark(of: &str, mark: Mark) -> String {
     }
 }
 
-fn separate(text: &mut String, index: usize) {
-    if index > 0 {
-        text.push('\n');
-    }
-}
-
-fn line(text: &mut String, depth: usize, content: impl Display) {
-    writeln!(text, "{}{content}", "\t".repeat(depth)).expect("writing to a string can't fail");
+fn line(text: &mut String, content: impl Display) {
+    writeln!(text, "\t\t{content}").expect("writing to a string can't fail");
 }
 
 #[cfg(test)]

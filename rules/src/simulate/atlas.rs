@@ -1,10 +1,12 @@
 //! All packets of a set by their endings: the walk divided wherever a condition divides its packets.
 
-use super::packet::{Packet, Routing};
-use super::set::PacketSet;
+use super::facts::Asked;
+use super::set::{By, Packet, PacketSet, Routing, Way};
 use super::trace::{At, Ending, Matched, Observer, Outcome, Step, Verdict};
-use super::view::View;
+use super::view::{View, ViewRule, statements};
 use super::walk::{SetWalk, Walker};
+use crate::field::Field;
+use crate::{ConnState, RuleSet, Statement};
 
 /// The remaining budget, in rules that are met: questions about long lists end in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,8 +134,7 @@ impl Observer for MetRules<'_> {
     }
 }
 
-/// Walks a packet through the rules. Where chains of equal priority decide differently in another order, or where rules may be
-/// missing, the verdict is unknown.
+/// Walks a packet. Where another order of chains or missing rules could decide differently, the verdict is unknown.
 pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl Observer) -> Outcome {
     let mut walk = SetWalk::of(PacketSet::one(packet));
     let ending = match (Walker { view, routing, observer, is_single: true }).run(&mut walk) {
@@ -142,4 +143,153 @@ pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl
         Err(_) => walk.ending(Some((Verdict::Unknown, None))),
     };
     ending.of(packet)
+}
+
+/// A rule and the earlier one of its chain that leaves nothing for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreached<'a> {
+    pub rule: &'a Statement,
+    /// The last rule before it that its packets reach.
+    pub by: &'a Statement,
+}
+
+/// The rules with an effect that no packet matches, of chains to which something leads, as long as the work is not spent.
+pub fn unreached<'a>(rules: &'a RuleSet, work: &mut Work) -> Vec<Unreached<'a>> {
+    let (view, routing) = (View::of_rules(rules), Routing::default());
+    let ways = [Way::Outbound, Way::Inbound { local: true }, Way::Inbound { local: false }];
+    let of_way = |way| ConnState::ALL.map(|state| PacketSet::all(rules.family, way, state));
+    let all: Vec<PacketSet> = ways.into_iter().flat_map(of_way).collect();
+    let atlas = Atlas::of(&view, &routing, all.clone(), work);
+    let unknown: Vec<&PacketSet> = atlas
+        .regions
+        .iter()
+        .filter(|region| region.ending.verdict == Verdict::Unknown)
+        .map(|region| &region.packets)
+        .collect();
+    let statements = statements(rules);
+    let mut found = Vec::new();
+    for (chain, content) in view.chains().iter().enumerate() {
+        for (at, rule) in content.rules.iter().enumerate() {
+            if atlas.has_met(At { chain, rule: at }) || !rule.has_effect() {
+                continue;
+            }
+            // Behind a rule that is not understood, packets may go on.
+            let may_go_on = |set: &&PacketSet| asked_of(rule, (*set).clone(), is_lasting).is_some();
+            if unknown.iter().any(may_go_on) {
+                continue;
+            }
+            let own = all.iter().filter_map(|set| asked_of(rule, set.clone(), |_| true));
+            let own = Atlas::of(&view, &routing, own, work);
+            let ends = |before: &usize| content.rules[*before].may_end();
+            let by = (0..at).rev().filter(ends).find(|rule| own.has_met(At { chain, rule: *rule }));
+            if work.is_spent() {
+                return Vec::new();
+            }
+            found.extend(by.map(|by| Unreached { rule: statements[chain][at], by: statements[chain][by] }));
+        }
+    }
+    found
+}
+
+/// The packets of a set that fulfil the conditions of a rule on some fields as they are sent.
+fn asked_of(rule: &ViewRule, mut set: PacketSet, on: impl Fn(Field) -> bool) -> Option<PacketSet> {
+    for asked in &rule.asked {
+        if let Asked::Field { condition, .. } = asked
+            && on(condition.field)
+        {
+            set.narrow(&By::Values(condition.field, condition.values.clone()), !condition.negated);
+        }
+    }
+    (!set.is_empty()).then_some(set)
+}
+
+/// No rule and no hook changes the field.
+fn is_lasting(field: Field) -> bool {
+    matches!(field, Field::Protocol | Field::Source(_) | Field::SourcePort)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Family, parse};
+
+    /// The rules of OUTPUT or of other chains that are never reached, and those before them, by their places.
+    fn check(rules: &str, expected: &[(usize, usize)]) {
+        let text = format!("*nat\n{rules}-A R -p tcp -j REDIRECT --to-ports 1\nCOMMIT\n");
+        check_text(&text, expected);
+    }
+
+    fn check_text(text: &str, expected: &[(usize, usize)]) {
+        let rules = parse::restore(text, Family::V4).expect("rules");
+        let place = |desired: &Statement| {
+            rules.statements.iter().position(|one| std::ptr::eq(one, desired)).expect("of the set") + 1
+        };
+        let found: Vec<(usize, usize)> = unreached(&rules, &mut Work::new(100_000))
+            .iter()
+            .map(|found| (place(found.rule), place(found.by)))
+            .collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn a_rule_behind_wider_ones_is_not_reached() {
+        check("-A OUTPUT -d 10.0.0.0/8 -j RETURN\n-A OUTPUT -p tcp -d 10.1.0.0/16 -j R\n", &[(2, 1)]);
+        check("-A OUTPUT -d 10.1.0.0/16 -j RETURN\n-A OUTPUT -d 10.0.0.0/8 -j R\n", &[]);
+        check("-A OUTPUT -p tcp --dport 80 -j R\n-A OUTPUT -p tcp --dport 80 -j RETURN\n", &[(2, 1)]);
+        check("-A OUTPUT -p tcp --dport 1:99 -j RETURN\n-A OUTPUT -p tcp --dport 80 -j RETURN\n", &[(2, 1)]);
+        // Only together do two rules leave nothing.
+        check(
+            "-A OUTPUT -p tcp --dport 1:49 -j RETURN\n-A OUTPUT -p tcp --dport 50:99 -j RETURN\n\
+             -A OUTPUT -p tcp --dport 40:60 -j R\n-A OUTPUT -p udp -j R\n",
+            &[(3, 2)],
+        );
+    }
+
+    #[test]
+    fn a_jump_takes_what_its_chain_ends_and_no_more() {
+        check("-A OUTPUT -j R\n-A OUTPUT -p tcp -j RETURN\n", &[(2, 1)]);
+        check("-A OUTPUT -j R\n-A OUTPUT -j RETURN\n", &[]);
+        check(
+            "-A OUTPUT -m owner ! --uid-owner 1 -j RETURN\n-A OUTPUT -m owner --uid-owner 2 -j R\n-A PREROUTING -j R\n",
+            &[(2, 1)],
+        );
+    }
+
+    #[test]
+    fn a_rule_behind_one_that_sets_its_mark_is_reached() {
+        let marks = |between: &str, expected: &[(usize, usize)]| {
+            check_text(
+                &format!(
+                    "*mangle\n-A S -j MARK --set-mark 1\n-A OUTPUT -m mark --mark 1 -j RETURN\n{between}\
+                     -A OUTPUT -m mark --mark 1 -j DROP\n-A PREROUTING -j S\nCOMMIT\n"
+                ),
+                expected,
+            );
+        };
+        marks("-A OUTPUT -p tcp -j MARK --set-mark 1\n", &[]);
+        marks("-A OUTPUT -p tcp -j S\n", &[]);
+        marks("-A OUTPUT -j CONNMARK --restore-mark\n", &[]);
+        marks("-A OUTPUT -j CONNMARK --save-mark\n", &[(4, 2)]);
+        // Which packets go on behind a chain of others is not known.
+        marks("-A OUTPUT -j DOCKER_OUTPUT\n", &[]);
+        marks("-A OUTPUT -j LOG --log-prefix a --log-level 7\n", &[(4, 2)]);
+    }
+
+    /// Twenty interfaces with hundreds of networks each.
+    #[test]
+    fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
+        let work = |networks: usize| {
+            let rule = |at: usize| {
+                format!("-A PREROUTING -i eth{} -d 10.{}.{}.0/24 -j R\n", at % 20, at / 20 % 250, at / 5000)
+            };
+            let lines: String = (0..20 * networks).map(rule).collect();
+            let text = format!("*nat\n{lines}-A R -p tcp -j REDIRECT --to-ports 1\nCOMMIT\n");
+            let rules = parse::restore(&text, Family::V4).expect("rules");
+            let mut work = Work::new(10_000_000);
+            assert_eq!(unreached(&rules, &mut work), []);
+            10_000_000 - work.left()
+        };
+        let (few, many) = (work(100), work(300));
+        assert!(many <= 4 * few, "{few} and {many}");
+    }
 }

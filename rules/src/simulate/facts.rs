@@ -2,7 +2,6 @@
 
 use super::marks::{SetPart, bits_of};
 use super::set::{By, Divider, PacketSet, Way};
-use super::touched::TouchedFields;
 use super::trace::{At, CaptureKind};
 use crate::field::{
     Condition, Field, Interval, Intervals, UNTRACKED_BIT, family_number, interface_number, protocol_number,
@@ -40,8 +39,7 @@ pub(super) enum Connection {
     Here(ConnState),
     /// None: it counts as invalid, or, where it is `None`, as not tracked.
     None(Option<ConnState>),
-    /// A template, which a rule before conntrack leaves there with a zone (`xt_ct_target` in `xt_CT.c`), or one of which it is not known whether
-    /// conntrack has seen the packet. Its state is not known here.
+    /// A template, which a rule before conntrack leaves there with a zone (`xt_ct_target` in `xt_CT.c`), or perhaps a connection.
     Template,
 }
 
@@ -50,7 +48,6 @@ pub(super) enum Connection {
 pub enum Binding<T> {
     /// As it is sent.
     Sent,
-    /// This one, or one of these.
     Is(T),
     Unknown,
 }
@@ -115,8 +112,7 @@ pub(super) struct Now {
     pub(super) passed: Option<(bool, At)>,
     /// The rule that changed the destination, where that is not a capture.
     pub(super) translated: Option<At>,
-    /// The destination is settled: a rule of NAT has decided, or none has in the first hook that
-    /// asks. Later chains are not asked (`nf_nat_initialized` in `nf_nat_inet_fn`).
+    /// The destination is settled: later chains are not asked (`nf_nat_initialized` in `nf_nat_inet_fn`).
     pub(super) destination_done: bool,
     /// The same of the source.
     pub(super) source_done: bool,
@@ -124,8 +120,7 @@ pub(super) struct Now {
     pub(super) tos_changed: bool,
     /// A change by rules has led to another look-up of its route.
     pub(super) rerouted: bool,
-    /// A mark that a rule has set keeps it here, though its destination is elsewhere. Whether a socket gets it then is
-    /// not known.
+    /// A mark that a rule has set keeps it here, though its destination is elsewhere: a socket may get it.
     pub(super) taken_by_mark: bool,
     /// Such a mark perhaps keeps it here.
     pub(super) perhaps_taken: bool,
@@ -176,6 +171,117 @@ impl Now {
             (Some(_), None) => Connection::Template,
             (Some(ConnState::Invalid), Some(true)) => Connection::None(Some(ConnState::Invalid)),
             (Some(state), Some(true)) => Connection::Here(state),
+        }
+    }
+
+    pub(super) fn fulfils(&mut self, set: &PacketSet, condition: &Asked) -> ConditionAnswer {
+        match condition {
+            Asked::Field { condition, marks, is_match } => self.has(set, condition, marks, *is_match),
+            Asked::DestinationLocal { negated } => {
+                self.read.destination = true;
+                (self.destination_local != *negated).into()
+            }
+            Asked::Syn(matches_syn) => {
+                let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
+                match (asked_values(set, Field::Protocol, &tcp, true), set.state) {
+                    (ConditionAnswer::Yes, ConnState::New | ConnState::Related) => (*matches_syn).into(),
+                    (ConditionAnswer::Yes, ConnState::Established | ConnState::Invalid) => {
+                        ConditionAnswer::Unknown
+                    }
+                    (other, _) => other,
+                }
+            }
+            Asked::Constant(holds) => (*holds).into(),
+            Asked::Unknown => ConditionAnswer::Unknown,
+        }
+    }
+
+    fn has(
+        &mut self,
+        set: &PacketSet,
+        condition: &Condition,
+        marks: &[Mark],
+        is_match: bool,
+    ) -> ConditionAnswer {
+        let is_positive = !condition.negated;
+        let unknown = || condition.constant_answer().map_or(ConditionAnswer::Unknown, ConditionAnswer::from);
+        match self.load(set, condition.field) {
+            Loaded::Sent => asked_values(set, condition.field, &condition.values, is_positive),
+            Loaded::OneOf(range) => {
+                let range = Intervals::from(range);
+                match (range.within(&condition.values), range.meets(&condition.values)) {
+                    (true, _) => is_positive.into(),
+                    (false, false) => (!is_positive).into(),
+                    (false, true) => unknown(),
+                }
+            }
+            Loaded::Mark(mark) => {
+                // Of several groups of bits, the first that divides the set does.
+                let no: ConditionAnswer = (!is_positive).into();
+                marks.iter().fold(no, |before, bits| match before {
+                    ConditionAnswer::No if is_positive => mark_has(set, mark, *bits, true),
+                    ConditionAnswer::Yes if !is_positive => mark_has(set, mark, *bits, false),
+                    decided => decided,
+                })
+            }
+            Loaded::Nothing => {
+                (condition.negated && is_match && !matches!(condition.field, Field::Connmark(_))).into()
+            }
+            Loaded::Unknown => unknown(),
+        }
+    }
+
+    /// True if a field has the values with which the packets are sent.
+    pub(super) fn is_sent(&mut self, set: &PacketSet, field: Field) -> bool {
+        matches!(self.load(set, field), Loaded::Sent)
+    }
+
+    /// A field as `nf_tables` sees it.
+    fn load(&mut self, set: &PacketSet, field: Field) -> Loaded {
+        let one = |number: u128| Loaded::OneOf(Interval::one(number));
+        let sent = |is_sent: bool| if is_sent { Loaded::Sent } else { Loaded::Unknown };
+        let interface = |interface| match interface {
+            Interface::None => one(interface_number("")),
+            Interface::Sent => Loaded::Sent,
+            Interface::Loopback => one(interface_number(super::set::LOOPBACK)),
+            Interface::Unknown => Loaded::Unknown,
+        };
+        self.read.add(TouchedFields::of(field));
+        match field {
+            Field::InInterface => interface(self.arrives_at),
+            Field::OutInterface => interface(self.leaves_by),
+            Field::Family => one(family_number(set.family).into()),
+            // The same bytes in the header of the other family are not followed.
+            Field::Source(of) | Field::Destination(of) if of != set.family => Loaded::Unknown,
+            Field::Source(_) | Field::SourcePort => sent(self.source_sent),
+            Field::Destination(_) => match self.destination {
+                Binding::Sent => Loaded::Sent,
+                Binding::Is(address) => one(number(address)),
+                Binding::Unknown => Loaded::Unknown,
+            },
+            Field::DestinationPort => match self.destination_port {
+                Binding::Sent => Loaded::Sent,
+                Binding::Is(ports) => Loaded::OneOf(ports.interval()),
+                Binding::Unknown => Loaded::Unknown,
+            },
+            Field::Protocol => Loaded::Sent,
+            // `nft_meta_get_eval_skugid` in `nft_meta.c`.
+            Field::Uid | Field::Gid => match self.owner {
+                Owner::None => Loaded::Nothing,
+                Owner::Sent => Loaded::Sent,
+                Owner::Unknown => Loaded::Unknown,
+            },
+            Field::ConnState => match self.connection() {
+                Connection::Here(state) | Connection::None(Some(state)) => one(state_bit(state).into()),
+                Connection::None(None) => one(UNTRACKED_BIT.into()),
+                Connection::Template => Loaded::Unknown,
+            },
+            Field::Mark(_) => self.mark.map_or(Loaded::Unknown, Loaded::Mark),
+            Field::Connmark(_) => match self.connection() {
+                Connection::Here(_) => self.connmark.map_or(Loaded::Unknown, Loaded::Mark),
+                Connection::None(_) => Loaded::Nothing,
+                Connection::Template => Loaded::Unknown,
+            },
         }
     }
 }
@@ -248,9 +354,7 @@ impl From<bool> for ConditionAnswer {
 
 /// A value of a packet, as `nf_tables` loads it.
 enum Loaded {
-    /// As it is sent.
     Sent,
-    /// One of these.
     OneOf(Interval),
     Mark(MarkNow),
     /// There is none, and a rule that tests it ends there (`NFT_BREAK`).
@@ -286,115 +390,51 @@ pub(super) fn mark_has(set: &PacketSet, mark: MarkNow, bits: Mark, is_positive: 
     }
 }
 
-impl Now {
-    pub(super) fn fulfils(&mut self, set: &PacketSet, condition: &Asked) -> ConditionAnswer {
-        match condition {
-            Asked::Field { condition, marks, is_match } => self.has(set, condition, marks, *is_match),
-            Asked::DestinationLocal { negated } => {
-                self.read.destination = true;
-                (self.destination_local != *negated).into()
-            }
-            Asked::Syn(matches_syn) => {
-                let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
-                match (asked_values(set, Field::Protocol, &tcp, true), set.state) {
-                    (ConditionAnswer::Yes, ConnState::New | ConnState::Related) => (*matches_syn).into(),
-                    (ConditionAnswer::Yes, ConnState::Established | ConnState::Invalid) => {
-                        ConditionAnswer::Unknown
-                    }
-                    (other, _) => other,
-                }
-            }
-            Asked::Constant(holds) => (*holds).into(),
-            Asked::Unknown => ConditionAnswer::Unknown,
-        }
-    }
+/// Some fields, marks by their bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TouchedFields {
+    pub(super) source: bool,
+    /// Address and port, and whether the packet stays.
+    pub(super) destination: bool,
+    pub(super) owner: bool,
+    /// State and zone of the connection.
+    pub(super) connection: bool,
+    pub(super) mark: u32,
+    pub(super) connmark: u32,
+}
 
-    fn has(
-        &mut self,
-        set: &PacketSet,
-        condition: &Condition,
-        marks: &[Mark],
-        is_match: bool,
-    ) -> ConditionAnswer {
-        let is_positive = !condition.negated;
-        let unknown = || condition.constant_answer().map_or(ConditionAnswer::Unknown, ConditionAnswer::from);
-        match self.load(set, condition.field) {
-            Loaded::Sent => asked_values(set, condition.field, &condition.values, is_positive),
-            Loaded::OneOf(range) => {
-                let range = Intervals::from(range);
-                match (range.within(&condition.values), range.meets(&condition.values)) {
-                    (true, _) => is_positive.into(),
-                    (false, false) => (!is_positive).into(),
-                    (false, true) => unknown(),
-                }
-            }
-            Loaded::Mark(mark) => {
-                // Of several groups of bits, the first that divides the set does.
-                let no: ConditionAnswer = (!is_positive).into();
-                marks.iter().fold(no, |before, bits| match before {
-                    ConditionAnswer::No if is_positive => mark_has(set, mark, *bits, true),
-                    ConditionAnswer::Yes if !is_positive => mark_has(set, mark, *bits, false),
-                    decided => decided,
-                })
-            }
-            Loaded::Nothing => {
-                (condition.negated && is_match && !matches!(condition.field, Field::Connmark(_))).into()
-            }
-            Loaded::Unknown => unknown(),
-        }
-    }
-
-    /// True if a field has the values with which the packets are sent.
-    pub(super) fn is_sent(&mut self, set: &PacketSet, field: Field) -> bool {
-        matches!(self.load(set, field), Loaded::Sent)
-    }
-
-    /// A field as `nf_tables` sees it.
-    fn load(&mut self, set: &PacketSet, field: Field) -> Loaded {
-        let one = |number: u128| Loaded::OneOf(Interval::one(number));
-        let sent = |is_sent: bool| if is_sent { Loaded::Sent } else { Loaded::Unknown };
-        let interface = |interface| match interface {
-            Interface::None => one(interface_number("")),
-            Interface::Sent => Loaded::Sent,
-            Interface::Loopback => one(interface_number(super::packet::LOOPBACK)),
-            Interface::Unknown => Loaded::Unknown,
-        };
-        self.read.add(TouchedFields::of(field));
+impl TouchedFields {
+    /// The fields on which the answer to a condition depends.
+    pub(super) fn of(field: Field) -> Self {
+        let none = Self::default();
         match field {
-            Field::InInterface => interface(self.arrives_at),
-            Field::OutInterface => interface(self.leaves_by),
-            Field::Family => one(family_number(set.family).into()),
-            // The same bytes in the header of the other family are not followed.
-            Field::Source(of) | Field::Destination(of) if of != set.family => Loaded::Unknown,
-            Field::Source(_) | Field::SourcePort => sent(self.source_sent),
-            Field::Destination(_) => match self.destination {
-                Binding::Sent => Loaded::Sent,
-                Binding::Is(address) => one(number(address)),
-                Binding::Unknown => Loaded::Unknown,
-            },
-            Field::DestinationPort => match self.destination_port {
-                Binding::Sent => Loaded::Sent,
-                Binding::Is(ports) => Loaded::OneOf(ports.interval()),
-                Binding::Unknown => Loaded::Unknown,
-            },
-            Field::Protocol => Loaded::Sent,
-            // `nft_meta_get_eval_skugid` in `nft_meta.c`.
-            Field::Uid | Field::Gid => match self.owner {
-                Owner::None => Loaded::Nothing,
-                Owner::Sent => Loaded::Sent,
-                Owner::Unknown => Loaded::Unknown,
-            },
-            Field::ConnState => match self.connection() {
-                Connection::Here(state) | Connection::None(Some(state)) => one(state_bit(state).into()),
-                Connection::None(None) => one(UNTRACKED_BIT.into()),
-                Connection::Template => Loaded::Unknown,
-            },
-            Field::Mark(_) => self.mark.map_or(Loaded::Unknown, Loaded::Mark),
-            Field::Connmark(_) => match self.connection() {
-                Connection::Here(_) => self.connmark.map_or(Loaded::Unknown, Loaded::Mark),
-                Connection::None(_) => Loaded::Nothing,
-                Connection::Template => Loaded::Unknown,
-            },
+            Field::Source(_) | Field::SourcePort => Self { source: true, ..none },
+            Field::Destination(_) | Field::DestinationPort => Self { destination: true, ..none },
+            Field::Uid | Field::Gid => Self { owner: true, ..none },
+            Field::ConnState => Self { connection: true, ..none },
+            Field::Mark(mask) => Self { mark: mask, ..none },
+            Field::Connmark(mask) => Self { connmark: mask, connection: true, ..none },
+            Field::InInterface | Field::OutInterface | Field::Family | Field::Protocol => none,
+        }
+    }
+
+    pub(super) fn add(&mut self, more: Self) {
+        self.source |= more.source;
+        self.destination |= more.destination;
+        self.owner |= more.owner;
+        self.connection |= more.connection;
+        self.mark |= more.mark;
+        self.connmark |= more.connmark;
+    }
+
+    pub(super) fn common(self, other: Self) -> Self {
+        Self {
+            source: self.source && other.source,
+            destination: self.destination && other.destination,
+            owner: self.owner && other.owner,
+            connection: self.connection && other.connection,
+            mark: self.mark & other.mark,
+            connmark: self.connmark & other.connmark,
         }
     }
 }

@@ -77,7 +77,6 @@ impl Marks {
         }
     }
 
-    /// `None` if there are none.
     pub fn common(&self, other: &Self) -> Option<Self> {
         let mut both = self.clone();
         both.narrow(other.within, true);

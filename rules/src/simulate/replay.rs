@@ -6,10 +6,8 @@ use crate::nft::Kind;
 use crate::{Action, Hook, Port, PortRange, Target};
 use std::net::SocketAddr;
 
-/// The outcome of a walk that happened, of a packet to `destination`. `steps` are the rules that matched, in order;
-/// `dropped` is the one that ended it, if any, the policy of a chain included.
-///
-/// No condition is evaluated here. A rule that is not understood has let the packet continue, or is the one that ended it.
+/// The outcome of a walk that happened, of a packet to `destination`. `steps` are the rules that matched, in order; `dropped`
+/// is the one that ended it, if any, the policy of a chain included. No condition is evaluated here.
 pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Option<At>) -> Outcome {
     let mut captured: Option<(Verdict, At)> = None;
     let mut passed: Option<(bool, At)> = None;

@@ -1,5 +1,4 @@
-//! Long runs of rules that all ask for values of one field: thousands of networks, of ports, or of services. A small set of packets
-//! is led past those that it can't match.
+//! Long runs of rules that ask for values of one field, such as thousands of networks: small sets are led past them.
 
 use super::facts::Asked;
 use super::view::ViewRule;

@@ -1,11 +1,10 @@
 //! Sets of packets: for each field the values that it may have, independent of the other fields.
 
 use super::marks::{Marks, SetPart};
-use super::packet::{Direction, LOOPBACK, Packet};
 use crate::field::{Field, Interval, Intervals, interface_number, protocol_number};
-use crate::net::number;
+use crate::net::{address, number};
 use crate::{ConnState, Family, Gid, Mark, Protocol, Uid};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
@@ -186,7 +185,6 @@ impl PacketSet {
         }
     }
 
-    /// `None` if there are none.
     pub fn common(&self, other: &Self) -> Option<Self> {
         if (self.family, self.way, self.state) != (other.family, other.way, other.state) {
             return None;
@@ -204,8 +202,7 @@ impl PacketSet {
         self.common(&Self::one(packet)).is_some()
     }
 
-    /// A packet of the set, with the first of these values that it may have: numbers of a field, the likeliest first.
-    /// `None` if no interface has such a name.
+    /// A packet of the set, with the likeliest numbers of each field first; `None` if no interface has such a name.
     pub fn sample(&self, usual: &dyn Fn(Field) -> Vec<u128>) -> Option<Packet> {
         let family = self.family;
         let pick = |field: Field| {
@@ -273,13 +270,6 @@ pub fn interface_name(number: u128) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-pub fn address(family: Family, number: u128) -> IpAddr {
-    match family {
-        Family::V4 => Ipv4Addr::from_bits(u32::try_from(number).unwrap_or_default()).into(),
-        Family::V6 => Ipv6Addr::from_bits(number).into(),
-    }
-}
-
 pub(super) fn loopback(family: Family) -> Intervals {
     match family {
         Family::V4 => Interval { first: 127 << 24, last: (128 << 24) - 1 }.into(),
@@ -290,3 +280,56 @@ pub(super) fn loopback(family: Family) -> Intervals {
 pub fn loopback_interface() -> Intervals {
     Intervals::one(interface_number(LOOPBACK))
 }
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// A process of this machine sends it.
+    Outbound {
+        /// The interface to which the destination is routed; `lo` for addresses of this machine.
+        interface: String,
+        uid: Uid,
+        gid: Gid,
+    },
+    /// It arrives from outside.
+    Inbound {
+        interface: String,
+        /// The destination is an address of this machine.
+        local: bool,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    pub direction: Direction,
+    pub protocol: Protocol,
+    pub source: SocketAddr,
+    pub destination: SocketAddr,
+    /// Its mark, as the sender's `SO_MARK` left it; 0 for none.
+    pub mark: u32,
+    /// The mark of its connection; 0 for a new one.
+    pub connmark: u32,
+    pub state: ConnState,
+}
+
+impl Packet {
+    pub fn family(&self) -> Family {
+        Family::of(self.destination.ip())
+    }
+}
+
+/// The machine's routing beside the rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routing {
+    /// Marks with which policy rules deliver packets here whatever their destination, by a local default route.
+    pub local_marks: Vec<Mark>,
+    /// Addresses of this machine, other than loopback's.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Routing {
+    pub(super) fn takes_address(&self, address: IpAddr) -> bool {
+        address.is_loopback() || self.addresses.contains(&address)
+    }
+}
+
+pub const LOOPBACK: &str = "lo";

@@ -1,12 +1,8 @@
-//! Base chains whose order is not known: those of one priority. The kernel calls first what was registered last, which can't be
-//! read.
-//!
-//! Each of them is walked from where the first one begins. If none reads a field that another one writes, every order does the
-//! same, and so does the sum of what each has done. A field that one reads and another writes is taken for unknown, and they are
-//! walked again.
+//! Base chains whose order is not known: those of one priority. The kernel calls first what was registered last, which can't
+//! be read. Each is walked from where the first one begins. If none reads a field that another one writes, every order does
+//! the same, and so does the sum of what each has done. Else the field is taken for unknown, and they are walked again.
 
-use super::facts::{MarkNow, Now, Owner};
-use super::touched::TouchedFields;
+use super::facts::{MarkNow, Now, Owner, TouchedFields};
 use super::trace::{At, CaptureKind, Observer, Verdict};
 use super::walk::{SetWalk, Stop, Walker};
 use crate::nft::Kind;

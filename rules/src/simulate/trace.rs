@@ -1,10 +1,9 @@
 //! Reports of a walk.
 
 use super::facts::Binding;
-use super::packet::Packet;
+use super::set::Packet;
 use crate::{Hook, Port, PortRange};
-use std::fmt;
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
@@ -14,10 +13,16 @@ pub enum Verdict {
     Redirect(PortRange),
     /// It is handed to the transparent listener at this port.
     Tproxy(Port),
-    /// It ends.
     Drop,
     /// A rule that is not understood could decide.
     Unknown,
+}
+
+impl Verdict {
+    /// A listener of this machine gets it.
+    pub fn captures(self) -> bool {
+        matches!(self, Self::Redirect(_) | Self::Tproxy(_))
+    }
 }
 
 /// The place of a rule in a [`super::View`].
@@ -38,7 +43,6 @@ pub enum Matched {
     Unknown(usize),
 }
 
-/// One rule met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
     /// The hook from which the chain was reached.
@@ -79,8 +83,7 @@ pub struct Ending {
     pub verdict: Verdict,
     /// A redirect keeps the port of each packet, so that `verdict` has no port to name.
     pub keeps_port: bool,
-    /// The rule that decided it: for a chain that does nothing but redirect, the rule that led there. `None`
-    /// where no rule decided.
+    /// The rule that decided it: for a chain that does nothing but redirect, the rule that led there.
     pub decided_by: Option<At>,
     /// The new destination, if another tool's rule gave the packets one.
     pub translated: Option<(Binding<IpAddr>, Binding<PortRange>)>,
@@ -143,8 +146,6 @@ pub struct Outcome {
     pub decided_by: Option<At>,
     /// Where the packet goes, if another tool's rule gave it a new destination that is known.
     pub translated: Option<NatTarget>,
-    /// The packet ends up on this machine.
     pub stays: bool,
-    /// Unknown because chains of equal priority decide differently in another order.
     pub is_tie: bool,
 }

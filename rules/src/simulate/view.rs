@@ -1,15 +1,13 @@
-//! Rules arranged for walking: chains by index, jumps resolved, each rule with its reason.
-//!
-//! Made from a rule set, which knows why each rule is there, or from listings, which do not. All that a namespace holds
-//! can be in one view: the hooks know the order in which the kernel calls the base chains.
+//! Rules arranged for walking: chains by index, jumps resolved. Made from a rule set, which knows why each rule is there, or
+//! from listings, which do not; all that a namespace holds can be in one view.
 
 use super::facts::Asked;
 use super::runs::RuleRun;
-use crate::field::Field;
+use crate::field::{Field, family_number};
 use crate::nft::{Base, Kind, LiveRule, LiveTable, base_of};
 use crate::{
-    Action, Chain, ChainName, Disposition, Family, Hits, Hook, ListedCondition, ListedRule, Listing, Origin,
-    Policy, RuleSet, State, Statement, Table, Target,
+    Action, Chain, ChainName, Family, Hits, Hook, ListedCondition, ListedRule, Listing, Origin, Policy,
+    RuleSet, State, Statement, Table, Target,
 };
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -17,7 +15,6 @@ use std::{borrow::Cow, collections::BTreeMap};
 pub struct ViewRule {
     /// As it was read; `None` for rules that were made here.
     pub text: Option<String>,
-    /// In the order in which they are written.
     pub conditions: Vec<ListedCondition>,
     /// The same as they are asked, one by one.
     pub(super) asked: Vec<Asked>,
@@ -52,8 +49,7 @@ pub struct ViewChain {
     pub(super) is_nftables: bool,
 }
 
-/// The base chains of each hook, in the order in which the kernel calls them. Those of a group are called in an order that is not
-/// known: first the one that was registered last.
+/// Of each hook the base chains in the kernel's order; within a group it is not known: first the one registered last.
 pub(super) type ChainGroups = [Vec<Vec<usize>>; Hook::ALL.len()];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +102,7 @@ impl ViewRule {
     /// A packet that fulfils it may not come to the next rule.
     pub(super) fn may_end(&self) -> bool {
         match &self.action {
-            Action::Target(target) => target.disposition() != Disposition::Continues,
+            Action::Target(target) => target.decides() || target.chain().is_some(),
             Action::Notrack | Action::UnknownMark(_) | Action::UnknownZone(_) | Action::Continue(_) => false,
             _ => true,
         }
@@ -282,8 +278,7 @@ impl View {
         caller.filter(leads).unwrap_or(at)
     }
 
-    /// The base chains for destination NAT that are not `ours`, and that the kernel calls before ours or may call before
-    /// ours. Where no chain is ours, those that it may call before the chains of iptables.
+    /// The base chains for destination NAT that the kernel may call before `ours`; where none is, before those of iptables.
     pub fn nat_before(&self, ours: impl Fn(&ViewChain) -> bool) -> Vec<usize> {
         let of_hook = |hook: Hook| {
             let chains = self.groups[hook as usize].iter().flatten().copied();
@@ -385,6 +380,50 @@ impl View {
     pub(super) fn rank_of(&self, chain: usize) -> Option<(i32, i32)> {
         self.chains[chain].base.map(rank)
     }
+
+    /// Of each chain, the number of first rules that packets of the family may come to, by fields that all of them share.
+    pub fn reach(&self) -> Vec<usize> {
+        let mut reach = vec![0; self.chains().len()];
+        let mut open: Vec<usize> =
+            (0..self.chains().len()).filter(|chain| self.chains()[*chain].base.is_some()).collect();
+        while let Some(chain) = open.pop() {
+            let rules = &self.chains()[chain].rules;
+            if reach[chain] > 0 || rules.is_empty() {
+                continue;
+            }
+            let end = rules.iter().position(|rule| self.ends_family(rule));
+            reach[chain] = end.map_or(rules.len(), |end| end + 1);
+            let taken = rules[..reach[chain]].iter().filter(|rule| self.is_of_family(rule));
+            open.extend(taken.filter_map(|rule| rule.leads_to));
+        }
+        reach
+    }
+
+    pub fn is_of_family(&self, rule: &ViewRule) -> bool {
+        rule.conditions.iter().all(|condition| match condition {
+            ListedCondition::Nft(condition) => match condition.field {
+                Field::Family => self.is_family(condition),
+                Field::Source(of) | Field::Destination(of) => of == self.family(),
+                _ => true,
+            },
+            _ => true,
+        })
+    }
+
+    fn is_family(&self, condition: &crate::field::Condition) -> bool {
+        let number = u128::from(family_number(self.family()));
+        condition.negated != condition.values.numbers().any(|one| one == number)
+    }
+
+    /// Every packet of the family leaves the chain here.
+    fn ends_family(&self, rule: &ViewRule) -> bool {
+        let takes_all = rule.conditions.iter().all(|condition| match condition {
+            ListedCondition::Nft(condition) => condition.field == Field::Family && self.is_family(condition),
+            ListedCondition::Always(_) => true,
+            _ => false,
+        });
+        takes_all && matches!(rule.action, Action::Target(Target::Return | Target::Accept | Target::Drop))
+    }
 }
 
 /// One of two holds, as far as that is known.
@@ -402,9 +441,8 @@ const NF_IP_PRI_NAT_SRC: i32 = 100;
 /// The rank of iptables' chains for destination NAT.
 const IPTABLES_DNAT_RANK: (i32, i32) = (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_DST);
 
-/// Two places: of the kernel's call, and among the chains called there. All that do NAT are called from one
-/// place, in the order of their own priorities (`nf_nat_register_fn` in `nf_nat_core.c`); whether another chain of that
-/// priority comes before or after all of them can't be read.
+/// Two places: of the kernel's call, and among the chains called there. All that do NAT are called from one place, in the order
+/// of their priorities (`nf_nat_register_fn`); whether another chain of that priority comes before them can't be read.
 fn rank(base: Base) -> (i32, i32) {
     let Base { kind, hook, priority } = base;
     match (kind, hook) {

@@ -15,8 +15,7 @@
 use super::facts::{
     Binding, ConditionAnswer, Connection, Interface, MarkNow, Now, Owner, asked_values, mark_has,
 };
-use super::packet::Routing;
-use super::set::{Divider, PacketSet, Way, loopback, loopback_interface};
+use super::set::{Divider, PacketSet, Routing, Way, loopback, loopback_interface};
 use super::ties::Tie;
 use super::trace::{At, CaptureKind, Ending, Matched, Observer, Step, Verdict};
 use super::view::{View, ViewRule};
@@ -24,8 +23,7 @@ use crate::field::Field;
 use crate::nft::Kind;
 use crate::{Action, ConnState, Hook, Mark, Policy, Port, PortRange};
 
-/// Rules that one walk may meet. Chains can call each other so often that no walk would end; the kernel
-/// itself refuses chains that reach themselves, but text does not.
+/// Rules that one walk may meet: text can have chains that reach themselves, which the kernel refuses.
 const MAX_STEPS: usize = 100_000;
 
 /// A packet in a chain of this priority, conntrack's own, may have been seen by conntrack or not.
@@ -524,8 +522,7 @@ impl<O: Observer> Walker<'_, O> {
         Err(Stop::Done)
     }
 
-    /// True if a loopback address is left where no router takes it: as the source of a packet that leaves, or as the
-    /// destination of one that came in (`ip_route_input_slow` in `net/ipv4/route.c`).
+    /// True if a loopback address is left where no router takes it (`ip_route_input_slow` in `net/ipv4/route.c`).
     fn is_martian(&self, walk: &SetWalk) -> Result<bool, Stop> {
         let now = &walk.now;
         if now.translated.is_none() {

@@ -2,11 +2,11 @@
 
 use super::arbitrary::OWNER;
 use rules::inheritance::{Evidence, Inheritance, classify_routing, doubtful};
-use rules::predecessor::{Pattern, Predecessor, Proof};
 use rules::routing::{Object, RoutingEntry};
 use rules::{
     Chain, Family, Hook, ListedRule, Mark, Ownership, State, Table, parse, render::iptables::appended,
 };
+use rules::{Pattern, Predecessor, Proof};
 
 const PREDECESSOR: Predecessor = Predecessor {
     name: "the predecessor",

@@ -24,7 +24,7 @@ use rules::{
     Chain, Checked, Family, ListedRule, Match, PortRange, PortSet, Rule, RuleSet, State, Table, TableChange,
     Target,
     check::check,
-    drift, parse, plan, port,
+    drift, number, parse, plan,
     render::iptables::{appended, change, restore},
 };
 use std::collections::BTreeSet;
@@ -236,7 +236,7 @@ proptest! {
             let slots: usize = pack.ranges().iter().map(|range| if range.is_single() { 1 } else { 2 }).sum();
             prop_assert!((1..=PortSet::SLOTS).contains(&slots));
         }
-        prop_assert_eq!(all, port::merge(ranges));
+        prop_assert_eq!(all, number::merge(ranges));
     }
 }
 

@@ -104,9 +104,7 @@ fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
     let tried = || {
         let pod = pod(None)?;
         let rule_views = from_kernel(&run, &pod).map_err(io::Error::other)?;
-        let proxies = rule_views.iter().map(|rule_view| live_proxy(&rule_view.view));
-        let proxy =
-            proxies.reduce(|one, other| if one.uids.is_empty() { other } else { one }).unwrap_or_default();
+        let proxy = live_proxy(rule_views.iter().map(|rule_view| &rule_view.view));
         let pod = pod.with_proxy(&proxy);
         let calls = probe::calls_by_rules(&rule_views, &facts(&run, &pod, Dialect::default()));
         match calls.is_empty() {

@@ -5,7 +5,7 @@ use crate::explain::{
     Arrival, EndpointNames, IncomingPacket, OutgoingPacket, PacketQuery, PodContext, QuestionContext, Route,
     Routes, RuleView, Sender, explain, packet, usual_packet,
 };
-use crate::random::configured;
+use crate::random_tests::configured;
 use mesh::Mesh;
 use mesh::settings::Setting;
 use mesh::sources::{Raw, SettingReader};
@@ -101,7 +101,7 @@ impl Routes for NoRoutes {
 fn a_redirected_call_needs_no_route_to_where_it_was_sent() {
     let pod = PodContext::new([address("192.0.2.7")], None);
     let to = "192.0.2.7:80".parse().expect("an address");
-    let packet = usual_packet(Sender::External, &pod, &pod, Protocol::Tcp, to).expect("a packet");
+    let packet = usual_packet(Sender::External, &pod, Protocol::Tcp, to);
     let query = PacketQuery {
         packet,
         endpoint_names: EndpointNames::default(),

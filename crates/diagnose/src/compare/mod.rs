@@ -1,29 +1,23 @@
-//! Effects of a change of a configuration: the packets whose verdict differs, before and after.
-//!
-//! All packets are compared, not some: all that a pod may send or get is walked through the first rule set, and each of its
-//! regions through the second. Regions that change alike are joined to few descriptions. Where that is too much work, new
-//! connections come first, and the answer says that it is not complete.
+//! Effects of a change of a configuration: the packets whose verdict differs. All that a pod may send or get are walked through
+//! the first rule set, and each region through the second. Where that is too much work, new connections come first, and the
+//! answer says that it is not complete.
 
-mod changed;
 mod report;
 #[cfg(test)]
 mod tests;
-mod text;
 
 pub use crate::packets::Packets;
-pub(crate) use changed::{GroupEnd, group_end};
 pub use report::{DiffReport, OtherMesh, PartReport, RuleReport};
 
-use crate::Subject;
 use crate::explain::{EndpointNames, PacketEnd, PodContext, RuleView, explain};
-use crate::groups::PacketGroup;
-use crate::live_proxy;
+use crate::groups::{GroupEnd, PacketGroup, group_end, joined, widened};
 use crate::pod_packets::PodPackets;
-use changed::changed;
+use crate::{Subject, live_proxy};
 use mesh::sources::Dialect;
 use mesh::{Capture, Proxy};
 use rules::Family;
-use rules::simulate::{Packet, Routing, View, Work};
+use rules::nft::Field;
+use rules::simulate::{Atlas, Packet, Routing, View, Work};
 use serde::{Deserialize, Serialize};
 
 /// Rules that all packets together may meet: some tenths of a second.
@@ -64,11 +58,7 @@ impl ComparedSide {
             let at = rule_views.iter().position(|rule_view| rule_view.family == family);
             at.map_or_else(|| RuleView::without_rules(family, pod), |at| rule_views.swap_remove(at))
         });
-        let proxy = rule_views.iter().map(|rule_view| live_proxy(&rule_view.view)).reduce(|one, other| {
-            let is_known = !one.uids.is_empty() || !one.gids.is_empty() || one.mark.is_some();
-            if is_known { one } else { other }
-        });
-        let proxy = proxy.unwrap_or_default();
+        let proxy = live_proxy(rule_views.iter().map(|rule_view| &rule_view.view));
         Self { rule_views, dialect: Dialect::default(), skip_reason: None, proxy }
     }
 
@@ -89,8 +79,7 @@ impl ComparedSide {
     }
 }
 
-/// One pod with the addresses of all of these, so that both sides are compared by the same packets. A family without an
-/// address gets a placeholder.
+/// One pod with the addresses of all of these, or placeholders, so that both sides are compared by the same packets.
 pub fn pod(of: &[PodContext]) -> PodContext {
     let mut addresses = Vec::new();
     let known = of.iter().filter(|pod| pod.is_known).flat_map(|pod| &pod.addresses);
@@ -135,7 +124,6 @@ pub struct Change {
     pub after: PacketEnd,
 }
 
-/// `pod` as [`pod`] makes it of both sides.
 pub fn compare(before: &ComparedSide, after: &ComparedSide, pod: &PodContext) -> Comparison {
     compare_within(Work::new(MAX_WORK), before, after, pod)
 }
@@ -200,4 +188,47 @@ fn described(
     let example = explain(&view, &Routing::default(), &packet).with_endpoint_names(&names).packet_line();
     let packets = Packets::of(packets, group);
     Some(Change { text: String::new(), packets, example, packet: Some(packet), before, after })
+}
+
+pub(crate) struct Changed {
+    pub(crate) groups: Vec<PacketGroup<[GroupEnd; 2]>>,
+    pub(crate) is_complete: bool,
+    pub(crate) any_captured: bool,
+}
+
+pub(crate) fn changed(packets: &PodPackets, [before, after]: [&RuleView; 2], work: &mut Work) -> Changed {
+    let mut found = Changed { groups: Vec::new(), is_complete: true, any_captured: false };
+    for (index, start) in packets.starts.iter().enumerate() {
+        let mut groups = Vec::new();
+        for set in &start.sets {
+            let first = Atlas::of(&before.view, &before.routing, [set.clone()], work);
+            found.is_complete &= first.is_complete();
+            for region in first.regions {
+                let second = Atlas::of(&after.view, &after.routing, [region.packets], work);
+                found.is_complete &= second.is_complete();
+                for other in second.regions {
+                    let ends = [region.ending, other.ending];
+                    found.any_captured |= ends.iter().any(|end| end.verdict.captures());
+                    let ends = ends.map(group_end);
+                    if ends[0] != ends[1] {
+                        groups.push(PacketGroup::of(index, start, set, &other.packets, ends));
+                    }
+                }
+            }
+        }
+        found.groups.extend(widened(&joined(groups, start), packets, start));
+    }
+    // Forwarded packets are not described where those to the pod's own address change alike.
+    let groups = std::mem::take(&mut found.groups);
+    let is_said = |group: &PacketGroup<_>| {
+        let alike = |other: &PacketGroup<_>| {
+            let mut local = group.with(Field::Destination(packets.family), None);
+            local.start = other.start;
+            packets.starts[other.start].is_local()
+                && local == other.with(Field::Destination(packets.family), None)
+        };
+        packets.starts[group.start].is_forwarded() && groups.iter().any(alike)
+    };
+    found.groups = groups.iter().filter(|group| !is_said(group)).cloned().collect();
+    found
 }

@@ -1,9 +1,11 @@
 //! The differences between two configurations, by packets and by rules, as a document.
 
-use super::Comparison;
+use super::{Change, Comparison};
+use crate::explain::{PacketEnd, VerdictKind};
+use crate::{Style, TextLine, painted};
 use rules::drift::{Compared, DifferingPart};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 /// The differences between two configurations.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -71,5 +73,132 @@ impl PartReport {
             reason: reason.map(|reason| reason.to_string()),
         };
         Self { part: name.clone(), rules: lines.iter().map(rule).collect() }
+    }
+
+    fn lines(&self) -> Vec<TextLine> {
+        let rule = |RuleReport { side, text, reason }: &RuleReport| {
+            let (sign, style) = match &**side {
+                "from" => ("-", Some(Style::Passing)),
+                "to" => ("+", Some(Style::Captured)),
+                _ => (" ", None),
+            };
+            let line = TextLine::hanging(4).piece(style, format!("{sign}{text}"));
+            match reason {
+                Some(reason) => line.plain("  ").styled(Style::Quiet, format!("# {reason}")),
+                None => line,
+            }
+        };
+        let title = TextLine::hanging(4).styled(Style::Strong, format!("@@ {}", self.part));
+        [title].into_iter().chain(self.rules.iter().map(rule)).collect()
+    }
+}
+
+/// The column at which the outcomes of a change are indented.
+const OUTCOME_COLUMN: usize = 9;
+
+impl DiffReport {
+    /// The differences in lines of so many columns, with all rules of differing parts or without.
+    pub fn text(&self, width: usize, lists_rules: bool) -> String {
+        let Self { from, to, equal, comparison, backend, summary, parts, .. } = self;
+        let line = |text: String| TextLine::hanging(2).plain(text);
+        let (Some(from), Some(to)) = (from, to) else {
+            let only = from.iter().chain(to).map(|name| line(format!("only {name}")));
+            return painted(&only.collect::<Vec<_>>(), width);
+        };
+        let mut lines = vec![TextLine::hanging(2).styled(Style::Quiet, format!("from {from} to {to}:"))];
+        lines.extend(match backend {
+            Some(backend) if *equal => vec![line(format!("Rules are in place ({backend})"))],
+            Some(_) if parts.is_empty() && comparison.changes.is_empty() => {
+                vec![line("No rule differs".to_owned())]
+            }
+            _ => comparison.lines(),
+        });
+        lines.extend(summary.as_ref().map(|summary| {
+            let line = TextLine::hanging(2).styled(Style::Strong, format!("Rules differ: {summary}"));
+            if lists_rules { line } else { line.plain(" (--rules prints them)") }
+        }));
+        if lists_rules {
+            lines.extend(parts.iter().flat_map(PartReport::lines));
+        }
+        painted(&lines, width)
+    }
+}
+
+impl Comparison {
+    /// The verdict of usual packets surely changes.
+    pub fn has_known_change(&self) -> bool {
+        let is_known = |change: &Change| {
+            [&change.before, &change.after].iter().all(|end| end.verdict != VerdictKind::Unknown)
+        };
+        self.changes.iter().any(|change| is_known(change) && !change.packets.is_unusual())
+    }
+
+    /// The changes, and a remark where others may be missing.
+    pub fn lines(&self) -> Vec<TextLine> {
+        let mut lines = Vec::new();
+        let (shown, omitted) = self.shown();
+        for change in shown {
+            lines.push(change.line());
+            for (name, end) in [("before", &change.before), ("after", &change.after)] {
+                let text = format!("  {name:<7}{}", end.sentence());
+                lines.push(TextLine::hanging(OUTCOME_COLUMN).styled(Style::Quiet, text));
+            }
+        }
+        if omitted > 0 {
+            let noun = if omitted == 1 { "change concerns" } else { "changes concern" };
+            lines.push(TextLine::default().plain(format!(
+                "{omitted} more {noun} packets with marks, from unusual sources or in unusual connection states; --format json lists them."
+            )));
+        }
+        let known = match (self.complete, self.changes.is_empty()) {
+            (true, true) => "No verdict changes.",
+            (true, false) => return lines,
+            (false, true) => {
+                "The rules are too many to compare all packets: no change was found, but there may be some."
+            }
+            (false, false) => {
+                "The rules are too many to compare all packets: what is listed is right, but there may be more."
+            }
+        };
+        lines.push(TextLine::default().plain(known));
+        lines
+    }
+
+    /// The changes to print, equal lines once, and the number left out: of unusual packets, if there are others.
+    pub fn shown(&self) -> (Vec<&Change>, usize) {
+        let is_unusual = |change: &Change| change.packets.is_unusual();
+        let all_unusual = self.changes.iter().all(is_unusual);
+        let mut lines = HashSet::new();
+        let shown = self.changes.iter().filter(|change| all_unusual || !is_unusual(change));
+        let shown = shown.filter(|change| lines.insert(change.line())).collect();
+        let omitted = if all_unusual { 0 } else { self.changes.iter().filter(|one| is_unusual(one)).count() };
+        (shown, omitted)
+    }
+}
+
+impl Change {
+    pub fn line(&self) -> TextLine {
+        let outcomes =
+            |with_port| [&self.before, &self.after].map(|outcome| outcome.verdict_words(with_port));
+        let [before, after] = outcomes(false);
+        let [before, after] = if before == after { outcomes(true) } else { [before, after] };
+        let line = TextLine::hanging(2).styled(Style::Strong, &self.text).plain(": ");
+        let line = line.styled(self.before.verdict.style(), before).plain(" -> ");
+        line.styled(self.after.verdict.style(), after)
+    }
+}
+
+impl PacketEnd {
+    /// `with_port` adds the port of the listener.
+    pub fn verdict_words(&self, with_port: bool) -> String {
+        let Self { verdict, transparent, port, last_port, .. } = *self;
+        let word = verdict.word();
+        let by = if transparent == Some(true) { " (TPROXY)" } else { "" };
+        match (&self.translated, port, last_port) {
+            (Some(to), ..) if with_port => format!("{word}, sent to {to}"),
+            (_, Some(first), Some(last)) if with_port => format!("{word} at {first}-{last}{by}"),
+            (_, Some(port), None) if with_port => format!("{word} at {port}{by}"),
+            _ => word.to_owned(),
+        }
     }
 }

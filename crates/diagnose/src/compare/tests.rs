@@ -1,12 +1,11 @@
 //! Changes that people make, in words; and, of configurations at random, that exactly the packets whose verdict differs are in
 //! a group.
 
-use super::changed::changed;
-use super::{ComparedSide, Comparison, MAX_WORK, compare, compare_within, pod};
+use super::{ComparedSide, Comparison, MAX_WORK, changed, compare, compare_within, pod};
 use crate::Subject;
 use crate::explain::{PodContext, RuleView};
 use crate::pod_packets::{PodPackets, samples};
-use crate::random::{any_of, configured};
+use crate::random_tests::{any_of, configured};
 use mesh::sources::{Host, NullHost, Raw};
 use mesh::{Capture, Mesh};
 use proptest::prelude::*;

@@ -1,14 +1,16 @@
-//! Facts of a pod beside its rules: its addresses, its proxy, and the users of its application.
+//! Facts of a pod: its addresses, its proxy, the users of its application, its routes, and the rules to walk through.
 
 use mesh::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
 use mesh::pod::Application;
+use mesh::recognition::named;
 use mesh::settings::Setting;
 use mesh::sources::{Host, Raw, STAND_IN};
 use mesh::{CapturePolicy, OWNERS, Proxy};
-use rules::simulate::LOOPBACK;
-use rules::{Family, Gid, Uid};
+use rules::routing::Object;
+use rules::simulate::{LOOPBACK, Routing, View};
+use rules::{Action, Checked, Family, Gid, Listing, Mark, Protocol, Table, Target, Uid};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Defaults where a question about a packet leaves something open.
 #[derive(Clone, Debug)]
@@ -60,7 +62,6 @@ impl ApplicationUser {
     }
 }
 
-/// The user and its containers, as a heading.
 impl fmt::Display for ApplicationUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (uid, remark) = self.uid.map_or((APPLICATION, ASSUMED), |uid| (uid.number(), ""));
@@ -74,7 +75,6 @@ const ASSUMED: &str = " (assumed: the manifest sets no runAsUser)";
 pub enum Sender {
     App,
     Proxy,
-    /// A caller outside the pod.
     External,
 }
 
@@ -127,13 +127,12 @@ impl PodContext {
     pub fn with_proxy(self, proxy: &Proxy) -> Self {
         let (uid, gid) = self.proxy;
         let proxys = (proxy.uids.first().copied().unwrap_or(uid), proxy.gids.first().copied().unwrap_or(gid));
-        let is_known = !proxy.uids.is_empty() || !proxy.gids.is_empty() || proxy.mark.is_some();
         // A proxy whose group rules do not name usually has that of its user's number.
         let gids = match proxy.gids.is_empty() {
             true => proxy.uids.iter().copied().map(Gid::from).collect(),
             false => proxy.gids.clone(),
         };
-        let proxy_ids = if is_known { (proxy.uids.clone(), gids) } else { self.proxy_ids };
+        let proxy_ids = if proxy.is_known() { (proxy.uids.clone(), gids) } else { self.proxy_ids };
         Self { proxy: proxys, mark: proxy.mark.map_or(self.mark, |mark| mark.value), proxy_ids, ..self }
     }
 
@@ -144,8 +143,7 @@ impl PodContext {
         Self { application, user_remark, is_user_known: user.uid.is_some(), ..self }
     }
 
-    /// A pod by the addresses that were declared, or else by those that the host has, where there is one to ask. Where nothing
-    /// is known, a placeholder.
+    /// A pod by its declared addresses, else by those of the host, where there is one to ask; else by a placeholder.
     pub fn from_settings(raw: &Raw, config: Option<&dyn CapturePolicy>, host: Option<&dyn Host>) -> Self {
         let declared = declared_addresses(raw);
         let is_known = declared.is_some() || host.is_some_and(Host::knows_addresses);
@@ -196,10 +194,142 @@ fn placeholder(family: Family) -> IpAddr {
     }
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutgoingPacket {
+    pub to: SocketAddr,
+    /// `None` unless its sender names one.
+    pub from: Option<IpAddr>,
+    pub source_port: Option<u16>,
+    pub protocol: Protocol,
+    pub uid: Uid,
+    pub mark: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncomingPacket<'a> {
+    pub to: IpAddr,
+    pub from: Option<IpAddr>,
+    pub at: Option<&'a str>,
+    pub mark: u32,
+}
+
+/// The route that a packet takes out of the pod; `lo` where it stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub interface: String,
+    /// The address that it comes from, where its sender names none.
+    pub source: Option<IpAddr>,
+    /// Other interfaces by which it leaves with other source ports.
+    pub others: Vec<String>,
+    /// True for addresses of broadcast and multicast.
+    pub is_group: bool,
+}
+
+impl Route {
+    pub fn by(interface: String) -> Self {
+        Self { interface, source: None, others: Vec::new(), is_group: false }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub interface: String,
+    /// Its destination is here.
+    pub local: bool,
+}
+
+/// The ports that the kernel picks for calls by default (`net.ipv4.ip_local_port_range`).
+pub const LOCAL_PORTS: (u16, u16) = (32_768, 60_999);
+
+pub trait Routes {
+    /// Fails with the reason why no such packet is sent, as a clause.
+    fn leaving(&self, packet: &OutgoingPacket) -> Result<Route, String>;
+
+    /// Fails with the reason why no such packet is taken in, as a clause.
+    fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String>;
+
+    fn local_ports(&self) -> (u16, u16) {
+        LOCAL_PORTS
+    }
+
+    /// The address of an interface that REDIRECT chooses. Fails with the reason why there is none, so that it drops.
+    fn address_at(&self, interface: &str, family: Family) -> Result<IpAddr, String>;
+}
+
+/// As in the usual pod: by `lo` to itself, and by one interface to everybody else.
+impl Routes for PodContext {
+    fn leaving(&self, packet: &OutgoingPacket) -> Result<Route, String> {
+        let interface = self.route(packet.to.ip()).to_owned();
+        let is_group = match packet.to.ip() {
+            IpAddr::V4(to) => to.is_multicast() || to.is_broadcast(),
+            IpAddr::V6(to) => to.is_multicast(),
+        };
+        Ok(Route { is_group, ..Route::by(interface) })
+    }
+
+    fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String> {
+        let local = self.addresses.is_empty() || self.route(packet.to) == LOOPBACK;
+        Ok(Arrival { interface: packet.at.unwrap_or(OUTSIDE).to_owned(), local })
+    }
+
+    fn address_at(&self, _: &str, family: Family) -> Result<IpAddr, String> {
+        Ok(self.address(family).0)
+    }
+}
+
+/// Rules of one family, with the routing that they rely on.
+#[derive(Clone, Debug)]
+pub struct RuleView {
+    pub family: Family,
+    pub view: View,
+    pub routing: Routing,
+}
+
+impl RuleView {
+    pub fn of_config(config: &dyn CapturePolicy, family: Family, pod: &PodContext) -> Self {
+        Self::of_rules(&config.rules(family), config, pod)
+    }
+
+    pub(crate) fn of_rules(rules: &Checked, config: &dyn CapturePolicy, pod: &PodContext) -> Self {
+        let family = rules.rules().family;
+        let marks = config.routing().into_iter().filter_map(|object| match object {
+            Object::Rule { family: of, mark, .. } if of == family => Some(mark),
+            _ => None,
+        });
+        Self {
+            family,
+            view: View::of_rules(rules.rules()),
+            routing: Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() },
+        }
+    }
+
+    pub(crate) fn without_rules(family: Family, pod: &PodContext) -> Self {
+        let routing = Routing { local_marks: Vec::new(), addresses: pod.addresses.clone() };
+        Self { family, view: View::empty(family), routing }
+    }
+
+    /// The rules of a listing, which shows no policy rules: those that TPROXY relies on are taken to be there.
+    pub fn of_listing(listing: Listing, pod: &PodContext) -> Self {
+        let family = listing.family;
+        let routing = Routing { local_marks: tproxy_marks(&listing), addresses: pod.addresses.clone() };
+        Self { family, view: named(View::of_listing(listing)), routing }
+    }
+}
+
+fn tproxy_marks(listing: &Listing) -> Vec<Mark> {
+    let mangle = listing.chains.iter().filter(|((table, _), _)| *table == Table::Mangle);
+    let actions = mangle.flat_map(|(_, chain)| &chain.rules).map(|listed| listed.line.action());
+    let marks = actions.filter_map(|action| match action {
+        Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(mark),
+        _ => None,
+    });
+    marks.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::configured;
+    use crate::random_tests::configured;
     use mesh::Mesh;
     use mesh::pod::Id;
     use std::io;

@@ -1,14 +1,14 @@
 //! The packet of a question, from settings. Strict: every problem at once.
 
 use super::destination::destination;
-use super::pod::{OUTSIDE, PodContext, Sender};
-use super::routes::{IncomingPacket, OutgoingPacket, Routes};
+use super::pod::{IncomingPacket, OUTSIDE, OutgoingPacket, PodContext, Routes, Sender};
 use crate::pod_packets::{PodPackets, SOURCE_PORT, local_addresses, outside_addresses, without_owners};
 use mesh::settings::Setting;
 use mesh::sources::{SettingReader, Source};
 use rules::nft::{Field, Interval, interface_number};
+use rules::number::unsigned;
 use rules::simulate::{Direction, LOOPBACK, Outcome, Packet, PacketSet, Verdict};
-use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid, number::unsigned};
+use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -77,7 +77,6 @@ impl EndpointNames {
         }
     }
 
-    /// `None` if it is not known.
     pub fn interface<'a>(&self, packet: &'a Packet) -> Option<&'a str> {
         let (Direction::Outbound { interface, .. } | Direction::Inbound { interface, .. }) =
             &packet.direction;
@@ -90,19 +89,10 @@ impl EndpointNames {
             address if packets.is_outside_example(address) => Some(OUTSIDE_ADDRESS_NAME),
             address => (pod.addresses.contains(&address) && !pod.is_known).then_some(POD_ADDRESS_NAME),
         };
-        let names =
-            name(example.destination.ip()).into_iter().fold(Self::default(), Self::with_destination_name);
-        name(example.source.ip()).into_iter().fold(names, Self::with_source_name)
-    }
-
-    #[must_use]
-    fn with_source_name(self, name: impl Into<String>) -> Self {
-        Self { source: Some(name.into()), stands_in: (true, self.stands_in.1), ..self }
-    }
-
-    #[must_use]
-    fn with_destination_name(self, name: impl Into<String>) -> Self {
-        Self { destination: Some(name.into()), stands_in: (self.stands_in.0, true), ..self }
+        let named = |end: SocketAddr| name(end.ip()).map(str::to_owned);
+        let (source, destination) = (named(example.source), named(example.destination));
+        let stands_in = (source.is_some(), destination.is_some());
+        Self { source, destination, stands_in, ..Self::default() }
     }
 }
 
@@ -177,66 +167,54 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
     let Question { protocol, mark, .. } = question;
     let (source, state) = (source.0, state.unwrap_or(ConnState::New));
     let packet = Packet { direction, protocol, source, destination: to, mark, connmark: 0, state };
-    let is_open = OpenFields {
-        source: from.is_none() && inbound,
-        source_port: source_port.is_none(),
-        interfaces: others,
-        user: is_apps && !context.pod.is_user_known,
-    };
-    let open = is_open.around(&packet, context);
+    let is_open = (from.is_none() && inbound, source_port.is_none(), is_apps && !context.pod.is_user_known);
+    let open = around(&packet, context, is_open, &others);
     Some(PacketQuery { packet, endpoint_names, no_route, is_apps, open })
 }
 
-/// The properties of a packet that a question leaves open.
-struct OpenFields {
-    source: bool,
-    source_port: bool,
-    /// Other interfaces by which the packet leaves with other source ports.
-    interfaces: Vec<String>,
-    /// The user and the group of the application: all but the proxy's.
-    user: bool,
-}
-
-impl OpenFields {
-    /// All packets that are like this one but for what is open; `None` if nothing is.
-    fn around(&self, packet: &Packet, context: &QuestionContext<'_>) -> Option<PacketSet> {
-        let pod = context.pod;
-        let family = packet.family();
-        let mut set = PacketSet::one(packet);
-        if self.source {
-            set = set
-                .with_any(Field::Source(family))
-                .without(Field::Source(family), &local_addresses(family, &pod.addresses));
-        }
-        if self.source_port {
-            set = set.with_any(Field::SourcePort);
-            if let Direction::Outbound { .. } = packet.direction {
-                let (first, last) = context.routes.local_ports();
-                let ports = Interval { first: first.into(), last: last.into() };
-                set = set.with(Field::SourcePort, &ports.into());
-            }
-        }
-        if self.user {
-            let (uids, gids) = &pod.proxy_ids;
-            set = set.with_any(Field::Uid);
-            set = match pod.user_remark.is_empty() {
-                true => without_owners(set.with_any(Field::Gid), uids, gids),
-                false => without_owners(set, uids, &[]),
-            };
-        }
-        if let (Direction::Outbound { interface, .. }, [_, ..]) = (&packet.direction, &self.interfaces[..]) {
-            let names = self.interfaces.iter().chain([interface]);
-            let values = names.map(|name| Interval::one(interface_number(name))).collect();
-            set = set.with_any(Field::OutInterface).with(Field::OutInterface, &values);
-        }
-        (self.source || self.source_port || self.user).then_some(set)
+/// All packets that are like this one but for its source address, its source port and the sender's user and group where those
+/// are open, and for other interfaces by which it leaves with other source ports; `None` if nothing is open.
+fn around(
+    packet: &Packet,
+    context: &QuestionContext<'_>,
+    (source, source_port, user): (bool, bool, bool),
+    others: &[String],
+) -> Option<PacketSet> {
+    let pod = context.pod;
+    let family = packet.family();
+    let mut set = PacketSet::one(packet);
+    if source {
+        set = set
+            .with_any(Field::Source(family))
+            .without(Field::Source(family), &local_addresses(family, &pod.addresses));
     }
+    if source_port {
+        set = set.with_any(Field::SourcePort);
+        if let Direction::Outbound { .. } = packet.direction {
+            let (first, last) = context.routes.local_ports();
+            let ports = Interval { first: first.into(), last: last.into() };
+            set = set.with(Field::SourcePort, &ports.into());
+        }
+    }
+    if user {
+        let (uids, gids) = &pod.proxy_ids;
+        set = set.with_any(Field::Uid);
+        set = match pod.user_remark.is_empty() {
+            true => without_owners(set.with_any(Field::Gid), uids, gids),
+            false => without_owners(set, uids, &[]),
+        };
+    }
+    if let (Direction::Outbound { interface, .. }, [_, ..]) = (&packet.direction, others) {
+        let names = others.iter().chain([interface]);
+        let values = names.map(|name| Interval::one(interface_number(name))).collect();
+        set = set.with_any(Field::OutInterface).with(Field::OutInterface, &values);
+    }
+    (source || source_port || user).then_some(set)
 }
 
 impl PacketQuery {
-    /// The reason why the packet is not sent or taken in, by the rules that it meets: NAT in PREROUTING precedes the
-    /// route, so that a call
-    /// from outside needs one to its new destination.
+    /// The reason why the packet is not sent or taken in. NAT in PREROUTING precedes the route, so that one to the new
+    /// destination is needed.
     pub fn no_route_by(&self, outcome: &Outcome, routes: &dyn Routes) -> Option<String> {
         let no_route = self.no_route.clone()?;
         let Direction::Inbound { interface, .. } = &self.packet.direction else { return Some(no_route) };
@@ -346,33 +324,23 @@ impl Question {
     }
 }
 
-/// The packet that starts a connection of this sender, from the address and with the mark that its packets usually have.
-/// `None` where nothing is known of the pod's address, or where no caller outside can send it.
+/// The usual first packet of this sender.
 #[cfg(test)]
 pub(crate) fn usual_packet(
     sender: Sender,
     pod: &PodContext,
-    routes: &dyn Routes,
     protocol: Protocol,
     destination: SocketAddr,
-) -> Option<Packet> {
-    let (to, mark) = (destination.ip(), pod.mark(sender));
+) -> Packet {
+    let to = destination.ip();
     let (direction, source) = if sender == Sender::External {
-        let arrival = routes.arriving(&IncomingPacket { to, from: None, at: None, mark });
-        let interface = arrival.map_or(OUTSIDE.to_owned(), |arrival| arrival.interface);
-        let is_pods = pod.addresses.contains(&to);
-        (is_pods.then_some(Direction::Inbound { interface, local: true })?, outsider(to))
+        (Direction::Inbound { interface: OUTSIDE.to_owned(), local: true }, outsider(to))
     } else {
-        let (uid, gid) = pod.owner(sender);
-        let requested =
-            OutgoingPacket { to: destination, from: None, source_port: None, protocol, uid, mark };
-        let route = routes.leaving(&requested).ok();
-        let source = route.as_ref().and_then(|route| route.source);
-        let interface = route.map_or_else(|| pod.route(to).to_owned(), |route| route.interface);
-        (Direction::Outbound { interface, uid, gid }, source.or_else(|| Some(default_source(pod, to)?.0))?)
+        let ((uid, gid), interface) = (pod.owner(sender), pod.route(to).to_owned());
+        (Direction::Outbound { interface, uid, gid }, default_source(pod, to).expect("an address").0)
     };
-    let source = SocketAddr::new(source, SOURCE_PORT);
-    Some(Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New })
+    let (source, mark) = (SocketAddr::new(source, SOURCE_PORT), pod.mark(sender));
+    Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New }
 }
 
 fn inbound(reader: &mut SettingReader<'_>, sender: Option<Sender>) -> bool {
@@ -399,8 +367,7 @@ pub(super) fn outsider(to: IpAddr) -> IpAddr {
     outside_addresses(Family::of(to))[0]
 }
 
-/// The source address of packets that the pod sends, and whether it is known. `None` where the pod has no address of the
-/// family.
+/// The source address of the pod's packets, and whether it is known; `None` where it has none of the family.
 pub(crate) fn default_source(pod: &PodContext, to: IpAddr) -> Option<(IpAddr, bool)> {
     match to {
         // The route of all of 127.0.0.0/8 names this source.

@@ -1,7 +1,7 @@
 //! Limits of ambient mode, each on the path of the packets that run into it; and questions that leave something open.
 
 use super::{PodContext, QuestionContext, RuleView, VerdictKind, explain};
-use crate::random::configured;
+use crate::random_tests::configured;
 use crate::{Subject, painted, plain};
 use mesh::Mesh;
 use mesh::Setting;

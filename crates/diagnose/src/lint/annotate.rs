@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 pub struct FindingLocation<'a> {
     /// The path of the manifest; `None` for flags, and for standard input.
     pub file: Option<&'a str>,
-    /// The content of the file.
     pub text: &'a str,
     /// The object that the findings are about.
     pub title: Option<&'a str>,
@@ -112,12 +111,10 @@ impl FindingLocation<'_> {
     }
 }
 
-/// Escapes the message of a workflow command.
 fn escape_data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// Escapes the value of a workflow command's property.
 fn escape_property(text: &str) -> String {
     escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -1,14 +1,17 @@
-//! Findings about the containers and interfaces of a pod beside its settings: containers that run as the proxy, whose packets
-//! rules take for the proxy's own; init containers that need the network before there is a proxy; second interfaces.
+//! Findings about a pod beside its settings: containers that run as the proxy, init containers that need the network before
+//! there is one; second interfaces; IPv6 that is not captured.
 
 use super::comparison::{LintComparison, MAX_WORK};
 use super::excluded::{leaving, of_others};
 use super::{Code, Finding};
 use crate::Subject;
+use crate::explain::declared_addresses;
 use mesh::pod::{Application, CaptureMethod, Id, Reading};
 use mesh::sources::{Dialect, Raw};
-use mesh::{Capture, Proxy, Selector, Setting};
+use mesh::{Capture, CapturePolicy, Ipv6Advice, Proxy, Selector, Setting};
+use rules::Family;
 use rules::simulate::Work;
+use std::net::{IpAddr, Ipv6Addr};
 
 pub fn of_subject(subject: &Subject, capture: &Capture) -> Vec<Finding> {
     // Where nothing of an application is captured anyway, it makes no difference.
@@ -105,4 +108,49 @@ fn second_interfaces(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Fin
         )
     };
     reading.interfaces.iter().filter(|name| !is_excluded(name)).map(note).collect()
+}
+
+/// An IPv6 address of the network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    pub address: Ipv6Addr,
+    pub interface: String,
+}
+
+/// Only where something else is captured does it matter whether the pod has IPv6.
+pub fn leaves_ipv6_uncaptured(config: &dyn CapturePolicy) -> bool {
+    !config.ipv6() && !config.captures_nothing()
+}
+
+/// The warning that the pod has a global IPv6 address, a declared one first, while IPv6 is not captured.
+pub fn uncaptured_ipv6(
+    raw: &Raw,
+    config: &dyn CapturePolicy,
+    interface_addresses: &[InterfaceAddress],
+) -> Option<Finding> {
+    if !leaves_ipv6_uncaptured(config) {
+        return None;
+    }
+    let passthrough = config.proxy().passthrough(Family::V6);
+    let is_relevant = |address: Ipv6Addr| is_global(address) && passthrough != Some(address.into());
+    let declared_address = declared_addresses(raw).into_iter().flatten().find_map(|address| match address {
+        IpAddr::V6(address) if is_relevant(address) => Some(address),
+        IpAddr::V4(_) | IpAddr::V6(_) => None,
+    });
+    let interface_address = interface_addresses.iter().find(|one| is_relevant(one.address));
+    let what = match (declared_address, interface_address) {
+        (Some(address), _) => address.to_string(),
+        (None, Some(InterfaceAddress { address, interface })) => format!("{address} on {interface}"),
+        (None, None) => return None,
+    };
+    let Ipv6Advice { why, setting, remedy } = config.without_ipv6(raw, declared_address.is_some());
+    let text = format!("{why}, though it has {what}");
+    let finding = Finding::warning(Code::Ipv6Uncaptured, &setting.row().mention(), text, remedy);
+    Some(Dialect::of(raw).name_in(finding))
+}
+
+/// Other hosts can reach it: unique local addresses count, which they do not for the standard library.
+fn is_global(address: Ipv6Addr) -> bool {
+    let is_local = address.is_loopback() || address.is_unicast_link_local();
+    !(is_local || address.is_multicast() || address.is_unspecified())
 }

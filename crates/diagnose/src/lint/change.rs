@@ -1,13 +1,14 @@
-//! A piece of advice as a change of the configuration, so that lint can try it before giving it.
+//! Advice to leave out what has no effect: items that lie in others, rules that no packet reaches; and its edit, to try it first.
 
-use mesh::Setting;
+use super::comparison::LintComparison;
+use super::{Code, Finding};
 use mesh::sources::{Given, Host, Raw, STAND_IN, SettingReader};
-use mesh::{Capture, ListItem, Selector};
-use rules::finding::{Edit, Finding};
-use rules::{Cidr, Family, Gid, Statement, Target, Uid};
-use std::cell::OnceCell;
-use std::io;
-use std::net::IpAddr;
+use mesh::{Capture, ListItem, RuleReason, Selector, Setting};
+use rules::finding::Edit;
+use rules::nft::{Field, Interval};
+use rules::simulate::{Unreached, unreached};
+use rules::{Cidr, Family, Gid, Origin, Rule, Statement, Target, Uid};
+use std::{cell::OnceCell, cmp::Reverse, collections::BTreeMap, io, net::IpAddr};
 
 /// Something left out of an option.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,8 +34,7 @@ impl Redundant {
     }
 }
 
-/// True if `text`, an item of a list, names the selector. Where an item has parts, interfaces come first in it and
-/// users last.
+/// True if `text`, an item of a list, names the selector. Of its parts, interfaces come first and users last.
 fn names(text: &str, selector: &Selector) -> bool {
     let text = text.trim();
     match selector {
@@ -119,8 +119,7 @@ fn read(raw: &Raw, host: &dyn Host) -> Option<Capture> {
     reader.finish().ok().map(|_| capture)
 }
 
-/// The host that a configuration was made on, as far as the configuration shows. That is enough if the settings, read with
-/// it, make the same configuration again.
+/// The host as a configuration shows it: enough if the settings, read with it, make the same configuration again.
 struct Remembered<'a>(&'a Capture);
 
 impl Host for Remembered<'_> {
@@ -160,4 +159,92 @@ impl Host for Remembered<'_> {
     fn name_servers_in(&self, _: &str) -> io::Result<Vec<IpAddr>> {
         self.name_servers()
     }
+}
+
+/// Items of one list that select packets by one field, each with its values.
+type ItemIntervals<'a> = Vec<(&'a ListItem, Interval)>;
+
+/// Networks and ports that lie in others of the same list.
+pub(super) fn overlaps(lists: &[ListItem]) -> Vec<Redundant> {
+    let mut of_fields: BTreeMap<(Setting, Field), ItemIntervals<'_>> = BTreeMap::new();
+    for listed in lists {
+        let condition = listed.selector.condition();
+        let is_compared = condition.field.is_port() || condition.field.family().is_some();
+        if let Some(values) = condition.values.single().filter(|_| is_compared) {
+            of_fields.entry((listed.setting, condition.field)).or_default().push((listed, values));
+        }
+    }
+    of_fields.values().flat_map(|items| covered(items)).collect()
+}
+
+/// The items that lie in another one, in their order; of equal items, the later.
+fn covered(items: &[(&ListItem, Interval)]) -> Vec<Redundant> {
+    let values = |at: usize| items[at].1;
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|at| (values(*at).first, Reverse(values(*at).last), *at));
+    let mut widest: Option<usize> = None;
+    let mut found: Vec<(usize, usize)> = Vec::new();
+    for at in order {
+        match widest {
+            Some(wide) if values(at).last <= values(wide).last => found.push((at, wide)),
+            Some(_) | None => widest = Some(at),
+        }
+    }
+    found.sort_unstable();
+    found.into_iter().map(|(at, wide)| redundant(items[at].0, items[wide].0)).collect()
+}
+
+fn redundant(listed: &ListItem, wide: &ListItem) -> Redundant {
+    let (item, once) = (&listed.selector, listed == wide);
+    let (text, remedy) = match once {
+        true => (format!("lists {item} twice"), format!("list {item} once")),
+        false => (format!("lists {item}, which lies in {}", wide.selector), format!("drop {item}")),
+    };
+    let finding = Finding::warning(Code::CoveredItem, &listed.setting.row().mention(), text, remedy);
+    Redundant { finding, change: AdvisedChange { once, ..AdvisedChange::without(listed) } }
+}
+
+/// Rules that nothing reaches, if an item of a list made them that can be left out, which `made_by` finds.
+pub(super) fn unreachable<'a>(
+    comparison: &mut LintComparison<'_>,
+    made_by: impl Fn(Origin, &Rule) -> Option<&'a ListItem>,
+) -> Vec<Redundant> {
+    let mut found: Vec<Redundant> = Vec::new();
+    let mut work = comparison.work;
+    for rules in comparison.rules() {
+        for Unreached { rule, by } in unreached(rules.rules(), &mut work) {
+            let (Some(origin), Some(by_origin)) = (rule.origin, by.origin) else { continue };
+            if origin == by_origin && rule.rule == by.rule {
+                continue;
+            }
+            let Some(item) = made_by(origin, &rule.rule) else { continue };
+            if made_by(by_origin, &by.rule) == Some(item) {
+                continue;
+            }
+            let finding = finding(origin, &item.selector, &rule.rule, &by.rule, by_origin);
+            found.push(Redundant { finding, change: AdvisedChange::without(item) });
+        }
+    }
+    comparison.work = work;
+    found
+}
+
+/// The option that made a rule, as texts name it.
+fn mention(origin: Origin) -> String {
+    RuleReason::setting_of(origin).map_or_else(|| origin.option_text(), |setting| setting.row().mention())
+}
+
+fn finding(origin: Origin, item: &Selector, rule: &Rule, first: &Rule, by: Origin) -> Finding {
+    let option = mention(by);
+    let otherwise = match by.option {
+        "" => String::new(),
+        _ if by.option == origin.option => String::new(),
+        _ => format!("; if it should count, take it out of {option}"),
+    };
+    Finding::warning(
+        Code::Unreachable,
+        &mention(origin),
+        format!("the rule `{rule}` is never reached: `{first}` ({option}) comes first"),
+        format!("drop {item}{otherwise}"),
+    )
 }

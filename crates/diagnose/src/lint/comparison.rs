@@ -49,8 +49,7 @@ impl<'a> LintComparison<'a> {
         self.rules().iter().map(|rules| rules.rules().statements.len()).sum()
     }
 
-    /// The pieces of advice after which every packet ends as before, whether each is followed alone or all are; the
-    /// first of those that are equal.
+    /// The pieces of advice after which every packet ends as before, alone and together; of equal ones the first.
     pub(super) fn confirmed(&mut self, candidates: Vec<Redundant>) -> Vec<Redundant> {
         let mut seen = BTreeSet::new();
         let mut redundant = Vec::new();
@@ -75,8 +74,7 @@ impl<'a> LintComparison<'a> {
         redundant
     }
 
-    /// True if every packet ends as before once this advice is followed, alone or after all that was given before; then
-    /// it counts as given. False, if there is not enough work left, or if the settings do not determine the outcome.
+    /// True if every packet ends as before once this advice is followed, after all that was given; then it counts as given.
     pub(super) fn is_redundant(&mut self, change: &AdvisedChange) -> bool {
         let Self { baseline, after_change, pod, work, .. } = self;
         let mut follow = |before: &Baseline| {
@@ -92,8 +90,7 @@ impl<'a> LintComparison<'a> {
         is_redundant
     }
 
-    /// True if any of the selected packets is captured once this is removed. False, if there is not enough work left,
-    /// or if the settings do not determine the outcome.
+    /// True if any of the selected packets is captured once this is removed; false where that can't be found out.
     pub(super) fn captures_without(
         &mut self,
         change: &AdvisedChange,
@@ -121,8 +118,7 @@ impl<'a> LintComparison<'a> {
         })
     }
 
-    /// The limits of the mesh's rules that some packet reaches, in the mesh's order, each with the values of the rules that it
-    /// meets then; incomplete if the work is spent.
+    /// The limits of the mesh's rules that some packet reaches, each with the values of the rules that it meets then.
     pub(super) fn limits_reached(&mut self) -> Vec<(&'static Limit, Vec<String>)> {
         let Self { baseline, pod, work, capture, .. } = self;
         let limits = capture.mesh().entry().limits;

@@ -108,7 +108,6 @@ pub(super) fn catch_all_exclusions(
     findings
 }
 
-/// The set, if its packets leave.
 pub(super) fn leaving(set: PacketSet) -> Option<PacketSet> {
     Some(set).filter(|set| set.way == Way::Outbound)
 }

@@ -1,18 +1,15 @@
 //! Suspicious settings of any mesh, by its rules, its lists and its proxy.
 
-use super::change::{AdvisedChange, Redundant};
+use super::application::{InterfaceAddress, uncaptured_ipv6};
+use super::change::{AdvisedChange, Redundant, overlaps, unreachable};
 use super::comparison::{LintComparison, MAX_TRIALS};
 use super::excluded::{all_outbound_excluded, catch_all_exclusions, dns_excluded, leaving, of_others};
-use super::ipv6::{InterfaceAddress, uncaptured_ipv6};
-use super::overlap::overlaps;
-use super::unreachable::unreachable;
 use super::{Code, Finding};
-use mesh::RuleReason;
 use mesh::limit::{Caution, CautionContext};
 use mesh::reason::Meaning;
 use mesh::settings::{Setting, SettingKind, SettingRow, Topic};
 use mesh::sources::{Given, Raw, Source};
-use mesh::{CapturePolicy, ConfigKeys, Feature, ListItem, Listeners, Proxy, Selector};
+use mesh::{CapturePolicy, ConfigKeys, Feature, ListItem, Listeners, Proxy, RuleReason, Selector};
 use rules::nft::{Condition, Field, Interval};
 use rules::simulate::{PacketSet, loopback_interface};
 use rules::{Family, Origin, Rule};
@@ -24,8 +21,7 @@ pub(super) struct Findings {
     pub(super) redundant: Vec<Redundant>,
 }
 
-/// Settings are left out on trial, to see whether they have an effect. Each trial walks many packets through two sets
-/// of rules.
+/// Settings to leave out on trial, each by walks of many packets through two sets of rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TrialScope {
     /// Each item is tried alone where all lists together have at most so many.
@@ -105,7 +101,6 @@ pub(super) fn check_with_packets(
     Findings { findings, redundant }
 }
 
-/// The mesh's cautions that apply.
 fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> Vec<&'static Caution> {
     let statements = comparison.rules().iter().flat_map(|rules| &rules.rules().statements);
     let mut names: Vec<&str> = statements.filter_map(|one| Some(one.origin?.name)).collect();
@@ -197,8 +192,7 @@ fn proxy_identity(policy: &dyn CapturePolicy, proxy: &Proxy) -> Option<Finding> 
             "run the proxy as a dedicated user",
         ));
     }
-    let is_known = !proxy.uids.is_empty() || !proxy.gids.is_empty() || proxy.mark.is_some();
-    (!is_known && proxy.listeners.outbound.is_some()).then(|| {
+    (!proxy.is_known() && proxy.listeners.outbound.is_some()).then(|| {
         Finding::warning(
             Code::UnrecognizedProxy,
             &option,

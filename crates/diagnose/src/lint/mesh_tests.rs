@@ -6,7 +6,7 @@ use super::general::{ItemsByCondition, check_with_packets};
 use super::tests::{is_martian, packet, parsed};
 use super::{BRIEF_RULES, Code, Finding, Level, MAX_WORK, WHOLE, brief, lint};
 use crate::explain::{PodContext, RuleView};
-use crate::random::{any_of, configured};
+use crate::random_tests::{any_of, configured};
 use mesh::{ListItem, Mesh};
 use proptest::{collection::vec, prelude::*};
 use rules::simulate::Work;

@@ -1,8 +1,6 @@
-//! Suspicious settings of a configuration in which every value is valid.
-//!
-//! Each finding names the option and the remedy. A warning is about traffic that goes elsewhere than its
-//! author thinks, or an option that does nothing; a note is about a limit of the rules themselves. Before lint
-//! advises to leave out something that does nothing, it tries packets without it: each ends as before.
+//! Suspicious settings of a configuration in which every value is valid. A warning is about traffic that goes elsewhere than
+//! its author thinks, or an option that does nothing; a note is about a limit of the rules. Before lint advises to leave out
+//! something that does nothing, it tries packets without it: each ends as before.
 
 pub mod annotate;
 mod application;
@@ -10,52 +8,43 @@ mod change;
 mod comparison;
 mod excluded;
 mod general;
-mod ipv6;
 #[cfg(test)]
 mod mesh_tests;
-mod overlap;
-mod report;
 #[cfg(test)]
 pub(crate) mod tests;
-mod unreachable;
 
-pub use application::{of_pod, of_subject};
-pub use ipv6::{InterfaceAddress, leaves_ipv6_uncaptured, uncaptured_ipv6};
-pub use report::{all, text};
+pub use application::{InterfaceAddress, leaves_ipv6_uncaptured, of_pod, of_subject, uncaptured_ipv6};
 pub use rules::finding::{Code, Edit, Finding, Level, RETIRED};
 
+use crate::finding::FindingReport;
+use crate::{Subject, painted};
 use comparison::{LintComparison, MAX_TRIALS, MAX_WORK};
 use general::{Findings, TrialScope};
 use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
 use rules::simulate::Work;
 
-/// All findings, warnings first; of configurations whose lists are too long, those found in time.
-///
-/// `interface_addresses` are the IPv6 addresses of the pod's interfaces as far as they are known; flags may declare others.
+/// All findings, warnings first; of configurations whose lists are too long, those found in time. `interface_addresses` are
+/// the IPv6 addresses of the pod's interfaces as far as they are known; flags may declare others.
 pub fn lint(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     lint_within(Work::new(MAX_WORK), None, raw, capture, interface_addresses)
 }
 
-/// [`brief`] tries packets where there are at most so many rules. That takes a small part of the time that setting them
-/// takes.
+/// [`brief`] tries packets where there are at most so many rules: a small part of the time that setting them takes.
 const BRIEF_RULES: usize = 100;
 
-/// [`lint`] tries to leave out each item where all lists together have at most 64. In longer lists it only tries items that
-/// lie in others or whose rules no packet reaches.
+/// [`lint`] tries to leave out each item of at most 64; of more, those that lie in others or whose rules are not reached.
 const WHOLE: TrialScope = TrialScope { max_items: MAX_TRIALS, every_list: true };
 
 /// [`brief`] tries to leave out items that lie in others or whose rules no packet reaches, and lists that have such items.
 const BRIEF: TrialScope = TrialScope { max_items: 0, every_list: false };
 
-/// As [`lint`], but in little time, for use just before the rules are set. Where lists make many rules, no packet is tried,
-/// and only findings that do not depend on lists are reported. Limits of the mesh's own rules are left out.
+/// As [`lint`], but in little time, just before the rules are set: without packets for many rules, without limits of rules.
 pub fn brief(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     lint_within(Work::new(MAX_WORK), Some(BRIEF_RULES), raw, capture, interface_addresses)
 }
 
-/// As [`brief`], without the time to try packets: findings about the proxy, its ports and the families, and
-/// nothing of what has no effect.
+/// As [`brief`], without packets: findings about the proxy, its ports and the families.
 pub fn quick_check(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
     let found = general::check_without_packets(raw, &**capture, interface_addresses);
@@ -93,4 +82,22 @@ fn lint_within(
     }
     findings.sort_by_key(|finding| finding.level);
     named(findings)
+}
+
+/// All findings about a subject, the worst first: remarks about its form, the `warnings` of reading it, and `findings`.
+pub fn all(subject: &Subject, warnings: &[String], findings: Vec<Finding>) -> Vec<Finding> {
+    let of_value = |text: &String| Finding::plain(Level::Warning, Code::SurprisingValue, text);
+    let mut all = subject.warnings_of_form().to_vec();
+    all.extend(warnings.iter().map(of_value));
+    all.extend(findings);
+    all.sort_by_key(|finding| finding.level);
+    all
+}
+
+/// The findings in lines of at most `width` columns; `No findings` where there are none.
+pub fn text(findings: &[FindingReport], width: usize) -> String {
+    match findings {
+        [] => "No findings\n".to_owned(),
+        findings => findings.iter().map(|finding| painted(&finding.lines(), width)).collect(),
+    }
 }

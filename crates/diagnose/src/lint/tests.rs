@@ -1,7 +1,7 @@
 //! Configurations of Istio's sidecar and packets at random, for properties, and the faults that lint had, one test each.
 
 use super::{Code, Finding, InterfaceAddress, MAX_WORK, lint, lint_within, uncaptured_ipv6};
-use crate::random::configured;
+use crate::random_tests::configured;
 use mesh::istio::{CaptureConfig, DnsCapture, Interception, defaults};
 use mesh::sources::{Raw, Wildcard};
 use mesh::{Mesh, Selection, Setting};

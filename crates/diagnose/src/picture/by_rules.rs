@@ -1,12 +1,9 @@
 //! Draws the picture of rules: an arrow is a row of the traffic, with the setting that decides.
 
-use super::flow::{FlowEndpoint, PictureFlow};
-use super::label::Label;
-use super::model::{Picture, UNKNOWN_PROXY, option};
-use super::panel::Panel;
-use super::words::{Before, Known};
-use crate::explain::{PodContext, RuleView, item_texts};
-use crate::live_proxy::proxy_of;
+use super::model::{FlowEndpoint, Panel, Picture, PictureFlow, UNKNOWN_PROXY};
+use super::words::{Before, Known, Label};
+use crate::explain::{PodContext, RuleView, item_texts, option};
+use crate::live_proxy::{one_of, proxy_of};
 use crate::traffic::{TrafficContext, TrafficPart, TrafficRow, TrafficRows, rows};
 use mesh::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use mesh::reason::Meaning;
@@ -39,15 +36,14 @@ pub fn of(capture: &Capture, dialect: &Dialect, pod: &PodContext) -> Picture {
 
 pub fn of_rules(rule_views: &[&RuleView], pod: &PodContext) -> Picture {
     let found: Vec<_> = rule_views.iter().map(|one| recognized(&one.view)).collect();
-    let proxies = found.iter().map(|of_family| proxy_of(of_family));
-    let proxy = proxies.reduce(|one, other| if one == Proxy::default() { other } else { one });
+    let proxy = one_of(found.iter().map(|of_family| proxy_of(of_family)));
     let found: Vec<&RecognizedRule<'_>> = found.iter().flatten().collect();
     let mesh = found.first().map(|rule| rule.mesh);
     // Where a rule says so, the proxies of all meshes call the application from the same addresses.
     let forwards = found.iter().any(|rule| rule.meaning() == Some(Meaning::ProxyToApplication));
     let passthrough = forwards.then_some((PASSTHROUGH_V4, PASSTHROUGH_V6));
     let known = Known {
-        proxy: Proxy { passthrough, ..proxy.unwrap_or_default() },
+        proxy: Proxy { passthrough, ..proxy },
         program: mesh.map_or(UNKNOWN_PROXY, |mesh| mesh.entry().proxy_program),
     };
     let of_machines = |rule: &&&RecognizedRule<'_>| {

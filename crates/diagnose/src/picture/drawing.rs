@@ -1,6 +1,4 @@
-//! A picture laid out: shapes and texts with their places, which can be compared with each other before they are drawn.
-
-use super::letters::Font;
+//! A picture laid out: shapes and texts with their places, which tests compare, and the room that text takes.
 
 /// The meaning of a text's colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,5 +119,97 @@ impl Drawing {
     pub(super) fn centred(&mut self, x: u32, y: u32, font: Font, ink: Ink, text: &str) {
         let pieces = vec![(ink, text.to_owned())];
         self.items.push(DrawingItem::Text(Text { x, y, centred: true, font, pieces }));
+    }
+}
+
+/// Widths of printable ASCII in thousandths of the font's size: DejaVu Sans, the widest font that browsers fall back to.
+const WIDTHS: [u16; 95] = [
+    318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636, 636, 636,
+    636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531, 1000, 684, 686, 698, 770, 632, 575, 775, 752, 295,
+    295, 656, 557, 863, 748, 787, 603, 787, 695, 635, 611, 732, 684, 989, 685, 611, 685, 390, 337, 390, 838,
+    500, 500, 613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579, 278, 974, 634, 612, 635, 635, 411, 521,
+    392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
+];
+/// The same of any other character.
+const OTHER: u16 = 1000;
+
+/// `size` is in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Font {
+    pub(super) size: u32,
+    pub(super) bold: bool,
+}
+
+impl Font {
+    pub(super) const fn plain(size: u32) -> Self {
+        Self { size, bold: false }
+    }
+
+    pub(super) const fn bold(size: u32) -> Self {
+        Self { size, bold: true }
+    }
+
+    /// In pixels, at most.
+    pub(super) fn width(self, text: &str) -> u32 {
+        let width = |c: char| {
+            let index = u32::from(c).checked_sub(32).and_then(|index| usize::try_from(index).ok());
+            u32::from(index.and_then(|index| WIDTHS.get(index)).copied().unwrap_or(OTHER))
+        };
+        let thousandths: u32 = text.chars().map(width).sum::<u32>() * self.size;
+        // Bold letters are wider, by 14 of 100 in the words that pictures use.
+        let thousandths = if self.bold { thousandths * 116 / 100 } else { thousandths };
+        thousandths.div_ceil(1000)
+    }
+
+    /// `width` is in pixels.
+    pub(super) fn lines(self, text: &str, width: u32) -> Vec<String> {
+        lines(text, |line| self.width(line) <= width)
+    }
+}
+
+/// The text in lines that fit. Words that are too long are broken, after a slash, a comma or an underscore where there is one.
+pub(super) fn lines(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let joined = lines.last().map(|line| format!("{line} {word}"));
+        if let (Some(joined), Some(line)) = (joined.filter(|text| fits(text)), lines.last_mut()) {
+            *line = joined;
+            continue;
+        }
+        let mut rest = word;
+        while !fits(rest) {
+            let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8());
+            let Some(fit) = ends.take_while(|end| fits(&rest[..*end])).last() else { break };
+            let nice = rest[..fit].rfind(['/', ',', '_']).map_or(fit, |at| at + 1);
+            lines.push(rest[..nice].to_owned());
+            rest = &rest[nice..];
+        }
+        lines.push(rest.to_owned());
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, width: u32, expected: &[&str]) {
+        assert_eq!(Font::plain(10).lines(text, width), expected, "{text:?}");
+    }
+
+    #[test]
+    fn text_is_wrapped_at_spaces_and_long_words_where_they_can_be_read() {
+        check("one two three", 50, &["one two", "three"]);
+        check("traffic.example/excludeNetworks", 100, &["traffic.example/", "excludeNetworks"]);
+        check("", 10, &[""]);
+        assert!(Font::bold(14).width("captured") > Font::plain(14).width("captured"));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_asked_for() {
+        let text = "a0123456789".repeat(20);
+        for line in Font::plain(13).lines(&text, 90) {
+            assert!(Font::plain(13).width(&line) <= 90, "{line}");
+        }
     }
 }

@@ -1,12 +1,8 @@
-//! Places of a drawing: network, proxy and application side by side, and below each other a row for each arrow.
-//!
-//! Traffic that bypasses the proxy runs behind its box. Captured traffic ends there, at a port, and goes on from there.
+//! Places of a drawing: network, proxy and application side by side, and below each other a row for each arrow. Traffic that
+//! bypasses the proxy runs behind its box. Captured traffic ends there, at a port, and goes on from there.
 
-use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Stroke};
-use super::flow::{FlowEndpoint, PictureFlow};
-use super::letters::Font;
-use super::model::{PacketPath, Picture};
-use super::panel::Panel;
+use super::drawing::{Area, Drawing, DrawingItem, Fill, Font, Ink, Stroke};
+use super::model::{FlowEndpoint, PacketPath, Panel, Picture, PictureFlow};
 use crate::explain::VerdictKind;
 use crate::traffic::TrafficPart;
 
@@ -84,12 +80,8 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
     let bottom = y + 10;
     frame(&mut drawing, picture, &sections, (top, bottom));
     for section in &sections {
-        drawing.text(
-            TEXT.0,
-            section.top + 19,
-            HEADING,
-            [(Ink::Plain, section.panel.part.title().to_owned())],
-        );
+        let title = section.panel.part.title().to_owned();
+        drawing.text(TEXT.0, section.top + 19, HEADING, [(Ink::Plain, title)]);
         section.rows.iter().for_each(|row| row_at(&mut drawing, section.panel.part, row));
         for (y, text) in &section.omitted {
             drawing.text(TEXT.0 + WORD, *y, BODY, [(Ink::Quiet, text.clone())]);
@@ -168,8 +160,7 @@ fn section<'a>(rows: impl IntoIterator<Item = LayoutRow<'a>>, panel: &'a Panel, 
     Section { panel, rows: placed, omitted: Vec::new(), top, bottom: (y + 6).max(top + 44) }
 }
 
-/// The rows around that of a packet and the rule that decides, as much as there is room for: first what precedes it, as
-/// that is what the packet does not match.
+/// The rows around that of a packet and the rule that decides: first what precedes it, which the packet does not match.
 fn path_section<'a>(path: &PacketPath, number: usize, panel: &'a Panel, top: u32) -> Section<'a> {
     let flows = &panel.flows;
     let at = (0..flows.len()).find(|row| path.is_at(number, *row)).unwrap_or_default();
@@ -179,12 +170,8 @@ fn path_section<'a>(path: &PacketPath, number: usize, panel: &'a Panel, top: u32
         let indent = if before.is_some() { LINE } else { 0 };
         let rows = (from..to).map(|row| {
             let is_lit = row == at;
-            LayoutRow::of(
-                (number, row),
-                &flows[row],
-                Some(is_lit),
-                &if is_lit { shortened(&rule, rule_lines) } else { Vec::new() },
-            )
+            let rule = if is_lit { shortened(&rule, rule_lines) } else { Vec::new() };
+            LayoutRow::of((number, row), &flows[row], Some(is_lit), &rule)
         });
         let mut section = section(rows, panel, top + indent);
         section.top = top;
@@ -331,17 +318,11 @@ fn drawn(kind: VerdictKind) -> (Ink, Stroke) {
 fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<DrawingItem> {
     let (kind, ports) = flow.end();
     let (_, stroke) = drawn(kind);
-    let at = |from: u32, to: u32, y: u32| DrawingItem::Arrow { stroke, quiet, from, to, y, tip: true };
+    let tipped = |stroke, from, to, y| DrawingItem::Arrow { stroke, quiet, from, to, y, tip: true };
+    let at = |from: u32, to: u32, y: u32| tipped(stroke, from, to, y);
     let arrow = |from: u32, to: u32| at(from, to, y);
     let line = |from: u32, to: u32| DrawingItem::Arrow { stroke, quiet, from, to, y, tip: false };
-    let on = |from: u32, to: u32, y: u32| DrawingItem::Arrow {
-        stroke: Stroke::HandedOn,
-        quiet,
-        from,
-        to,
-        y,
-        tip: true,
-    };
+    let on = |from: u32, to: u32, y: u32| tipped(Stroke::HandedOn, from, to, y);
     let turn = |x: u32, to: u32| DrawingItem::Turn { stroke, quiet, x, to, y };
     let (outside, proxy, beyond, application) = (right(NETWORK), PROXY.0, right(PROXY), APPLICATION.0);
     let between = (beyond + application) / 2;

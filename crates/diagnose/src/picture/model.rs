@@ -1,14 +1,11 @@
-//! The model of a picture: its parts, and the path of a packet through them.
+//! The model of a picture: its parts with their arrows, in the order in which rules decide, and the path of a packet.
 
-use super::flow::{FlowEndpoint, PictureFlow};
-use super::label::Label;
-use super::panel::Panel;
-use crate::explain::Explanation;
-use crate::traffic::TrafficPart;
-use mesh::sources::Dialect;
-use mesh::{ProxyProgram, RuleReason, Setting};
-use rules::InterfaceName;
-use rules::simulate::{Direction, Packet, Verdict};
+use super::words::{Known, Label};
+use crate::explain::{Explanation, VerdictKind};
+use crate::traffic::{TrafficPart, TrafficRow};
+use mesh::{ProxyProgram, RuleReason};
+use rules::simulate::{Direction, Packet, PacketSet, Verdict};
+use rules::{InterfaceName, PortRange};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
@@ -35,11 +32,6 @@ impl PacketPath {
     pub(super) fn is_at(&self, panel: usize, row: usize) -> bool {
         self.at == (panel, row)
     }
-}
-
-/// A setting as its author writes it: by its letter, where there is one.
-pub(crate) fn option(setting: Setting, dialect: &Dialect) -> String {
-    dialect.name(setting).map_or_else(|| setting.row().short_option(), str::to_owned)
 }
 
 impl Picture {
@@ -75,8 +67,7 @@ impl Picture {
             Verdict::Redirect(_) if flow.reason().is_some_and(RuleReason::is_of_dns) => {
                 resolver.unwrap_or(name)
             }
-            Verdict::Redirect(_) | Verdict::Tproxy(_) => name,
-            _ if flow.to == FlowEndpoint::Proxy => name,
+            verdict if verdict.captures() || flow.to == FlowEndpoint::Proxy => name,
             _ => flow.to.name(),
         }
     }
@@ -87,8 +78,7 @@ impl Picture {
         self.panels.iter().enumerate().filter(move |(number, _)| is_shown(*number))
     }
 
-    /// The arrow that speaks of a packet: of one that starts a connection or belongs to none, as it comes from a process
-    /// or arrives. `None` for packets that the picture does not speak of.
+    /// The arrow that speaks of a packet that starts a connection or belongs to none; `None` where none does.
     pub fn flow_of(&self, packet: &Packet) -> Option<&PictureFlow> {
         let (panel, flow) = self.at(packet)?;
         Some(&self.panels[panel].flows[flow])
@@ -99,8 +89,7 @@ impl Picture {
         self.panels.iter().enumerate().find_map(|(panel, one)| Some((panel, one.row_of(packet)?)))
     }
 
-    /// Highlights the path of the packet, and names the rule that decides. A packet that no arrow speaks of, or that ends
-    /// otherwise, gets a separate arrow.
+    /// Highlights the path of the packet and the rule that decides. One that no arrow speaks of gets a separate arrow.
     pub fn with_path(mut self, explanation: &Explanation<'_>) -> Self {
         let packet = explanation.packet();
         let verdict = explanation.outcome().verdict;
@@ -145,4 +134,167 @@ pub fn of_skipped(reason: &str) -> Picture {
     let panel = |part: TrafficPart| Panel::of(part, vec![plain_flow(part, Verdict::Pass, "everything")]);
     let note = format!("Nothing of the pod is captured: {reason}.");
     Picture::new(note, vec![panel(TrafficPart::Inbound), panel(TrafficPart::Outbound)])
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlowEndpoint {
+    /// Everything outside of the pod.
+    Network,
+    /// A virtual machine behind an interface of the pod.
+    Machine,
+    /// Any process of the pod but the proxy.
+    Application,
+    Proxy,
+}
+
+impl FlowEndpoint {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Machine => "virtual machine",
+            Self::Application => "application",
+            Self::Proxy => "proxy",
+        }
+    }
+}
+
+/// Packets with the same ends and the same verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PictureFlow {
+    /// The rows of the traffic that are drawn as one.
+    pub(crate) rows: Vec<TrafficRow>,
+    pub(crate) from: FlowEndpoint,
+    pub(crate) to: FlowEndpoint,
+    pub(crate) verdict: Verdict,
+    pub(crate) label: Label,
+    /// The option that decides, as its author writes it.
+    pub(crate) option: Option<String>,
+}
+
+impl PictureFlow {
+    /// The arrow is about such packets, if none before it is.
+    pub fn fits(&self, packet: &Packet) -> bool {
+        self.rows.iter().any(|row| row.fits(packet))
+    }
+
+    /// A packet that takes the arrow; `None` where there is no such interface.
+    pub fn example(&self) -> Option<&Packet> {
+        self.rows.iter().find_map(|row| row.example.as_ref())
+    }
+
+    /// `None` unless a mesh's rule decides.
+    pub(crate) fn reason(&self) -> Option<RuleReason> {
+        self.rows.iter().find_map(|row| RuleReason::named(row.end.origin?.name))
+    }
+
+    pub(crate) fn take_in(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+        self.option = match (self.option.take(), other.option) {
+            (Some(option), Some(more)) if option != more => Some(format!("{option}, {more}")),
+            (option, more) => option.or(more),
+        };
+    }
+
+    /// It is about all that no other rule takes.
+    pub(crate) fn is_remainder(&self) -> bool {
+        self.verdict == Verdict::Pass && self.rows.iter().any(|row| row.packets.is_everything())
+    }
+
+    pub fn end(&self) -> (VerdictKind, Option<PortRange>) {
+        VerdictKind::of(self.verdict)
+    }
+}
+
+impl TrafficPart {
+    pub(crate) const ALL: [Self; 4] = [Self::Inbound, Self::Machines, Self::Outbound, Self::Within];
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Inbound => "Into the pod",
+            Self::Machines => "From virtual machines",
+            Self::Outbound => "Out of the pod",
+            Self::Within => "Within the pod, usual calls",
+        }
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Inbound => "inbound",
+            Self::Machines => "machines",
+            Self::Outbound => "outbound",
+            Self::Within => "within",
+        }
+    }
+
+    /// Processes of the pod send its packets.
+    pub(crate) fn is_sent_here(self) -> bool {
+        match self {
+            Self::Inbound | Self::Machines => false,
+            Self::Outbound | Self::Within => true,
+        }
+    }
+
+    /// The source and the destination of its packets.
+    pub(crate) fn ends(self) -> (FlowEndpoint, FlowEndpoint) {
+        match self {
+            Self::Inbound => (FlowEndpoint::Network, FlowEndpoint::Application),
+            Self::Machines => (FlowEndpoint::Machine, FlowEndpoint::Network),
+            Self::Outbound => (FlowEndpoint::Application, FlowEndpoint::Network),
+            Self::Within => (FlowEndpoint::Application, FlowEndpoint::Application),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Panel {
+    pub(crate) part: TrafficPart,
+    pub(crate) flows: Vec<PictureFlow>,
+    /// The packets that no arrow speaks of: nothing usual sends them.
+    pub(crate) unusual: Vec<PacketSet>,
+    /// Packets of the part, one of each region.
+    pub(crate) examples: Vec<Packet>,
+}
+
+impl Panel {
+    pub(crate) fn of(part: TrafficPart, flows: Vec<PictureFlow>) -> Self {
+        Self { part, flows, unusual: Vec::new(), examples: Vec::new() }
+    }
+
+    pub fn part(&self) -> TrafficPart {
+        self.part
+    }
+
+    /// Its arrows; the first of them that fits a packet has its disposition.
+    pub fn flows(&self) -> &[PictureFlow] {
+        &self.flows
+    }
+
+    /// Packets of each kind that the rules tell apart.
+    pub fn examples(&self) -> &[Packet] {
+        &self.examples
+    }
+
+    /// Keeps the arrows of a summary: no remainder that passes, unless that is all, and one arrow for all ports of the proxy.
+    pub(crate) fn summarize(&mut self) {
+        let mut kept: Vec<PictureFlow> = Vec::new();
+        let is_alike = |flow: &PictureFlow| {
+            flow.to == FlowEndpoint::Proxy && flow.rows.iter().all(|row| row.packets.are_tcp_ports_alone())
+        };
+        for flow in self.flows.drain(..) {
+            match kept.last_mut() {
+                Some(last) if is_alike(last) && is_alike(&flow) => last.take_in(flow),
+                Some(_) if flow.is_remainder() => {}
+                _ => kept.push(flow),
+            }
+        }
+        for flow in kept.iter_mut().filter(|flow| flow.rows.len() > 1 && is_alike(flow)) {
+            flow.label = Known::ports(&flow.rows);
+        }
+        self.flows = kept;
+    }
+
+    pub(crate) fn row_of(&self, packet: &Packet) -> Option<usize> {
+        let is_usual = !self.unusual.iter().any(|set| set.contains(packet));
+        self.flows.iter().position(|flow| is_usual && flow.fits(packet))
+    }
 }

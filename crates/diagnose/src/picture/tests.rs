@@ -7,7 +7,7 @@ use super::{Panel, Picture, of};
 use crate::explain::{PodContext, RuleView, explain};
 use crate::lint::tests::{nothing, packet, parsed};
 use crate::pod_packets::samples;
-use crate::random::up_to;
+use crate::random_tests::up_to;
 use mesh::istio::CaptureConfig;
 use mesh::settings::mapping;
 use mesh::sources::{Dialect, Given, Raw, Source, Wildcard};

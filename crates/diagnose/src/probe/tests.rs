@@ -1,7 +1,7 @@
 //! Calls of pods with two addresses, by the configurations of all meshes.
 
 use super::*;
-use crate::random::configured;
+use crate::random_tests::configured;
 use mesh::Mesh;
 
 const ADDRESSES: [&str; 2] = ["10.1.0.9", "fd00:1::9"];
@@ -76,4 +76,17 @@ fn the_application_has_neither_user_nor_group_of_the_proxy() {
         let calls = listed_by(own, Mesh::Istio, &[("istio-service-cidr", "*")]);
         assert!(calls.starts_with("application (1000:1000) tcp to 192.0.2.1:8888: 15001\n"), "{calls}");
     }
+}
+
+#[test]
+fn an_unnamed_user_is_found_at_once_whatever_is_named() {
+    let unnamed = |ranges: &[(u128, u128)]| {
+        unnamed_user(&ranges.iter().map(|&(first, last)| Interval { first, last }).collect()).number()
+    };
+    let last = u128::from(u32::MAX) - 1;
+    assert_eq!(unnamed(&[]), 1000);
+    assert_eq!(unnamed(&[(1000, 1000), (1001, 1005), (1007, 1007)]), 1006);
+    assert_eq!(unnamed(&[(1000, last)]), 0);
+    assert_eq!(unnamed(&[(0, 5), (1000, last)]), 6);
+    assert_eq!(unnamed(&[(0, last)]), 1000);
 }

@@ -1,6 +1,6 @@
 //! Rules that say nothing about themselves are read as what the policy meant by them, whichever mesh has made them.
 
-use crate::random::any_of;
+use crate::random_tests::any_of;
 use mesh::recognition::recognized;
 use mesh::{Capture, Mesh, RuleReason};
 use proptest::{strategy::Strategy, strategy::ValueTree, test_runner::TestRunner};

@@ -1,18 +1,18 @@
 //! Receivers of captured traffic: the ports that rules name, and the sockets there.
 
-use super::captured::CapturedFlow;
 use super::observation::{Observation, Socket, UserProcess};
 use crate::explain::{PodContext, RuleView};
 use crate::packets::first_of;
+use crate::picture::{Picture, PictureFlow, TrafficPart};
 use crate::traffic::TrafficRow;
-use mesh::{Mesh, Proxy};
+use mesh::reason::Meaning;
+use mesh::{Mesh, Proxy, RuleReason};
 use rules::finding::{Code, Finding, Level};
 use rules::simulate::{Verdict, ViewRule};
 use rules::{Action, ByFamily, Family, PortRange, Target};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::{borrow::Cow, net::IpAddr};
 
 /// A port to which rules send packets, and its listeners.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,8 +197,7 @@ fn process(socket: &Socket) -> Process {
     Process { uid: socket.uid, pid, name, transparent: socket.is_transparent }
 }
 
-/// True if a socket may be the proxy's, whose users and groups are named. The kernel shows the user of a socket, and
-/// the group of its process where that can be seen.
+/// True if a socket may be the proxy's, by its user, and by the group of its process where that can be seen.
 fn is_proxy(socket: &Socket, proxy: &BTreeSet<String>) -> bool {
     let is_group = match socket.gid {
         Some(gid) => proxy.contains(&format!("group {gid}")),
@@ -259,4 +258,34 @@ pub(super) fn runs_as_proxy(seen: &Observation<'_>, listening: &[Listening]) -> 
         found.push(Finding::warning(Code::Unreadable, "processes", text, remedy));
     }
     found
+}
+
+pub(super) struct CapturedFlow<'a> {
+    pub(super) flow: &'a PictureFlow,
+    /// `None` where a rule of another program decides.
+    pub(super) mesh: Option<Mesh>,
+    /// `outbound`, `inbound` or `dns`.
+    pub(super) purpose: &'static str,
+    /// They leave the pod or come into it.
+    pub(super) crosses: bool,
+}
+
+/// The captured traffic of a picture, for one mesh or for all.
+pub(super) fn captured(picture: &Picture, only: Option<Mesh>) -> Vec<CapturedFlow<'_>> {
+    fn of_part(part: TrafficPart, flow: &PictureFlow) -> CapturedFlow<'_> {
+        let reason = flow.reason();
+        let purpose = match reason {
+            Some(reason) if reason.is_of_dns() => "dns",
+            Some(reason) if reason.meaning() == Meaning::ProxyCallsOwnPod => "inbound",
+            _ if part == TrafficPart::Inbound => "inbound",
+            _ => "outbound",
+        };
+        let (mesh, crosses) = (reason.map(RuleReason::mesh), part != TrafficPart::Within);
+        CapturedFlow { flow, mesh, purpose, crosses }
+    }
+    let is_captured = |flow: &&PictureFlow| flow.verdict.captures();
+    let flows = picture.panels().iter().flat_map(|panel| {
+        panel.flows().iter().filter(is_captured).map(move |flow| of_part(panel.part(), flow))
+    });
+    flows.filter(|one| only.is_none() || one.mesh == only).collect()
 }

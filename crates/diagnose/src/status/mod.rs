@@ -1,12 +1,7 @@
-//! Captured and excluded traffic of a network namespace, read from its live rules: for readers who have to understand
-//! it without knowing a single flag.
-//!
-//! The rules may be ours or upstream's, in iptables or in nf_tables; `recognition` turns them back into the policy's
-//! reasons. Packets that they capture alone are walked through all rules, so that another program's rule that decides
-//! before is seen.
-//! Nothing here reads a kernel or a clock: what was read comes in, the report goes out.
+//! Captured and excluded traffic of a network namespace, read from its live rules, for readers who know no flag. The rules may be
+//! ours or upstream's, in iptables or in nf_tables. Packets that they capture alone are walked through all rules, so that
+//! another program's rule that decides before is seen.
 
-mod captured;
 mod hits;
 #[cfg(test)]
 mod law_tests;
@@ -24,15 +19,15 @@ pub use observation::{InstalledRules, Observation, Record, Socket, UserProcess};
 use crate::explain::PodContext;
 use crate::finding::{FindingReport, reports};
 use crate::live_proxy::proxy_of;
-use crate::picture::{self, TrafficRowReport};
-use captured::{CapturedFlow, captured};
-use mesh::recognition::{self, RecognizedRule};
-use mesh::{Mesh, RuleReason};
+use crate::picture;
+use crate::picture::TrafficRowReport;
+use listeners::{CapturedFlow, captured};
+use mesh::recognition::RecognizedRule;
+use mesh::{Mesh, RuleReason, recognition};
 use rules::finding::{Code, Finding, Level};
 use rules::{ByFamily, Family};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{borrow::Cow, collections::BTreeSet, net::IpAddr};
 
 /// The report, in its order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -145,8 +140,7 @@ impl CaptureStatus {
         self.findings.iter().any(|finding| finding.level == Level::Failure)
     }
 
-    /// Sets the packets a second since an earlier reading, so many seconds ago. Rules that were made again
-    /// since count from nothing.
+    /// Sets the packets a second since an earlier reading; rules that were made again since count from nothing.
     pub fn rate(&mut self, earlier: &Self, seconds: f64) {
         for hit in &mut self.hits {
             let same = |other: &&Hit| {

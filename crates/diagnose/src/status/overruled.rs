@@ -1,5 +1,4 @@
-//! Packets that the mesh's rules would capture if no others were there, and their end by all rules. And chains and
-//! marks without effect.
+//! Packets that the mesh's rules alone would capture, and their end by all; and chains and marks without effect.
 
 use super::observation::Observation;
 use crate::compare;
@@ -52,7 +51,7 @@ fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Findin
     let mut work = Work::new(MAX_WORK);
     let mut overruled: BTreeMap<Option<At>, Overruled> = BTreeMap::new();
     let mut by_mesh = Atlas::of(alone, routing, new, &mut work).regions;
-    by_mesh.retain(|region| matches!(region.ending.verdict, Verdict::Redirect(_) | Verdict::Tproxy(_)));
+    by_mesh.retain(|region| region.ending.verdict.captures());
     for region in by_mesh {
         let to = |ending: &Ending| (ending.verdict, ending.keeps_port);
         let live = Atlas::of(view, routing, [region.packets], &mut work).regions;
@@ -94,9 +93,7 @@ fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Findin
     found
 }
 
-/// True if some TCP from or to this address of the pod passes its rules; `None` where only rules that are not
-/// understood let it
-/// pass. It does not where rules of others drop all of a family, or redirect it to a port.
+/// True if some TCP from or to this address of the pod passes; `None` where only rules that are not understood let it.
 pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> Option<bool> {
     let verdicts = verdicts(seen, address);
     let passes = verdicts.contains(&Verdict::Pass);

@@ -1,18 +1,12 @@
 //! Packets as they meet rules: reports of the kernel, for people and programs, packet by packet.
-//!
-//! Pure: who listens, and when to stop, is the caller's business.
 
 mod block;
-mod filter;
-mod groups;
 mod outcome;
 mod walks;
 
-pub use block::{Block, MetRule, utc};
-pub use filter::{DestinationFilter, Filter};
-pub use groups::Groups;
+pub use block::{Block, DestinationFilter, Filter, MetRule, utc};
 pub use outcome::{Rules, of_reports, of_walk, reports_anything};
-pub use walks::{TraceChains, Walk, Walks};
+pub use walks::{Groups, TraceChains, Walk, Walks};
 
 use mesh::RuleReason;
 

@@ -1,7 +1,5 @@
-//! The outcome for a packet, from the reports of the kernel and from the rules that are there.
-//!
-//! The kernel's word counts. Where our own walk through the same rules agrees with it, that walk has the better words, as
-//! it knows which conditions failed; else the reason is read off the rules that the kernel has named.
+//! The outcome for a packet. The kernel's word counts; where our own walk through the rules agrees with it, that has the better
+//! words, as it knows which conditions failed; else the reason is read off the rules that the kernel has named.
 
 use super::block::{Block, MetRule};
 use super::walks::Walk;
@@ -27,10 +25,7 @@ pub trait Rules {
     fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At>;
 }
 
-/// The report of a walk.
-///
-/// # Errors
-/// As far as it is known, where the packet has met a rule that was not there when the rules were read.
+/// The report of a walk; as an error, what is known of it where the packet met a rule that was added since the reading.
 pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Block>> {
     let mut block = block(walked.first.as_ref().unwrap_or(&PacketSnapshot::default()));
     block.hook = hook(if walked.is_inbound { 0 } else { 3 }).into();
@@ -95,10 +90,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     Ok(judged(block, view, &explained, later.is_some()))
 }
 
-/// The report of a packet by the messages of NFLOG rules that it met: at least one, in order.
-///
-/// # Errors
-/// As far as it is known, without rules to look at, or where these would not have reported so.
+/// The report of a packet by the NFLOG messages of its rules, at least one, in order; as an error, what is known without rules.
 pub fn of_reports(
     reports: &[NflogMessage],
     now: SystemTime,

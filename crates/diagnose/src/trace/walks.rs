@@ -1,20 +1,16 @@
-//! Steps of traced packets, put together to the walks of single packets.
-//!
-//! A trace has separate chains: `first` ones, which see a packet before all others, and `last` ones after them. They show
-//! where a walk begins and ends. A packet that a machine sends to itself comes in again after it has gone out; both
-//! are one walk.
+//! Steps of traced packets, put together to the walks of single packets; and reports of NFLOG rules, packet by packet. Chains
+//! of the trace, `first` and `last` ones, show where a walk begins and ends. A packet that a machine sends to itself comes in
+//! again after it has gone out; both are one walk.
 
 use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind};
 use rules::simulate::LOOPBACK;
-use std::{
-    collections::BTreeMap,
-    time::{Duration, SystemTime},
-};
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
-/// After so long without another step a walk has ended: whatever became of the packet, no rule hears of it.
-const WALK_TIMEOUT: Duration = Duration::from_millis(200);
+/// After so long without another step or report, no rule hears of a packet any more, whatever became of it.
+const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// So many walks are kept open at most. Where so many packets are under way, the oldest have ended.
+/// The most packets that are kept open. Where so many are under way, the oldest have ended.
 const MAX_OPEN: usize = 4_096;
 
 /// The chains of the trace itself.
@@ -50,7 +46,6 @@ pub struct Walk {
     pub is_incomplete: bool,
 }
 
-/// Walks that have not ended yet.
 pub struct Walks {
     chains: TraceChains,
     open: Vec<Walk>,
@@ -128,7 +123,7 @@ impl Walks {
     /// Ends the walks that have had no step for a while, or all of them, and gives them.
     pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Walk> {
         let is_old = |then: SystemTime| {
-            now.is_none_or(|now| now.duration_since(then).is_ok_and(|time| time >= WALK_TIMEOUT))
+            now.is_none_or(|now| now.duration_since(then).is_ok_and(|time| time >= TIMEOUT))
         };
         self.owners.retain(|_, (then, ..)| !is_old(*then));
         self.open.extract_if(.., |walk| is_old(walk.latest)).collect()
@@ -212,6 +207,46 @@ fn flow(packet: &[u8]) -> Option<FlowKey> {
 fn sender(packet: &[u8]) -> Option<(u8, std::net::IpAddr, Option<u16>)> {
     let headers = Headers::read(packet)?;
     Some((headers.protocol, headers.source, headers.ports.map(|(source, _)| source)))
+}
+
+/// Packets that may meet further rules.
+#[derive(Default)]
+pub struct Groups(Vec<Group>);
+
+struct Group {
+    latest: SystemTime,
+    reports: Vec<NflogMessage>,
+}
+
+impl Groups {
+    /// Takes a report; gives the reports of a packet that has made place, where there are too many.
+    pub fn take(&mut self, report: NflogMessage, now: SystemTime) -> Option<Vec<NflogMessage>> {
+        // The first bytes hold a number that senders give each packet (IPv4), or the place of its data in the stream (TCP).
+        let same = |group: &&mut Group| {
+            let first = &group.reports[0];
+            (first.hook, &first.packet, first.uid) == (report.hook, &report.packet, report.uid)
+        };
+        if let Some(group) = self.0.iter_mut().find(same) {
+            group.latest = now;
+            group.reports.push(report);
+            return None;
+        }
+        let crowd = (self.0.len() >= MAX_OPEN).then(|| self.0.remove(0).reports);
+        self.0.push(Group { latest: now, reports: vec![report] });
+        crowd
+    }
+
+    /// Gives the packets that nothing has been heard of for a while, or all.
+    pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Vec<NflogMessage>> {
+        let is_old = |group: &mut Group| {
+            now.is_none_or(|now| now.duration_since(group.latest).is_ok_and(|time| time >= TIMEOUT))
+        };
+        self.0.extract_if(.., is_old).map(|group| group.reports).collect()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 #[cfg(test)]
@@ -311,7 +346,26 @@ mod tests {
         let (mut walks, start) = (Walks::new(CHAINS), SystemTime::UNIX_EPOCH);
         walks.take(event(1, "trace", "out", false, None), start);
         assert!(walks.end(Some(start)).is_empty() && !walks.is_empty());
-        assert_eq!(walks.end(Some(start + WALK_TIMEOUT)).len(), 1);
+        assert_eq!(walks.end(Some(start + TIMEOUT)).len(), 1);
         assert!(walks.is_empty());
+    }
+
+    #[test]
+    fn reports_of_a_packet_stay_together() {
+        let report = |prefix: &str, packet: u8| NflogMessage {
+            prefix: prefix.to_owned(),
+            packet: vec![packet],
+            ..NflogMessage::default()
+        };
+        let (mut groups, start) = (Groups::default(), SystemTime::UNIX_EPOCH);
+        for one in [report("a", 1), report("a", 2), report("b", 1)] {
+            assert_eq!(groups.take(one, start), None);
+        }
+        assert!(groups.end(Some(start)).is_empty());
+        let ended = groups.end(Some(start + TIMEOUT));
+        let names: Vec<Vec<&str>> =
+            ended.iter().map(|group| group.iter().map(|report| report.prefix.as_str()).collect()).collect();
+        assert_eq!(names, [vec!["a", "b"], vec!["a"]]);
+        assert!(groups.is_empty());
     }
 }

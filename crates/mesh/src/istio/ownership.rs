@@ -9,12 +9,12 @@ use crate::registry::Recognition;
 use crate::settings::Setting;
 use crate::{RuleReason, ambient};
 use rules::Hook::{Output, Postrouting, Prerouting};
+use rules::Proof::{Form, NoComments, Position, Table as OfTable};
 use rules::Table::{Mangle, Nat};
 use rules::field::{Condition, Field, Intervals};
-use rules::predecessor::Proof::{Form, NoComments, Position, Table as OfTable};
-use rules::predecessor::{Pattern, Predecessor, Proof};
 use rules::simulate::ViewRule;
 use rules::{Chains, Hook, Ownership, PolicyRules, Table};
+use rules::{Pattern, Predecessor, Proof};
 
 /// The chains' prefix is upstream's, which we succeed; 137 is not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {

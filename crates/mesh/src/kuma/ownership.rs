@@ -5,8 +5,8 @@ use crate::RuleReason;
 use crate::facts::PASSTHROUGH_V6;
 use crate::recognition::RuleContext;
 use crate::registry::Recognition;
-use rules::predecessor::{Pattern, Predecessor, Proof};
 use rules::{Chains, Hook, Ownership, PolicyRules, Table};
+use rules::{Pattern, Predecessor, Proof};
 
 /// Prefix of the comments: upstream's words, by which it knows its rules again.
 pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";

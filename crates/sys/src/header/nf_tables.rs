@@ -2,16 +2,13 @@
 
 // linux/netfilter/nf_tables.h
 
-// enum nft_registers
 pub const NFT_REG_VERDICT: u32 = 0;
 pub const NFT_REG_1: u32 = 1;
 pub const NFT_REG_2: u32 = 2;
 pub const NFT_REG32_00: u32 = 8;
 
-// enum nft_verdicts
 pub use nix::libc::{NFT_GOTO, NFT_JUMP, NFT_RETURN};
 
-// enum nf_tables_msg_types
 pub const NFT_MSG_NEWTABLE: u8 = 0;
 pub const NFT_MSG_GETTABLE: u8 = 1;
 pub const NFT_MSG_DELTABLE: u8 = 2;
@@ -32,43 +29,35 @@ pub const NFT_MSG_TRACE: u8 = 17;
 pub const NFT_MSG_GETOBJ: u8 = 19;
 pub const NFT_MSG_GETFLOWTABLE: u8 = 23;
 
-// enum nft_list_attributes
 pub const NFTA_LIST_ELEM: u16 = 1;
 
-// enum nft_hook_attributes
 pub const NFTA_HOOK_HOOKNUM: u16 = 1;
 pub const NFTA_HOOK_PRIORITY: u16 = 2;
 pub const NFTA_HOOK_DEV: u16 = 3;
 pub const NFTA_HOOK_DEVS: u16 = 4;
 pub const NFTA_DEVICE_NAME: u16 = 1;
 
-// enum nft_table_flags
-
 /// No hook calls the chains of the table.
 pub const NFT_TABLE_F_DORMANT: u32 = 1;
 /// The table is removed with the socket that has made it, which alone can change it.
 pub const NFT_TABLE_F_OWNER: u32 = 2;
 
-// enum nft_table_attributes
 pub const NFTA_TABLE_NAME: u16 = 1;
 pub const NFTA_TABLE_FLAGS: u16 = 2;
 pub const NFTA_TABLE_OWNER: u16 = 7;
 
-// enum nft_chain_attributes
 pub const NFTA_CHAIN_TABLE: u16 = 1;
 pub const NFTA_CHAIN_NAME: u16 = 3;
 pub const NFTA_CHAIN_HOOK: u16 = 4;
 pub const NFTA_CHAIN_POLICY: u16 = 5;
 pub const NFTA_CHAIN_TYPE: u16 = 7;
 
-// enum nft_rule_attributes
 pub const NFTA_RULE_TABLE: u16 = 1;
 pub const NFTA_RULE_CHAIN: u16 = 2;
 pub const NFTA_RULE_HANDLE: u16 = 3;
 pub const NFTA_RULE_EXPRESSIONS: u16 = 4;
 pub const NFTA_RULE_USERDATA: u16 = 7;
 
-// enum nft_set_flags
 pub const NFT_SET_ANONYMOUS: u32 = 1;
 pub const NFT_SET_CONSTANT: u32 = 2;
 pub const NFT_SET_INTERVAL: u32 = 4;
@@ -76,7 +65,6 @@ pub const NFT_SET_MAP: u32 = 8;
 pub const NFT_SET_TIMEOUT: u32 = 0x10;
 pub const NFT_SET_CONCAT: u32 = 0x80;
 
-// enum nft_set_attributes
 pub const NFTA_SET_TABLE: u16 = 1;
 pub const NFTA_SET_NAME: u16 = 2;
 pub const NFTA_SET_FLAGS: u16 = 3;
@@ -86,10 +74,8 @@ pub const NFTA_SET_ID: u16 = 10;
 pub const NFTA_SET_GC_INTERVAL: u16 = 12;
 pub const NFTA_SET_USERDATA: u16 = 13;
 
-// enum nft_set_elem_flags
 pub const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
 
-// enum nft_set_elem_attributes
 pub const NFTA_SET_ELEM_KEY: u16 = 1;
 pub const NFTA_SET_ELEM_DATA: u16 = 2;
 pub const NFTA_SET_ELEM_FLAGS: u16 = 3;
@@ -100,39 +86,31 @@ pub const NFTA_SET_ELEM_OBJREF: u16 = 9;
 pub const NFTA_SET_ELEM_KEY_END: u16 = 10;
 pub const NFTA_SET_ELEM_EXPRESSIONS: u16 = 11;
 
-// enum nft_set_elem_list_attributes
 pub const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
 pub const NFTA_SET_ELEM_LIST_SET: u16 = 2;
 pub const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
 
-// enum nft_data_attributes
 pub const NFTA_DATA_VALUE: u16 = 1;
 pub const NFTA_DATA_VERDICT: u16 = 2;
 
-// enum nft_verdict_attributes
 pub const NFTA_VERDICT_CODE: u16 = 1;
 pub const NFTA_VERDICT_CHAIN: u16 = 2;
 
-// enum nft_expr_attributes
 pub const NFTA_EXPR_NAME: u16 = 1;
 pub const NFTA_EXPR_DATA: u16 = 2;
 
-// enum nft_counter_attributes
 pub const NFTA_COUNTER_BYTES: u16 = 1;
 pub const NFTA_COUNTER_PACKETS: u16 = 2;
 
-// enum nft_immediate_attributes
 pub const NFTA_IMMEDIATE_DREG: u16 = 1;
 pub const NFTA_IMMEDIATE_DATA: u16 = 2;
 
-// enum nft_bitwise_attributes
 pub const NFTA_BITWISE_SREG: u16 = 1;
 pub const NFTA_BITWISE_DREG: u16 = 2;
 pub const NFTA_BITWISE_LEN: u16 = 3;
 pub const NFTA_BITWISE_MASK: u16 = 4;
 pub const NFTA_BITWISE_XOR: u16 = 5;
 
-// enum nft_byteorder_ops, enum nft_byteorder_attributes
 pub const NFT_BYTEORDER_HTON: u32 = 1;
 pub const NFTA_BYTEORDER_SREG: u16 = 1;
 pub const NFTA_BYTEORDER_DREG: u16 = 2;
@@ -140,7 +118,6 @@ pub const NFTA_BYTEORDER_OP: u16 = 3;
 pub const NFTA_BYTEORDER_LEN: u16 = 4;
 pub const NFTA_BYTEORDER_SIZE: u16 = 5;
 
-// enum nft_cmp_ops, enum nft_cmp_attributes
 pub const NFT_CMP_EQ: u32 = 0;
 pub const NFT_CMP_NEQ: u32 = 1;
 pub const NFT_CMP_LT: u32 = 2;
@@ -151,7 +128,6 @@ pub const NFTA_CMP_SREG: u16 = 1;
 pub const NFTA_CMP_OP: u16 = 2;
 pub const NFTA_CMP_DATA: u16 = 3;
 
-// enum nft_range_ops, enum nft_range_attributes
 pub const NFT_RANGE_EQ: u32 = 0;
 pub const NFT_RANGE_NEQ: u32 = 1;
 pub const NFTA_RANGE_SREG: u16 = 1;
@@ -159,14 +135,12 @@ pub const NFTA_RANGE_OP: u16 = 2;
 pub const NFTA_RANGE_FROM_DATA: u16 = 3;
 pub const NFTA_RANGE_TO_DATA: u16 = 4;
 
-// enum nft_lookup_flags, enum nft_lookup_attributes
 pub const NFT_LOOKUP_F_INV: u32 = 1;
 pub const NFTA_LOOKUP_SET: u16 = 1;
 pub const NFTA_LOOKUP_SREG: u16 = 2;
 pub const NFTA_LOOKUP_DREG: u16 = 3;
 pub const NFTA_LOOKUP_FLAGS: u16 = 5;
 
-// enum nft_payload_bases, enum nft_payload_attributes
 pub const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
 pub const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
 pub const NFTA_PAYLOAD_DREG: u16 = 1;
@@ -175,10 +149,8 @@ pub const NFTA_PAYLOAD_OFFSET: u16 = 3;
 pub const NFTA_PAYLOAD_LEN: u16 = 4;
 pub const NFTA_PAYLOAD_SREG: u16 = 5;
 
-// enum nft_exthdr_attributes
 pub const NFTA_EXTHDR_DREG: u16 = 1;
 
-// enum nft_objref_attributes
 pub const NFTA_OBJREF_IMM_TYPE: u16 = 1;
 pub const NFT_OBJECT_COUNTER: u32 = 1;
 pub const NFT_OBJECT_QUOTA: u32 = 2;
@@ -187,7 +159,6 @@ pub const NFT_OBJECT_LIMIT: u32 = 4;
 pub const NFT_OBJECT_CONNLIMIT: u32 = 5;
 pub const NFT_OBJECT_CT_TIMEOUT: u32 = 7;
 
-// enum nft_meta_keys, enum nft_meta_attributes
 pub const NFT_META_PROTOCOL: u32 = 1;
 pub const NFT_META_PRIORITY: u32 = 2;
 pub const NFT_META_MARK: u32 = 3;
@@ -204,7 +175,6 @@ pub const NFTA_META_DREG: u16 = 1;
 pub const NFTA_META_KEY: u16 = 2;
 pub const NFTA_META_SREG: u16 = 3;
 
-// enum nft_ct_keys, enum nft_ct_attributes
 pub const NFT_CT_STATE: u32 = 0;
 pub const NFT_CT_MARK: u32 = 3;
 pub const NFT_CT_ZONE: u32 = 17;
@@ -215,17 +185,14 @@ pub const NFTA_CT_KEY: u16 = 2;
 pub const NFTA_CT_DIRECTION: u16 = 3;
 pub const NFTA_CT_SREG: u16 = 4;
 
-// enum nft_log_attributes
 pub const NFTA_LOG_GROUP: u16 = 1;
 pub const NFTA_LOG_PREFIX: u16 = 2;
 pub const NFTA_LOG_LEVEL: u16 = 5;
 
-// enum nft_redir_attributes
 pub const NFTA_REDIR_REG_PROTO_MIN: u16 = 1;
 pub const NFTA_REDIR_REG_PROTO_MAX: u16 = 2;
 pub const NFTA_REDIR_FLAGS: u16 = 3;
 
-// enum nft_nat_types, enum nft_nat_attributes
 pub const NFT_NAT_SNAT: u32 = 0;
 pub const NFT_NAT_DNAT: u32 = 1;
 pub const NFTA_NAT_TYPE: u16 = 1;
@@ -236,21 +203,17 @@ pub const NFTA_NAT_REG_PROTO_MIN: u16 = 5;
 pub const NFTA_NAT_REG_PROTO_MAX: u16 = 6;
 pub const NFTA_NAT_FLAGS: u16 = 7;
 
-// enum nft_fib_result, enum nft_fib_flags, enum nft_fib_attributes
 pub const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
 pub const NFTA_FIB_F_DADDR: u32 = 2;
 pub const NFTA_FIB_DREG: u16 = 1;
 pub const NFTA_FIB_RESULT: u16 = 2;
 pub const NFTA_FIB_FLAGS: u16 = 3;
 
-// enum nft_tproxy_attributes
 pub const NFTA_TPROXY_FAMILY: u16 = 1;
 pub const NFTA_TPROXY_REG_PORT: u16 = 3;
 
-// enum nft_gen_attributes
 pub const NFTA_GEN_ID: u16 = 1;
 
-// enum nft_trace_attributes
 pub const NFTA_TRACE_TABLE: u16 = 1;
 pub const NFTA_TRACE_CHAIN: u16 = 2;
 pub const NFTA_TRACE_RULE_HANDLE: u16 = 3;
@@ -264,7 +227,6 @@ pub const NFTA_TRACE_OIF: u16 = 12;
 pub const NFTA_TRACE_MARK: u16 = 14;
 pub const NFTA_TRACE_POLICY: u16 = 16;
 
-// enum nft_trace_types
 pub const NFT_TRACETYPE_POLICY: u32 = 1;
 pub const NFT_TRACETYPE_RETURN: u32 = 2;
 pub const NFT_TRACETYPE_RULE: u32 = 3;
@@ -276,7 +238,6 @@ pub const NFTA_COMPAT_NAME: u16 = 1;
 pub const NFTA_COMPAT_REV: u16 = 2;
 pub const NFTA_COMPAT_TYPE: u16 = 3;
 
-// enum nft_match_attributes, enum nft_target_attributes
 pub const NFTA_MATCH_NAME: u16 = 1;
 pub const NFTA_MATCH_INFO: u16 = 3;
 pub const NFTA_TARGET_NAME: u16 = 1;

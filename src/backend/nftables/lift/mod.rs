@@ -8,7 +8,7 @@ use super::expression::{EncodedVerdict, Expression, Header, Register};
 use super::{bytecode::comment_of, listed::Interfaces, lower};
 use crate::backend::nftables::bytecode::{EncodedRule, EncodedTable};
 use rules::nft::{self, Field, LiveRule, Test};
-use rules::{Action, Disposition, Family, ListedCondition, Mark, Port, PortRange, Target, Zone, render};
+use rules::{Action, Family, ListedCondition, Mark, Port, PortRange, Target, Zone, render};
 use std::collections::BTreeMap;
 
 /// The offset of the flags in TCP's header, and the flag that a first segment has (RFC 9293).
@@ -295,7 +295,7 @@ fn goes_on(action: &Action) -> bool {
         | Action::UnknownMark(_)
         | Action::UnknownZone(_)
         | Action::Unknown(_) => true,
-        Action::Target(target) => target.disposition() == Disposition::Continues,
+        Action::Target(target) => !target.decides() && target.chain().is_none(),
         Action::Goto(_)
         | Action::Call { .. }
         | Action::Reject
