@@ -1,7 +1,6 @@
 //! Strategic merge, as Kubernetes does it (`k8s.io/apimachinery/pkg/util/strategicpatch`): objects merge field by field, and some
 //! lists item by item, by the key that the API's types give them. The order is that of `kubectl patch --type=strategic`, which the
-//! tests ask for the same. Of directives, `$patch` is known: the others are what programs write that compare two versions of an
-//! object.
+//! tests ask for the same. Of directives, `$patch` is known: the others are what programs write that compare versions.
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;

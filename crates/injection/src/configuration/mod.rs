@@ -83,8 +83,7 @@ impl Configuration {
         Problems::check(problems).map(|()| configuration)
     }
 
-    /// Reads the valid parts, and reports every problem in all three. Where there is one, the result serves only to find further
-    /// ones.
+    /// Reads the valid parts, and reports every problem in all three. With one, the result serves only to find others.
     pub fn read_in_part(texts: &Texts) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut tree = |text: &Option<ConfigurationText>| -> Option<Value> {

@@ -56,8 +56,7 @@ fn namespace(target: &Installation) -> Value {
 }
 
 /// The objects, in the order of their deletion: webhooks, so that no pod waits for a server that is gone; programs; their roles;
-/// what the programs have written, and read; at last the namespace, if the installation names it. The CRD and its objects are
-/// kept.
+/// what the programs have written, and read; at last the namespace, if the installation names it. The CRD stays.
 pub fn removed(target: &Installation) -> Vec<Value> {
     let mut everything = target.clone();
     everything.options.operator = true;

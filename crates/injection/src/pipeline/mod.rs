@@ -307,8 +307,7 @@ mod tests {
     use crate::configuration::{ConfigurationText, Texts};
     use serde_json::json;
 
-    /// Pods whose authors write long lists. An item in `<` and `>` is repeated, with its number for `@`; in `(` and `)`, the list
-    /// is a text.
+    /// Pods whose authors write long lists. An item in `<` and `>` is repeated, with its number for `@`; in `(` and `)`, it is a text.
     const PODS: [&str; 7] = [
         r#"{"spec": {"containers": [<{"name": "c@"}>], "initContainers": [<{"name": "i@"}>], "volumes": [<{"name": "v@"}>],
             "imagePullSecrets": [<{"name": "s@"}>]}}"#,

@@ -1,6 +1,5 @@
 //! Patches of templates put onto a pod, and the user's settings of the same containers put onto that. Some fields exclude each
-//! other, of which a strategic merge knows nothing: the old one gives way, as the API server refuses a variable with both a value
-//! and a source.
+//! other, of which a strategic merge knows nothing: the old one gives way, as the API server refuses a variable of two sources.
 
 use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
 use super::record::Overrides;
