@@ -30,7 +30,8 @@ pub fn names() -> BTreeSet<&'static str> {
 }
 
 /// Prefixes of sprig's functions that are left out on purpose, with the reasons.
-const LEFT_OUT: [(&[&str], &str); 15] = [
+const LEFT_OUT: [(&[&str], &str); 16] = [
+    (&["regex", "mustRegex"], "regexFind, regexMatch and regexReplaceAll are"),
     (&["rand", "shuffle", "uuid"], "a pod's patch is the same each time, so nothing is left to chance"),
     (
         &["date", "now", "ago", "htmlDate", "unixEpoch", "toDate", "mustToDate", "mustDate", "must_date"],
@@ -53,10 +54,7 @@ const LEFT_OUT: [(&[&str], &str); 15] = [
     (&["duration"], "formatDuration is"),
     (&["toPrettyJson", "mustToPrettyJson", "toRawJson", "mustToRawJson"], "toJson is"),
     (&["typeIs", "typeOf"], "kindIs and kindOf are"),
-    (
-        &["regex", "mustRegex", "semver", "splitn", "url"],
-        "texts have contains, split, trimPrefix and trimSuffix",
-    ),
+    (&["semver", "splitn", "url"], "texts have contains, split, trimPrefix and trimSuffix"),
     (
         &["addf", "add1f", "divf", "maxf", "minf", "mulf", "subf", "toDecimal"],
         "pods hold whole numbers; ceil, floor and round are",

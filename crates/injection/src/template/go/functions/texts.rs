@@ -1,9 +1,10 @@
 //! Functions of texts: quotes, cases, spaces, and parts.
 
 use super::codings::quoted;
-use super::{ANY, FunctionResult, MAX_OUTPUT, functions, is_nothing, list_of, text, whole};
+use super::{ANY, FunctionResult, MAX_OUTPUT, functions, is_nothing, list_of, spend, text, whole};
 use crate::template::go::standin;
 use gtmpl_ng::Value;
+use regex::{Regex, RegexBuilder};
 
 functions! {
     "quote" passes 0..=ANY, |args| Ok(joined(args, " ", |value| quoted(&text(value))));
@@ -36,6 +37,32 @@ functions! {
     "substr" reads 3..=3, |args| Ok(substr(whole(&args[0]), whole(&args[1]), &text(&args[2])).into());
     "split" reads 2..=2, |args| Ok(numbered(&parts(&text(&args[0]), &text(&args[1]))));
     "splitList" reads 2..=2, |args| Ok(list_of(parts(&text(&args[0]), &text(&args[1]))));
+    "regexMatch" reads 2..=2, |args| Ok(compiled(args).is_ok_and(|found| found.is_match(&text(&args[1]))).into());
+    "mustRegexMatch" reads 2..=2, |args| Ok(compiled(args)?.is_match(&text(&args[1])).into());
+    "regexFind" | "mustRegexFind" reads 2..=2, |args| {
+        let text = text(&args[1]);
+        Ok(compiled(args)?.find(&text).map_or("", |found| found.as_str()).into())
+    };
+    "regexReplaceAll" | "mustRegexReplaceAll" reads 3..=3, |args| {
+        let (text, new) = (text(&args[1]), text(&args[2]));
+        spend((text.len() + 1).saturating_mul(new.len()))?;
+        Ok(compiled(args)?.replace_all(&text, new.as_str()).into_owned().into())
+    };
+}
+
+/// The regular expression that comes before its text.
+fn compiled(args: &[Value]) -> Result<Regex, String> {
+    // Enough for what templates ask, and so little that no text takes long.
+    const MAX_SIZE: usize = 128 << 10;
+    let (pattern, text) = (text(&args[0]), text(&args[1]));
+    // Each character of the text may be looked at for each of the expression.
+    spend(text.len().saturating_mul(pattern.len().div_ceil(16)))?;
+    let compiled = RegexBuilder::new(&pattern).size_limit(MAX_SIZE).build();
+    compiled.map_err(|error| {
+        let error = error.to_string();
+        let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        format!("is given {pattern:?}, which is not a regular expression: {why}")
+    })
 }
 
 fn joined(args: &[Value], between: &str, write: impl Fn(&Value) -> String) -> Value {
