@@ -1,7 +1,7 @@
 //! Recognizes live rules: which of them are a mesh's, and why each is there: its *reason*. Its *meaning* is what it does to packets in its
 //! place. Our tables of nf_tables carry reasons in their comments, and so do rules of iptables where a mesh's rules have such comments.
 //! Of the others, ours and upstream's, the form shows the meaning and so the reason, unless the form is special in the mesh whose rules
-//! they are ([`crate::registry::Recognition`]).
+//! they are (`Recognition`).
 
 mod form;
 pub mod summary;
