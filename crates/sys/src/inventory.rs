@@ -36,14 +36,7 @@ pub fn all(places: &LookupPlaces) -> io::Result<Vec<FoundNamespace>> {
         let Some(namespace) = opened else { continue };
         match namespace.id() {
             Ok(id) if !is_left_out(id) && namespace.is_one() => {
-                found.entry(id).or_insert_with(|| FoundNamespace {
-                    name,
-                    pod: None,
-                    container: None,
-                    is_named: true,
-                    processes: Vec::new(),
-                    namespace,
-                });
+                found.entry(id).or_insert_with(|| FoundNamespace::new(name, true, namespace));
             }
             Ok(_) | Err(_) => {}
         }
@@ -63,10 +56,14 @@ pub fn all(places: &LookupPlaces) -> io::Result<Vec<FoundNamespace>> {
 fn of_process(folder: &Path, namespace: OpenNamespace) -> FoundNamespace {
     let number = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = container_of(folder).map_or_else(|| format!("pid:{number}"), |id| shortened(&id));
-    FoundNamespace { name, pod: None, container: None, is_named: false, processes: Vec::new(), namespace }
+    FoundNamespace::new(name, false, namespace)
 }
 
 impl FoundNamespace {
+    fn new(name: String, is_named: bool, namespace: OpenNamespace) -> Self {
+        Self { name, pod: None, container: None, is_named, processes: Vec::new(), namespace }
+    }
+
     fn add(&mut self, folder: PathBuf, places: &LookupPlaces) {
         if let (None, Some(id)) = (&self.pod, container_of(&folder)) {
             let is_in_container = |parent: &Path| container_of(parent).is_some();

@@ -152,7 +152,6 @@ impl NetlinkSocket {
             let _ = switch_on(&self.descriptor, libc::SOL_NETLINK, option);
         }
         if length > SMALL_BATCH {
-            // Beyond the machine's limit if we may, else up to it.
             setsockopt(&self.descriptor, sockopt::SndBufForce, &length)
                 .or_else(|_| setsockopt(&self.descriptor, sockopt::SndBuf, &length))?;
         }

@@ -296,11 +296,8 @@ impl RuleView {
             Object::Rule { family: of, mark, .. } if of == family => Some(mark),
             _ => None,
         });
-        Self {
-            family,
-            view: View::of_rules(rules.rules()),
-            routing: Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() },
-        }
+        let routing = Routing { local_marks: marks.collect(), addresses: pod.addresses.clone() };
+        Self { family, view: View::of_rules(rules.rules()), routing }
     }
 
     pub(crate) fn without_rules(family: Family, pod: &PodContext) -> Self {

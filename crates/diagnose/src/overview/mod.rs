@@ -278,16 +278,12 @@ fn cells(row: &NamespaceRow, now: SystemTime) -> [String; 6] {
 }
 
 fn listening(listeners: &[Listening]) -> &'static str {
+    let is_up = |one: &Listening| one.code.as_deref().is_none_or(|code| code == Code::NotTheProxy.name());
     let is_down = |one: &Listening| one.missing.as_ref().is_some_and(|missing| *missing == one.families);
     match listeners {
         [] => "",
         all if all.iter().any(|one| one.missing.is_none()) => "unknown",
-        all if all
-            .iter()
-            .all(|one| one.code.as_deref().is_none_or(|code| code == Code::NotTheProxy.name())) =>
-        {
-            "up"
-        }
+        all if all.iter().all(is_up) => "up",
         all if all.iter().all(is_down) => "down",
         _ => "partly",
     }

@@ -147,26 +147,24 @@ fn listening_at(
     let deaf = sent.is_transparent && !by.is_empty() && by.iter().all(|one| one.transparent == Some(false));
     let families = |these: &[Family]| these.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
     let is_strange = sockets.iter().flatten().any(|socket| !is_proxy(socket, proxy));
-    let who: Vec<String> = by.iter().map(who).collect();
+    let who = by.iter().map(who).collect::<Vec<_>>().join("; ");
     let (text, fault) = match (&sockets, missing.as_slice(), sent.families.len()) {
         (None, ..) => ("who listens can't be seen".to_owned(), None),
         (Some(_), missing, all) if missing.len() == all => {
             (format!("nothing listens: {consequence}"), Some(Code::NothingListens))
         }
         (Some(_), [], _) if deaf => {
-            let text =
-                format!("{}, without IP_TRANSPARENT: what TPROXY hands over is dropped", who.join("; "));
+            let text = format!("{who}, without IP_TRANSPARENT: what TPROXY hands over is dropped");
             (text, Some(Code::NotTransparent))
         }
         (Some(_), [], _) if is_strange => {
             let owners = proxy.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-            let text =
-                format!("{}, not the proxy ({owners}): what it sends on comes back to it", who.join("; "));
+            let text = format!("{who}, not the proxy ({owners}): what it sends on comes back to it");
             (text, Some(Code::NotTheProxy))
         }
-        (Some(_), [], _) => (who.join("; "), None),
+        (Some(_), [], _) => (who, None),
         (Some(_), missing, _) => {
-            let text = format!("{}; nothing for {}: {consequence}", who.join("; "), families(missing));
+            let text = format!("{who}; nothing for {}: {consequence}", families(missing));
             (text, Some(Code::NothingListens))
         }
     };
