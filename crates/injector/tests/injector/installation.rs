@@ -82,12 +82,13 @@ fn start(cluster: &Cluster, name: &str, deployment: &Value) -> Logged {
 fn shell(cluster: &Cluster, command: &str) -> Ended {
     let folder = cluster.file("bin");
     fs::create_dir_all(&folder).expect("a folder");
-    // The played server has no schemas, which kubectl validates by.
+    // The played server has no schemas, which kubectl validates by. kubectl refuses two restarts within a second.
     let wrapper = folder.join("kubectl");
     let kubectl = Command::new("sh").args(["-c", "command -v kubectl"]).output().expect("sh");
     let kubectl = String::from_utf8(kubectl.stdout).expect("UTF-8");
     let text = format!(
-        "#!/bin/sh\nif [ \"$1\" = apply ]; then shift; set -- apply --validate=false \"$@\"; fi\nexec {} --cache-dir {} \"$@\"\n",
+        "#!/bin/sh\nif [ \"$1\" = apply ]; then shift; set -- apply --validate=false \"$@\"; fi\n\
+         case \"$*\" in *restart*) sleep 1 ;; esac\nexec {} --cache-dir {} \"$@\"\n",
         kubectl.trim(),
         word(&cluster.file("kubectl"))
     );
