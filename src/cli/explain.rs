@@ -64,7 +64,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
             Ok(rule_views) => rule_views,
             Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
         };
-        let request = request.of(&rule_views, subject);
+        let request = request.of(&rule_views, subject)?;
         let (body, captured) = answer(&rule_views, subject, &request, subjects.len() == 1 && !is_shared);
         as_expected &= request.expected.is_none_or(|expected| captured == Some(expected));
         let user = user.filter(|_| request.question.is_none());
@@ -137,18 +137,18 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
 }
 
 impl ExplainRequest {
-    /// The request about existing rules: they identify the proxy, as no configuration does, and the kernel routes the packet.
-    fn of(self, rule_views: &[RuleView], subject: &Subject) -> Self {
+    /// The request about existing rules, which identify the proxy, by the kernel's routes. Fails if a name no longer resolves.
+    fn of(self, rule_views: &[RuleView], subject: &Subject) -> Result<Self, Problems> {
         if self.capture.is_some() {
-            return self;
+            return Ok(self);
         }
         let pod = self.pod.with_proxy(&live_proxy(rule_views.iter().map(|rule_view| &rule_view.view)));
         let kernel = KernelRoutes::of(rule_views);
         let routes: &dyn Routes = if self.file.is_some() { &pod } else { &kernel };
-        // The settings were valid before, so this only resolves the packet again.
         let mut reader = SettingReader::new(&subject.raw, Vec::new());
-        let question = question(&mut reader, &pod, routes).or(self.question);
-        Self { pod, question, ..self }
+        let question = question(&mut reader, &pod, routes);
+        reader.finish()?;
+        Ok(Self { pod, question, ..self })
     }
 
     fn packet(&self) -> Option<&Packet> {
