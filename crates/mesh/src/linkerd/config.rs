@@ -21,8 +21,6 @@ pub(super) mod text {
     pub(crate) const SKIPPED_PORTS: &str = "4567,4568";
     /// With the proxy's control and admin ports.
     pub(crate) const SKIPPED_INBOUND: &str = "4190,4191,4567,4568";
-    /// Excluded for outbound connections of the control plane's own pods: the API server.
-    pub(crate) const SKIPPED_BY_CONTROL_PLANE: &str = "443,6443";
 }
 
 pub(super) const COMMENTS: &str = "proxy-init/";
@@ -110,10 +108,7 @@ fn owner<T: FromStr + Copy>(
     default: Option<T>,
 ) -> Option<T> {
     let complaint = format!("is not a {noun}; expected a number from 0 to 4294967294, or {UNSET} for none");
-    let read = |text: &str| match text {
-        UNSET => Some(None),
-        number => number.parse().ok().map(Some),
-    };
+    let read = |text: &str| if text == UNSET { Some(None) } else { text.parse().ok().map(Some) };
     reader.scalar(setting, &complaint, read).unwrap_or(default)
 }
 
@@ -128,9 +123,8 @@ fn inbound_ports(reader: &mut SettingReader<'_>) -> Wildcard<Port> {
 
 /// The flags of which `proxy-init` has no default, where they are not given.
 pub fn missing(raw: &Raw) -> impl Iterator<Item = Setting> + '_ {
-    [Linkerd::IncomingProxyPort, Linkerd::OutgoingProxyPort]
-        .into_iter()
-        .filter(|setting| raw.get(*setting).is_none())
+    let listeners = [Linkerd::IncomingProxyPort, Linkerd::OutgoingProxyPort];
+    listeners.into_iter().filter(|setting| raw.get(*setting).is_none())
 }
 
 #[cfg(test)]

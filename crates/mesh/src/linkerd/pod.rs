@@ -37,29 +37,26 @@ pub(crate) const FORM: Form = Form {
 
 /// The proxy's own ports, which annotations may move; and the API server, which the control plane calls past the proxy.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
-    let port = |name: &str, default: Port| {
+    let own = [("control-port", CONTROL_PORT), ("admin-port", ADMIN_PORT)].map(|(name, default)| {
         let given = pod.annotations.get(&format!("config.linkerd.io/{name}"));
         // The injector skips what is not a number.
-        given.and_then(|text| text.trim().parse().ok()).unwrap_or(default)
-    };
-    let (control, admin) = (port("control-port", CONTROL_PORT), port("admin-port", ADMIN_PORT));
+        given.and_then(|text| text.trim().parse::<Port>().ok()).unwrap_or(default).to_string()
+    });
     let setting = Linkerd::InboundPortsToIgnore;
     if let Some(given) = settings.raw.get(setting).cloned() {
-        let items: Vec<&str> = given.value.split(',').map(str::trim).collect();
         // A node's configuration names them too.
-        let own = [control, admin].map(|port| port.to_string());
-        let missing = own.iter().map(String::as_str).filter(|port| !items.contains(port));
-        let all: Vec<&str> = missing.chain([given.value.as_str()]).collect();
+        let is_missing = |port: &&String| given.value.split(',').all(|item| item.trim() != **port);
+        let all: Vec<&str> =
+            own.iter().filter(is_missing).chain([&given.value]).map(String::as_str).collect();
         settings.set(setting, all.join(","), given.source);
     }
     let component = "linkerd.io/control-plane-component";
-    let is_component = pod.labels.as_ref().is_some_and(|labels| labels.contains_key(component));
-    if is_component {
+    if pod.labels.as_ref().is_some_and(|labels| labels.contains_key(component)) {
         let setting = Linkerd::OutboundPortsToIgnore;
         let given = settings.raw.get(setting).filter(|given| !matches!(given.source, Source::Preset(_)));
         let before = given.map(|given| format!("{},", given.value)).unwrap_or_default();
         let source = Source::Field(format!("its label {component}"));
-        settings.set(setting, format!("{before}{}", text::SKIPPED_BY_CONTROL_PLANE), source);
+        settings.set(setting, format!("{before}443,6443"), source);
     }
 }
 

@@ -13,7 +13,6 @@ use rules::Target::{Redirect, Return};
 use rules::{
     Chain, Comment, Family, Match, PortRange, PortSet, Position, Rule, RuleSet, Statement, Table, Target,
 };
-use std::fmt::Display;
 
 reasons! {
     Linkerd of Linkerd;
@@ -62,7 +61,7 @@ fn inbound(writer: &mut LinkerdWriter<'_>) {
     let family = writer.family();
     for subnet in config.ignored_subnets.iter().filter(|subnet| subnet.network.family() == family) {
         let comment = format!("{OF_SUBNET}{}", subnet.written);
-        append(writer, INBOUND, [from(subnet.network)], comment, Return, Reason::IgnoredSubnet);
+        append(writer, INBOUND, [from(subnet.network)], &comment, Return, Reason::IgnoredSubnet);
     }
     let to_proxy = || Redirect(config.inbound_listener.into());
     match &config.inbound_ports {
@@ -73,7 +72,7 @@ fn inbound(writer: &mut LinkerdWriter<'_>) {
         Wildcard::Items(ports) => {
             for &number in ports {
                 let comment = format!("redirect-port-{number}-to-proxy-port");
-                append(writer, INBOUND, [tcp(), port(number)], comment, to_proxy(), Reason::InboundPort);
+                append(writer, INBOUND, [tcp(), port(number)], &comment, to_proxy(), Reason::InboundPort);
             }
         }
     }
@@ -90,9 +89,8 @@ fn outbound(writer: &mut LinkerdWriter<'_>) {
     }
     append(writer, OUTBOUND, [to_loopback()], "ignore-loopback", Return, Reason::Loopback);
     ignored_ports(writer, OUTBOUND, &config.ignored_outbound, Reason::IgnoredOutboundPort);
-    let (comment, target) =
-        ("redirect-all-outgoing-to-proxy-port", Redirect(config.outbound_listener.into()));
-    append(writer, OUTBOUND, [tcp()], comment, target, Reason::ToOutboundListener);
+    let to = Redirect(config.outbound_listener.into());
+    append(writer, OUTBOUND, [tcp()], "redirect-all-outgoing-to-proxy-port", to, Reason::ToOutboundListener);
     append(writer, OUTPUT, [], "install-proxy-init-output", jump(OUTBOUND), Reason::Outbound);
 }
 
@@ -116,7 +114,7 @@ fn ignored_ports(
     for set in groups {
         let list: Vec<String> = set.ranges().iter().map(ToString::to_string).collect();
         let comment = format!("ignore-port-{}", list.join(","));
-        append(writer, chain, [tcp(), any_of(set)], comment, Return, cause);
+        append(writer, chain, [tcp(), any_of(set)], &comment, Return, cause);
     }
 }
 
@@ -124,12 +122,11 @@ fn append(
     writer: &mut LinkerdWriter<'_>,
     chain: ChainPlace,
     matches: impl IntoIterator<Item = Match>,
-    comment: impl Display,
+    comment: &str,
     target: Target,
     cause: impl Into<Cause>,
 ) {
-    let comment: Comment =
-        format!("{COMMENTS}{comment}").parse().expect("comments of the policy have no quotes");
+    let comment: Comment = format!("{COMMENTS}{comment}").parse().expect("our comments have no quotes");
     let matches = matches.into_iter().chain([Match::Comment(comment)]);
     writer.append(Table::Nat, chain, matches, target, cause);
 }
@@ -159,9 +156,8 @@ fn words(rule: &Rule) -> String {
             Match::Source(_) => conditions.push_str("-p all "),
             Match::Comment(text) => {
                 // The comment of a network's rule keeps it as it was written.
-                let network =
-                    text.as_str().strip_prefix(COMMENTS).and_then(|text| text.strip_prefix(OF_SUBNET));
-                source = network.map(|network| format!(" -s {network}")).unwrap_or_default();
+                let network = text.as_str().split_once(OF_SUBNET);
+                source = network.map(|(_, network)| format!(" -s {network}")).unwrap_or_default();
                 comment = format!(" -m comment --comment {text}");
             }
             other => conditions.push_str(&format!("{other} ")),
