@@ -266,6 +266,29 @@ fn diff_tries_usual_packets() {
     assert!(found.is_empty(), "{}", found.iter().map(|one| one.text.as_str()).collect::<String>());
 }
 
+/// Such a rule may set a mark, or settle the source so that no later chain of NAT is asked.
+#[test]
+fn source_nat_that_is_not_known_leaves_marks_and_later_chains_unknown() {
+    for (unknown, later, rule) in [
+        (
+            "meta mark set 0x2000 accept",
+            "nat hook postrouting priority 101; policy drop",
+            "meta mark 0 accept",
+        ),
+        ("masquerade", "nat hook postrouting priority 101", "drop"),
+        ("meta mark set 0x2000", "filter hook postrouting priority 150", "meta mark 0x2000 drop"),
+    ] {
+        let rules = nft(&[
+            "add table ip other",
+            "add chain ip other first { type nat hook postrouting priority 100; }",
+            &format!("add rule ip other first ct direction original {unknown}"),
+            &format!("add chain ip other second {{ type {later}; }}"),
+            &format!("add rule ip other second {rule}"),
+        ]);
+        check(Mesh::Linkerd, LINKERD, &rules, out_of_proxy("10.99.0.1:80"), Verdict::Unknown);
+    }
+}
+
 /// The kernel calls first what was registered last, which can't be read.
 #[test]
 fn beside_nat_and_conntrack_of_equal_priority_a_chain_may_come_first_or_last() {

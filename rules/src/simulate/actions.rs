@@ -61,12 +61,7 @@ impl<O: Observer> Walker<'_, O> {
                     Some(false) | None => return Err(Stop::Over(Verdict::Unknown, Some(at))),
                 }
             }
-            Action::UnknownMark(_) => {
-                now.mark = None;
-                now.connmark = None;
-                now.written.mark = u32::MAX;
-                now.written.connmark = u32::MAX;
-            }
+            Action::UnknownMark(_) => now.forget_marks(),
             // Zones part connections from each other, never a packet from its rules.
             Action::UnknownZone(_) => self.put_in_zone(walk, at),
             Action::Unknown(_) => return Err(Stop::Over(Verdict::Unknown, Some(at))),
@@ -251,6 +246,11 @@ impl<O: Observer> Walker<'_, O> {
 }
 
 impl Now {
+    pub(super) fn forget_marks(&mut self) {
+        (self.mark, self.connmark) = (None, None);
+        (self.written.mark, self.written.connmark) = (u32::MAX, u32::MAX);
+    }
+
     fn set_mark(&mut self, mark: Mark) {
         self.mark = set_in(self.mark, mark);
         self.written.mark |= mark.mask | mark.value;

@@ -326,6 +326,15 @@ impl View {
         self.chains[chain].policy == Policy::Drop || self.find(chain, &ends).is_some()
     }
 
+    /// The mark of a packet or of its connection may change in the chain, or in those that it leads to.
+    pub(super) fn may_mark(&self, chain: usize) -> bool {
+        let marks = |action: &Action| match action {
+            Action::Target(target) => target.writes().mark || target.writes().connmark,
+            other => matches!(other, Action::UnknownMark(_)),
+        };
+        self.find(chain, &|rule: &ViewRule| rule.does(marks)).is_some()
+    }
+
     /// The kernel tracks connections of the family where a rule requires it; `None` if that is not known.
     pub(super) fn tracks(&self) -> Option<bool> {
         self.tracks

@@ -388,10 +388,13 @@ impl<O: Observer> Walker<'_, O> {
         let tracks = if walk.now.in_nat { self.view.tracks() } else { Some(true) };
         let policy = At { chain, rule: content.rules.len() };
         let mut end = match (end, content.policy) {
-            // A chain of source NAT that drops nothing leaves the source unknown, and the packet goes on.
-            (Err((Verdict::Unknown, _)), _) if walk.now.is_source_nat() && !self.view.may_drop(chain) => {
+            // Source NAT that drops nothing leaves the source unknown, perhaps the marks too, and the packet goes on.
+            (Err((Verdict::Unknown, _)), _) if walk.now.is_source_nat() && !self.nat_may_drop(walk) => {
                 walk.now.source_sent = false;
                 walk.now.written.source = true;
+                if self.view.may_mark(chain) {
+                    walk.now.forget_marks();
+                }
                 Ok(())
             }
             (Ok(ChainExit::Returned), Policy::Drop) => Err((Verdict::Drop, Some(policy))),
@@ -415,6 +418,13 @@ impl<O: Observer> Walker<'_, O> {
             (None, Ok(())) => {}
         }
         Ok(())
+    }
+
+    /// A chain of NAT from this one on may drop. Those behind it are asked only while the source is not settled.
+    fn nat_may_drop(&self, walk: &SetWalk) -> bool {
+        let groups = &self.view.groups()[walk.now.hook as usize][walk.place.0..];
+        let is_nat = |chain: usize| self.view.chains()[chain].base.is_some_and(|base| base.kind == Kind::Nat);
+        groups.iter().flatten().any(|chain| is_nat(*chain) && self.view.may_drop(*chain))
     }
 
     /// A packet whose mark or type of service changed in `mangle` is routed again (`ip_route_me_harder`). Routes of others
