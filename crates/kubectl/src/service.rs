@@ -4,6 +4,7 @@ use crate::call::{CallKind, KubectlCall};
 use crate::failure::CaptureFailure;
 use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;
+use diagnose::explain::authority;
 use mesh::InputProblem;
 use serde_json::Value;
 use std::{
@@ -46,11 +47,7 @@ pub(crate) fn targets(
 
 /// The name of a destination, and the number or name of its port; `None` for an address, and for anything else.
 fn named(text: &str) -> Option<(String, Option<&str>)> {
-    let text = text.trim();
-    let (scheme, rest) = match text.split_once("://") {
-        Some((scheme, rest)) => (Some(scheme), rest.split(['/', '?', '#']).next().unwrap_or_default()),
-        None => (None, text),
-    };
+    let (rest, of_scheme) = authority(text.trim());
     let (host, port) = rest.split_once(':').map_or((rest, None), |(host, port)| (host, Some(port)));
     let is_label = |label: &str| {
         !label.is_empty()
@@ -62,11 +59,6 @@ fn named(text: &str) -> Option<(String, Option<&str>)> {
     if !is_name || host.parse::<IpAddr>().is_ok() {
         return None;
     }
-    let of_scheme = match scheme {
-        Some("http" | "ws") => Some("80"),
-        Some("https" | "wss") => Some("443"),
-        Some(_) | None => None,
-    };
     Some((host.to_ascii_lowercase(), port.or(of_scheme)))
 }
 

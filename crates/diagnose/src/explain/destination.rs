@@ -85,17 +85,20 @@ pub(super) fn destination(
     Some(Destination { address: to(taken, port.number()), name, stands_in: false })
 }
 
+/// The host and port of a URL (RFC 3986, 3.2), with the usual port of its scheme; any other text as it is.
+pub fn authority(text: &str) -> (&str, Option<&'static str>) {
+    let Some((scheme, rest)) = text.split_once("://") else { return (text, None) };
+    let usual = match scheme {
+        "http" | "ws" => Some("80"),
+        "https" | "wss" => Some("443"),
+        _ => None,
+    };
+    (rest.split(['/', '?', '#']).next().unwrap_or_default(), usual)
+}
+
 /// The host's name and the port of `NAME:PORT` or of a URL; `None` if it is neither.
 fn named(text: &str) -> Option<(&str, Option<Port>)> {
-    let (scheme, rest) = match text.split_once("://") {
-        Some((scheme, rest)) => (Some(scheme), rest.split(['/', '?', '#']).next().unwrap_or_default()),
-        None => (None, text),
-    };
-    let of_scheme = match scheme {
-        Some("http" | "ws") => Some("80"),
-        Some("https" | "wss") => Some("443"),
-        Some(_) | None => None,
-    };
+    let (rest, of_scheme) = authority(text);
     // An address is in brackets, which `http://[::1]/` may contain as well.
     let (name, port) = match rest.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
         Some((name, port)) => (name, Some(port)),
@@ -105,7 +108,7 @@ fn named(text: &str) -> Option<(&str, Option<Port>)> {
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     let has_more = name.contains(|c: char| c.is_ascii_alphabetic()) && is_name;
     let is_address = name.parse::<IpAddr>().is_ok();
-    if !(has_more || is_address && scheme.is_some()) {
+    if !(has_more || is_address && text.contains("://")) {
         return None;
     }
     match port {

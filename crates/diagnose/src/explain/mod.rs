@@ -11,7 +11,7 @@ mod tests;
 
 pub use crate::pod_packets::SOURCE_PORT;
 pub(crate) use because::{item_texts, limits_met, option};
-pub use destination::written;
+pub use destination::{authority, written};
 pub use explanation::{Explanation, explain};
 pub(crate) use pod::declared_addresses;
 pub use pod::{
