@@ -205,7 +205,7 @@ impl State {
     }
 }
 
-/// What to do in a table. The parts take effect in the order of the fields, in one commit.
+/// Changes of a table. The parts take effect in the order of the fields, in one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableChange {
     pub table: Table,

@@ -339,7 +339,7 @@ impl Bridge {
         !self.all_marks().is_empty()
     }
 
-    /// What a backend holds, with the guards that it needs while the other capture exists.
+    /// The contents of a backend, with the guards that it needs while the other capture exists.
     fn guarded<'a>(&self, contents: &'a Contents) -> Cow<'a, Contents> {
         if !self.is_needed() {
             return Cow::Borrowed(contents);

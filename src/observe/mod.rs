@@ -138,7 +138,7 @@ impl NamespaceObserver {
     }
 }
 
-/// What was found, or a finding about the failure.
+/// The found values; `None`, with a finding, where they can't be listed.
 fn listed<T>(found: io::Result<T>, what: &str, findings: &mut Vec<Finding>) -> Option<T> {
     let warning = |error: &io::Error| {
         let remedy = match error.raw_os_error() {

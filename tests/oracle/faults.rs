@@ -266,7 +266,7 @@ fn diff_tries_usual_packets() {
     assert!(found.is_empty(), "{}", found.iter().map(|one| one.text.as_str()).collect::<String>());
 }
 
-/// Such a rule may set a mark, or settle the source so that no later chain of NAT is asked.
+/// A rule of source NAT that may match may set a mark, or settle the source so that no later chain of NAT is asked.
 #[test]
 fn source_nat_that_is_not_known_leaves_marks_and_later_chains_unknown() {
     for (unknown, later, rule) in [

@@ -1,4 +1,4 @@
-//! What ends a program: signals, and the panic of a task without which it can't work.
+//! Termination of a program: by signals, and by the panic of a task without which it can't work.
 
 use std::{io, process};
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -1,4 +1,4 @@
-//! What the commands print: objects, in colours or without; and files that are replaced at once, or not at all.
+//! Output of the commands: objects, in colours or without; and files that are replaced at once, or not at all.
 
 use clap::ValueEnum;
 pub(crate) use command_line::output::{fail, print, print_folded, print_styled, report, warn};

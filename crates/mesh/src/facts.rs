@@ -94,7 +94,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Its own traffic is told from the application's.
+    /// True if rules can distinguish its own traffic from the application's.
     pub fn is_known(&self) -> bool {
         !self.uids.is_empty() || !self.gids.is_empty() || self.mark.is_some()
     }

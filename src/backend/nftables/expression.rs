@@ -1,7 +1,7 @@
 //! The expressions that rules are made of, and how they are written and read. All ours load into the first register; a range
 //! of ports takes the second as well.
-//! What is read is what would be written with the same attributes: any other form is [`Expression::Other`], so that it never
-//! passes for one of ours.
+//! An expression is read only in the form in which it would be written: any other form is [`Expression::Other`], so that it
+//! never passes for one of ours.
 
 use crate::sys::header::*;
 use crate::sys::message::{Messages, attribute, attributes, name, number, text};

@@ -4,7 +4,7 @@
 //! netlink socket all of it is one wait. A rule is found by its place in the program's listing, and deleted by the handle at
 //! that place, in the generation of the listing only.
 //! Left behind are base chains without rules, and tables with nothing else. iptables makes them again when it needs them.
-//! What iptables would not have made so is of others, and stays.
+//! Chains and tables that iptables would not have made so are of others, and stay.
 
 use super::bytecode::{EncodedChain, EncodedRule, comment_of};
 use super::expression::{EncodedVerdict, Expression};
@@ -17,7 +17,7 @@ use crate::sys::netfilter::{lacks_nf_tables, nfproto};
 use rules::{Chain, Family, Ownership, State, Table, TableChange};
 use std::{collections::BTreeSet, io};
 
-/// What is about to go from the tables of iptables, by family (`NFPROTO_*`) and table.
+/// The rules that are about to go from the tables of iptables, by family (`NFPROTO_*`) and table.
 #[derive(Debug, Default)]
 struct Removed {
     rules: BTreeSet<(u8, String, u64)>,

@@ -152,7 +152,7 @@ impl AcceptedConnection {
             () = self.slot.evicted() => if self.slot.is_silent() { return } else { None },
         };
         if ended.is_none() {
-            // It answers the requests that it has received, and takes no more. A client that is about to ask is told so.
+            // It answers the requests that it has received, and takes no more; HTTP/2 announces that by GOAWAY.
             connection.as_mut().graceful_shutdown();
             timer.shut_down();
             ended = tokio::select! {

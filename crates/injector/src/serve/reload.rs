@@ -21,9 +21,9 @@ pub(super) struct Watched {
     files: Files,
     apply: Apply,
     reloads: Reloads,
-    /// What was applied, or refused, last.
+    /// The contents that were applied or refused last.
     known: Result<FileContents, String>,
-    /// What the last read has found.
+    /// The contents that the last read has found.
     seen: Result<FileContents, String>,
 }
 

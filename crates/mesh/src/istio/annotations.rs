@@ -42,7 +42,7 @@ pub const RESOURCES: [(&str, &str, &str); 4] = [
     ("sidecar.istio.io/proxyMemoryLimit", "limits", "memory"),
 ];
 
-/// All that control how a sidecar is injected.
+/// The annotations that control how a sidecar is injected.
 pub fn of_injection() -> impl Iterator<Item = &'static str> {
     let of_settings = super::settings::TABLE.iter().flat_map(|row| row.annotations);
     of_settings.chain(&[STATUS_PORT, PROXY_CONFIG]).chain(OF_CONTAINER).copied()

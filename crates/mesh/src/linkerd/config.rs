@@ -1,4 +1,4 @@
-//! What to capture: the numbers of linkerd's charts, the validated configuration, and how settings become one.
+//! The numbers of linkerd's charts, the validated configuration of capture, and how settings become one.
 
 use super::settings::Linkerd;
 use crate::facts::port;

@@ -42,7 +42,7 @@ pub(crate) struct Form {
     /// The labels and annotations that the injector sets; none where pods need no injection.
     pub(crate) injected: &'static [MetadataMark],
     pub(crate) presets: &'static [(Setting, &'static str)],
-    /// MetadataTexts of annotations for switches beside those of Go's `strconv.ParseBool`, in lower case, and what they mean.
+    /// Texts of annotations for switches beside those of Go's `strconv.ParseBool`, in lower case, and what they mean.
     pub(crate) switches: &'static [(&'static str, &'static str)],
     /// Reads what an argument of an init container holds beside the setting, with the source of a key of it.
     pub(crate) argument: fn(&Pod, Setting, &str, KeySource<'_>) -> Option<Argument>,
