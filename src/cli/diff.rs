@@ -3,16 +3,26 @@
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding, Format};
 use super::run::{self, ResolvedCall, Run};
-use super::{Exit, change, host::System, live, logging::Stdout};
+use super::{Exit, change, host, host::System, live, logging::Stdout};
 use diagnose::compare::{self, Change, ComparedSide, Comparison, DiffReport, OtherMesh, PartReport, compare};
-use diagnose::{Basis, explain::PodContext, painted};
+use diagnose::explain::{PodContext, RuleView};
+use diagnose::{Basis, painted};
 use mesh::sources::{Dialect, Host, Raw, SettingReader, Source};
 use mesh::{Capture, InputProblem, OWNERS, Problems, Setting};
 use rules::{Ownership, drift::Reason};
 use sidecar_init::engine::{self, Differences, EngineError, LiveComparison};
+use sidecar_init::sys::address;
 use std::{collections::BTreeMap, error::Error};
 
-pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Result<Exit, Problems> {
+pub(super) fn run(
+    raw: &Raw,
+    problems: &[InputProblem],
+    files: &[String],
+    existing: &[ExistingRules],
+) -> Result<Exit, Problems> {
+    if !existing.is_empty() {
+        return of_rules(raw, problems, files, existing);
+    }
     let live = Subject::of_flags(raw.clone().without_rules(), problems.to_vec(), manifest::machine);
     if files.is_empty() && !raw.describes_rules() {
         return match manifest::settings(&live)? {
@@ -46,6 +56,77 @@ pub(super) fn run(raw: &Raw, problems: &[InputProblem], files: &[String]) -> Res
     }
 }
 
+/// Rules to compare with others that exist.
+pub(super) enum ExistingRules {
+    Listing(String),
+    Namespace(String),
+}
+
+/// Compares the rules of two listings or namespaces, or the live ones with a listing.
+fn of_rules(
+    raw: &Raw,
+    problems: &[InputProblem],
+    files: &[String],
+    existing: &[ExistingRules],
+) -> Result<Exit, Problems> {
+    let mut problems = problems.to_vec();
+    if !files.is_empty() || raw.describes_rules() || existing.len() > 2 {
+        let text = "is compared with one other, or with the live rules, and not with flags or manifests";
+        let setting = match &existing[0] {
+            ExistingRules::Listing(_) => Setting::FromSave,
+            ExistingRules::Namespace(_) => Setting::NetworkNamespace,
+        };
+        problems.push(InputProblem::of(&setting.row().option(), text));
+    }
+    let (run, prints_rules) =
+        run::begin(raw, problems, run::ANSWER, |reader| reader.switch(Setting::DiffRules))?;
+    if prints_rules {
+        tracing::warn!(target: "config", "--rules has no effect: existing rules are compared by packets");
+    }
+    let live =
+        Basis::Rules { namespace: raw.get(Setting::NetworkNamespace).map(|given| given.value.clone()) };
+    let read = |rules: Option<&ExistingRules>| -> Result<(Basis, PodContext, Vec<RuleView>), Box<dyn Error>> {
+        if let Some(ExistingRules::Listing(file)) = rules {
+            let pod = PodContext::new([], None);
+            return Ok((Basis::Listing(file.clone()), pod.clone(), live::from_save(file, &pod)?));
+        }
+        let mut basis = live.clone();
+        if let Some(ExistingRules::Namespace(name)) = rules {
+            host::enter(name)?;
+            basis = Basis::Rules { namespace: Some(name.clone()) };
+        }
+        let pod = PodContext::new(address::all()?, None);
+        let rule_views = live::from_kernel(&run, &pod)?;
+        Ok((basis, pod, rule_views))
+    };
+    let [first, second] = match existing {
+        [one] => [None, Some(one)],
+        two => [two.first(), two.get(1)],
+    };
+    let ((from, old_pod, old), (to, new_pod, new)) =
+        match read(first).and_then(|first| Ok((first, read(second)?))) {
+            Ok(sides) => sides,
+            Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
+        };
+    let pod = compare::pod(&[old_pod, new_pod]);
+    let [old, new] = [old, new].map(|rule_views| ComparedSide::of_rules(rule_views, &pod));
+    let comparison = compare(&old, &new, &pod);
+    let report = DiffReport {
+        equal: comparison.changes.is_empty(),
+        comparison,
+        ..unequal(Some(from.name()), Some(to.name()))
+    };
+    Ok(printed(&report, &run, false))
+}
+
+fn printed(report: &DiffReport, run: &Run, prints_rules: bool) -> Exit {
+    let text = || report.text(report::line_width(), prints_rules);
+    match report::answer(run.format, report, text) {
+        Exit::Done => exit(report),
+        failed => failed,
+    }
+}
+
 /// Compares the live rules with those of a subject, of which this network namespace provides the facts.
 fn from_live(live: &Subject, subject: &Subject, to: String) -> Result<Exit, Problems> {
     let (call, prints_rules) = resolve(subject, &System::of(&subject.raw))?;
@@ -55,9 +136,7 @@ fn from_live(live: &Subject, subject: &Subject, to: String) -> Result<Exit, Prob
         Ok(report) => report,
         Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
     };
-    let text = || report.text(report::line_width(), prints_rules);
-    let printed = report::answer(call.run.format, &report, text);
-    Ok(if printed == Exit::Done { exit(&report) } else { printed })
+    Ok(printed(&report, &call.run, prints_rules))
 }
 
 fn between(old: &[Sided], new: &[Sided]) -> Result<Exit, Problems> {

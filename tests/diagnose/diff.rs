@@ -104,6 +104,30 @@ fn programs_get_the_packets_as_data() {
 }
 
 #[test]
+fn two_listings_are_compared_by_their_packets() {
+    let listing = |rules: &str| format!("*nat\n:OUTPUT ACCEPT [0:0]\n{rules}COMMIT\n");
+    let files = [
+        ("old.txt", listing("-A OUTPUT -p tcp -j REDIRECT --to-ports 15001\n")),
+        (
+            "new.txt",
+            listing(
+                "-A OUTPUT -d 10.0.0.0/8 -p tcp -j ACCEPT\n-A OUTPUT -p tcp -j REDIRECT --to-ports 15001\n",
+            ),
+        ),
+    ];
+    let text = diff(&files, &["--from-save", "old.txt", "--from-save", "new.txt"], 3);
+    let expected = "from the rules of old.txt to the rules of new.txt:\noutbound TCP to 10.0.0.0/8: captured -> not captured\n";
+    assert!(text.starts_with(expected), "{text}");
+    assert_eq!(
+        diff(&files, &["--from-save", "old.txt", "--from-save", "old.txt"], 0),
+        "from the rules of old.txt to the rules of old.txt:\nNo verdict changes.\n"
+    );
+    let refused = called(&files, &["--from-save", "old.txt", "--from-save", "new.txt", "-o", "80"]);
+    let refused = refused.with(2, "flags describe a third configuration").stderr;
+    assert!(refused.contains("--from-save: is compared with one other"), "{refused}");
+}
+
+#[test]
 fn what_is_not_two_configurations_is_refused() {
     let check = |arguments: &[&str], expected: &str| {
         let files = [("pod.yaml", pod("web", "")), ("bad.yaml", pod("web", "x"))];

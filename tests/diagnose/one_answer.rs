@@ -174,6 +174,17 @@ fn all_commands_say_the_same() {
         let path = pod.path();
         let (outside, _) = document(&pod, &["status", "--network-namespace", &path]);
         assert_eq!(codes(&outside), codes(&status), "{name}");
+        // Against a namespace without rules.
+        let plain = self::pod();
+        let plain_path = plain.path();
+        let (diff, _) =
+            document(&pod, &["diff", "--network-namespace", &plain_path, "--network-namespace", &path]);
+        let changes = diff["changes"].as_array().expect("a list");
+        let is_new = |change: &Value| {
+            change["new"]["verdict"] == "captured" && change["old"]["verdict"] == "not_captured"
+        };
+        assert!(changes.iter().any(is_new) || !is_captured, "{name}: {diff:#}");
+        assert_eq!(changes.is_empty(), flags.is_empty() && others.is_empty(), "{name}: {diff:#}");
         // Stored settings against the rules: what others decide is a changed verdict, in the direction from the rules.
         if !flags.is_empty() {
             let (diff, code) = document(&pod, &["diff"]);

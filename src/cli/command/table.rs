@@ -8,6 +8,7 @@ const CAPTURE: &[Topic] = &[Topic::Capture, Topic::Manifest, Topic::Facts];
 
 /// Further settings of commands that compare with the live rules.
 const COMPARING: &[Setting] = &[
+    Setting::FromSave,
     Setting::NetworkNamespace,
     Setting::CniMode,
     Setting::ForceBinary,
@@ -192,12 +193,14 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             with flags or -f, those that apply would set with the same. Or from the first to the second: with -f \
             twice, the pods of two manifests, matched by kind, namespace and name where a file has several, with the flags \
             over both; with -f once and flags of capture, but no --network-namespace, the manifest without and with \
-            these flags. Two such configurations are the same where no verdict changes.",
+            these flags; with --from-save or --network-namespace twice, the rules of two listings or namespaces. Two \
+            such configurations are the same where no verdict changes.",
         examples: &[
             "sidecar-init diff",
             "sidecar-init diff -f pod.yaml --network-namespace web --rules",
             "sidecar-init diff -f old.yaml -f new.yaml",
             "sidecar-init diff -f pod.yaml -o 5432",
+            "sidecar-init diff --from-save old.txt --from-save new.txt",
         ],
         exits: &[
             ("0", "the same"),

@@ -54,6 +54,7 @@ fn check(command: &str, flag: &str, value: &str, pod: &[&str], folder: &Folder) 
         ("completions", _) => &["bash"],
         ("man", _) => &["pages"],
         ("diff", "filename") => &["--filename=pod.yaml"],
+        ("diff", "from-save") => &["--from-save=old.txt"],
         ("diff", _) => &["--filename=pod.yaml", "--filename=pod.yaml"],
         ("render", "of") => &["--format=svg"],
         ("status", "interval") => &["--watch"],

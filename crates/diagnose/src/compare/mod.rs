@@ -56,7 +56,11 @@ impl ComparedSide {
     pub fn of_rules(mut rule_views: Vec<RuleView>, pod: &PodContext) -> Self {
         let rule_views = Family::BOTH.map(|family| {
             let at = rule_views.iter().position(|rule_view| rule_view.family == family);
-            at.map_or_else(|| RuleView::without_rules(family, pod), |at| rule_views.swap_remove(at))
+            let mut found =
+                at.map_or_else(|| RuleView::without_rules(family, pod), |at| rule_views.swap_remove(at));
+            // The packets are those of a pod with the addresses of both sides.
+            found.routing.addresses.clone_from(&pod.addresses);
+            found
         });
         let proxy = live_proxy(rule_views.iter().map(|rule_view| &rule_view.view));
         Self { rule_views, dialect: Dialect::default(), skip_reason: None, proxy }
