@@ -59,12 +59,6 @@ impl Run for Command {
     }
 }
 
-impl Run for assert_cmd::Command {
-    fn outcome(&mut self) -> Outcome {
-        self.output().unwrap_or_else(|error| panic!("starting {self:?} failed: {error}")).into()
-    }
-}
-
 /// The binary under test, ready to be started, with nothing in its environment but `PATH`.
 pub(crate) fn binary(arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
@@ -81,18 +75,6 @@ pub(crate) fn as_user(id: u32, capabilities: &str, words: &[&str]) -> Command {
     command.args(sets.map(|set| format!("--{set}=-all{capabilities}")));
     command.args(["--clear-groups", "--no-new-privs"]).args(words);
     command
-}
-
-/// The same without `PATH`; it takes text as its standard input.
-pub(crate) fn bare(arguments: &[&str]) -> assert_cmd::Command {
-    let mut command = assert_cmd::Command::new(BINARY);
-    command.env_clear().args(arguments);
-    command
-}
-
-#[track_caller]
-pub(crate) fn stdout_of(arguments: &[&str]) -> String {
-    bare(arguments).outcome().with(0, &arguments.join(" ")).stdout
 }
 
 /// Whatever its exit status.

@@ -7,7 +7,6 @@
 mod agent;
 mod capture;
 mod host;
-mod refused;
 mod scene;
 mod states;
 mod upstream;
