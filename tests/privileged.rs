@@ -29,7 +29,6 @@ mod apply {
     mod side_by_side;
     pub(crate) mod stage;
     mod unlisted;
-    mod validation;
 }
 
 /// The command line: arguments, outputs, terminals, the sandbox.

@@ -24,4 +24,5 @@ rows! {
     namespaces: check("namespaces");
     sandbox: check("sandbox");
     status: check("status");
+    validation: check("validation");
 }
