@@ -29,7 +29,7 @@ fn is_session(section: &str) -> bool {
 impl Program {
     /// Compares the sessions of a file with what is shown now, which `UPDATE_GOLDENS=1` writes first. Each begins in a new
     /// folder with the files above it, whose scripts are found as programs are. What changes from run to run comes from
-    /// variables, whose values are shown as their names.
+    /// variables, whose values are shown as their names; times in lines of a log are left out.
     #[track_caller]
     pub fn sessions(&self, file: impl AsRef<Path>, variables: &[(&str, &str)]) {
         let mut found: Vec<(String, String)> = Vec::new();
