@@ -18,7 +18,6 @@ mod apply {
     mod ipv6;
     mod kernel;
     mod lock;
-    mod named;
     mod native;
     mod ownerless;
     mod parallel;
@@ -30,12 +29,10 @@ mod apply {
     mod side_by_side;
     pub(crate) mod stage;
     mod unlisted;
-    mod validation;
 }
 
 /// The command line: arguments, outputs, terminals, the sandbox.
 mod cli {
-    mod calls;
     mod contract;
     mod recording;
     mod sandbox;
@@ -54,10 +51,8 @@ mod diagnose {
     mod live;
     mod one_answer;
     mod status;
-    mod support;
     mod trace;
     mod verify;
-    mod without_flags;
 }
 
 /// Documents keep what they promise.
@@ -77,6 +72,8 @@ mod meshes {
 }
 
 mod oracle;
+
+mod sessions;
 
 /// Several programs in one network namespace: nothing is set beside another one's capture, one takes the place of another
 /// without a moment in which neither captures, and each is removed without the others.

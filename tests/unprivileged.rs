@@ -5,9 +5,10 @@
 /// What these share with the tests that need root.
 #[expect(dead_code, reason = "the tests that need root use all of it")]
 mod support {
-    pub(crate) mod flags;
     pub(crate) mod program;
     pub(crate) mod random;
+    pub(crate) mod rows;
+    pub(crate) mod session;
 
     pub(crate) use testkit::{folder, scenarios as catalogue, scope};
 }
@@ -19,17 +20,16 @@ mod apply {
 
 /// The command line: what is typed, and hostile texts.
 mod cli {
+    mod calls;
     mod hostile;
-    mod typed;
+    pub(crate) mod typed;
 }
 
 /// Answers about flags and manifests.
 mod diagnose {
-    mod diff;
-    mod explain;
-    mod lint;
     mod pictures;
     mod pods;
+    mod sessions;
 }
 
 /// Changes from one mesh to another, in memory.

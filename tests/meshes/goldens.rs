@@ -3,13 +3,19 @@
 //! `UPDATE_GOLDENS=1` writes the texts instead of comparing them.
 
 use crate::support::catalogue::{Case, FILES, folder, scenarios, table, tables};
-use crate::support::program::{Outcome, Run, bare};
+use crate::support::program::{Outcome, Run, binary};
 
 use std::{collections::BTreeMap, env, fs};
 
 fn preview(case: &Case, more: &[&str]) -> (String, String) {
-    let mut command = bare(&[]);
-    command.envs(case.variables()).args(case.command()).arg("--dry-run").args(case.flags()).args(more);
+    let mut command = binary(&[]);
+    command
+        .env_remove("PATH")
+        .envs(case.variables())
+        .args(case.command())
+        .arg("--dry-run")
+        .args(case.flags())
+        .args(more);
     let Outcome { stdout, stderr, .. } = command.outcome().with(0, case.name());
     (stdout, stderr)
 }

@@ -3,7 +3,6 @@
 pub(crate) mod address;
 pub(crate) mod case;
 pub(crate) mod engine;
-pub(crate) mod flags;
 pub(crate) mod mounts;
 pub(crate) mod namespace;
 pub(crate) mod note;
@@ -11,6 +10,7 @@ pub(crate) mod pod;
 pub(crate) mod program;
 pub(crate) mod random;
 pub(crate) mod rows;
+pub(crate) mod session;
 pub(crate) mod setting;
 pub(crate) mod terminal;
 pub(crate) mod traffic;

@@ -59,12 +59,6 @@ impl Run for Command {
     }
 }
 
-impl Run for assert_cmd::Command {
-    fn outcome(&mut self) -> Outcome {
-        self.output().unwrap_or_else(|error| panic!("starting {self:?} failed: {error}")).into()
-    }
-}
-
 /// The binary under test, ready to be started, with nothing in its environment but `PATH`.
 pub(crate) fn binary(arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
@@ -83,29 +77,16 @@ pub(crate) fn as_user(id: u32, capabilities: &str, words: &[&str]) -> Command {
     command
 }
 
-/// The same without `PATH`; it takes text as its standard input.
-pub(crate) fn bare(arguments: &[&str]) -> assert_cmd::Command {
-    let mut command = assert_cmd::Command::new(BINARY);
-    command.env_clear().args(arguments);
-    command
-}
-
-#[track_caller]
-pub(crate) fn stdout_of(arguments: &[&str]) -> String {
-    bare(arguments).outcome().with(0, &arguments.join(" ")).stdout
-}
-
 /// Whatever its exit status.
 pub(crate) fn output(program: &str, arguments: &[&str], input: &str) -> Outcome {
-    fed(Command::new(program).args(arguments), input)
+    let mut command = Command::new(program);
+    command.args(arguments);
+    fed(command, input)
 }
 
-pub(crate) fn fed(command: &mut Command, input: impl AsRef<[u8]>) -> Outcome {
-    let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    finish(
-        started.unwrap_or_else(|error| panic!("starting {command:?} failed ({error}): is it installed?")),
-        input,
-    )
+pub(crate) fn fed(command: Command, input: impl Into<Vec<u8>>) -> Outcome {
+    let ended = assert_cmd::Command::from_std(command).write_stdin(input).output();
+    ended.unwrap_or_else(|error| panic!("starting a program failed ({error}): is it installed?")).into()
 }
 
 pub(crate) fn finish(mut child: Child, input: impl AsRef<[u8]>) -> Outcome {

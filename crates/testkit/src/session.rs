@@ -9,6 +9,19 @@ use crate::{
 };
 use std::{env, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
+/// Output without the times in lines of a log: that at its start, and the one that a change takes.
+fn untimed(output: &str) -> String {
+    let is_time = |text: &str| text.len() == 26 && text.contains('T');
+    let line = |line: &str| {
+        let line = line
+            .split_once("Z ")
+            .filter(|(time, _)| is_time(time))
+            .map_or(line, |(_, rest)| rest.trim_start());
+        line.split(" milliseconds=").next().unwrap_or_default().to_owned() + "\n"
+    };
+    output.lines().map(line).collect()
+}
+
 fn is_session(section: &str) -> bool {
     section.starts_with("$ ")
 }
@@ -16,7 +29,7 @@ fn is_session(section: &str) -> bool {
 impl Program {
     /// Compares the sessions of a file with what is shown now, which `UPDATE_GOLDENS=1` writes first. Each begins in a new
     /// folder with the files above it, whose scripts are found as programs are. What changes from run to run comes from
-    /// variables, whose values are shown as their names.
+    /// variables, whose values are shown as their names; times in lines of a log are left out.
     #[track_caller]
     pub fn sessions(&self, file: impl AsRef<Path>, variables: &[(&str, &str)]) {
         let mut found: Vec<(String, String)> = Vec::new();
@@ -47,11 +60,9 @@ impl Program {
             shell.env("PATH", &path).env("HOME", &*folder).env("LC_ALL", "C.UTF-8");
             let ended = ended(shell.envs(variables.iter().copied()));
             text += &format!("$ {line}\n");
-            let shown = variables
-                .iter()
-                .fold(ended.stdout, |shown, (name, value)| shown.replace(value, &format!("${name}")));
-            text += &shown;
-            text += if shown.is_empty() || shown.ends_with('\n') { "" } else { "\n" };
+            text += &variables.iter().fold(untimed(&ended.stdout), |shown, (name, value)| {
+                shown.replace(value, &format!("${name}"))
+            });
             match ended.code {
                 Some(0) => {}
                 code => text += &format!("[exit {}]\n", code.expect("no signal")),

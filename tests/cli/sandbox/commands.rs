@@ -1,68 +1,16 @@
-//! Commands: their streams, signals and exit codes are the caller's; what is wrong with a call is told before anything is
-//! made.
+//! Signals that reach a command, and roots where a sandbox starts.
 
-use crate::cli::sandbox::support::{EVERYBODY, Programs, RunAs, USER, sandbox};
-use crate::support::program::{Outcome, Run};
+use crate::cli::sandbox::support::{Programs, RunAs, USER};
+use crate::support::folder::Folder;
+use crate::support::program::{BINARY, Run};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader},
     process::{Command, Stdio},
 };
-
-#[test]
-fn streams_and_exit_codes_are_those_of_the_command() {
-    for who in EVERYBODY {
-        let programs = Programs::get();
-        let mut call = programs.call(who);
-        call.args(["--", "sh", "-c", "cat; id -u; echo oh >&2; exit 7"]);
-        let mut child = call
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        child.stdin.take().expect("piped").write_all(b"said\n").expect("it reads");
-        let ended = Outcome::from(child.wait_with_output().expect("it ends"));
-        let uid = if who == RunAs::Root { 1000 } else { USER };
-        assert_eq!(
-            (ended.code, ended.stdout),
-            (Some(7), format!("said\n{uid}\n")),
-            "{who:?}: {}",
-            ended.stderr
-        );
-        let lines: Vec<&str> = ended.stderr.lines().collect();
-        match (who, lines.as_slice()) {
-            (RunAs::One, [note, "oh"]) => assert!(note.contains("only one user is available here"), "{note}"),
-            (RunAs::Root | RunAs::Many, ["oh"]) => {}
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-#[test]
-fn ends_are_told_as_shells_tell_them() {
-    let code = |words: &[&str]| sandbox(RunAs::Root, words).code;
-    assert_eq!(code(&["--", "true"]), Some(0));
-    assert_eq!(code(&["--", "sh", "-c", "kill -9 $$"]), Some(137));
-    // A real-time signal, which has no name.
-    assert_eq!(code(&["--", "sh", "-c", "kill -64 $$"]), Some(192));
-    assert_eq!(code(&["--", "/no/such/program"]), Some(127));
-    assert_eq!(code(&["--", "/etc/passwd"]), Some(126));
-    // A folder of PATH that the user may not enter hides nothing.
-    let programs = Programs::get();
-    let closed = programs.folder.join("closed");
-    std::fs::create_dir(&closed).expect("a folder");
-    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o700);
-    std::fs::set_permissions(&closed, mode).expect("it is ours");
-    let path = format!("{}:{}", closed.display(), std::env::var("PATH").unwrap_or_default());
-    let ended = programs.call(RunAs::Root).env("PATH", path).args(["--", "no-such-program"]).outcome();
-    assert_eq!(ended.code, Some(127), "{}", ended.stderr);
-    assert!(ended.stderr.contains("user 1000 can start no program of this name"), "{}", ended.stderr);
-    assert_eq!(code(&["--", "sh", "-c", "sleep 300 & exit 3"]), Some(3));
-}
 
 #[test]
 fn signals_reach_the_command() {
@@ -85,64 +33,17 @@ fn signals_reach_the_command() {
     }
 }
 
+/// A root directory that is no mount point, as debootstrap makes one, cannot be made private.
 #[test]
-fn whoever_runs_is_who_was_asked_for() {
-    for who in [RunAs::Root, RunAs::Many] {
-        for (as_whom, uid) in [("proxy", "1337"), ("root", "0")] {
-            let ended = sandbox(who, &["--run-as", as_whom, "--", "id", "-u"]);
-            assert_eq!(ended.stdout.trim(), uid, "{who:?}: {}", ended.stderr);
-        }
-        let ended = sandbox(who, &["--run-as", "proxy", "-u", "2000", "-g", "2001", "--", "id", "-g"]);
-        assert_eq!(ended.stdout.trim(), "2001", "{who:?}: {}", ended.stderr);
-    }
-    let ended = sandbox(RunAs::One, &["--run-as", "proxy", "--", "id"]);
-    assert!(
-        ended.code == Some(1) && ended.stderr.contains("--run-as proxy needs several users"),
-        "{ended:?}"
-    );
-}
-
-#[test]
-fn what_is_wrong_is_told_all_at_once() {
-    let ended =
-        sandbox(RunAs::Root, &["--proxy", "envoy", "--run-as", "me", "-b", "x", "curl", "--", "true"]);
-    assert_eq!(ended.code, Some(2), "{ended:?}");
-    for part in
-        ["--proxy: \"envoy\"", "--run-as: \"me\"", "--istio-inbound-ports: \"x\"", "a command follows --"]
-    {
-        assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
-    }
-    for words in [&["--proxy", "none"][..], &["--run-as", "app"], &["--run-as", "app", "--"]] {
-        let ended = sandbox(RunAs::Root, words);
-        assert!(ended.code == Some(2) && ended.stderr.contains("after --"), "{words:?}: {ended:?}");
-    }
-}
-
-#[test]
-fn what_can_t_be_had_is_said() {
-    let ended = sandbox(RunAs::One, &["--backend", "iptables", "--", "true"]);
-    assert!(ended.code == Some(1) && ended.stderr.contains("only one user is available here"), "{ended:?}");
-    // The agent has the port already.
-    let ended = sandbox(RunAs::Root, &["-p", "15053", "--redirect-dns", "--", "true"]);
-    assert!(ended.code == Some(1) && ended.stderr.contains("the proxy does not start"), "{ended:?}");
-    assert!(ended.stderr.contains("Address already in use"), "{ended:?}");
-}
-
-#[test]
-fn names_have_addresses_there() {
-    for who in EVERYBODY {
-        let ended = sandbox(who, &["--", "getent", "ahosts", "reviews.example"]);
-        assert!(ended.stdout.contains("10.9.0.2") && ended.stdout.contains("fd09::2"), "{who:?}: {ended:?}");
-    }
-    let ended = sandbox(RunAs::Root, &["--redirect-dns", "--", "getent", "ahosts", "reviews.example"]);
-    assert!(ended.stdout.contains("10.9.0.2"), "{ended:?}");
-    assert!(ended.stderr.contains("dns query for reviews.example -> 15053, from uid 1000\n"), "{ended:?}");
-}
-
-#[test]
-fn it_is_process_1_of_its_own() {
-    let ended = sandbox(RunAs::Root, &["--", "sh", "-c", "tr '\\0' ' ' </proc/1/cmdline"]);
-    assert!(ended.stdout.contains("sidecar-init sandbox -- sh"), "{ended:?}");
+fn it_works_in_a_chroot_without_a_trace_outside() {
+    let folder = Folder::new("chroot");
+    let script = "cd \"$1\" && mkdir bin dev etc lib lib64 proc sys usr mnt && cp /etc/passwd /etc/resolv.conf etc && \
+        for name in bin dev lib lib64 proc sys usr; do mount --rbind /$name $name; done && cp \"$2\" tool && \
+        before=$(cat /proc/self/mountinfo) && chroot . /tool sandbox && test \"$before\" = \"$(cat /proc/self/mountinfo)\"";
+    let mut call = Command::new("unshare");
+    call.args(["--mount", "--propagation=shared", "sh", "-c", script, "sh"]).arg(&*folder).arg(BINARY);
+    let text = call.outcome().with(0, "a tour in a chroot").stdout;
+    assert!(text.contains("All 7 connections went as the rules say."), "{text}");
 }
 
 /// What cargo runs everything by: root is kept from the machine's network, and nobody else needs to be.

@@ -8,5 +8,4 @@ mod calls;
 mod commands;
 mod kills;
 mod support;
-mod tours;
 mod traffic;

@@ -1,7 +1,7 @@
 //! Callers of `sandbox`, and their words.
 
 use crate::support::folder::Folder;
-use crate::support::program::{BINARY, Outcome, Run, folder_with};
+use crate::support::program::{BINARY, folder_with};
 use std::{
     env, fs,
     process::Command,
@@ -77,8 +77,4 @@ impl Programs {
         command.current_dir("/").arg("sandbox");
         command
     }
-}
-
-pub(crate) fn sandbox(who: RunAs, words: &[&str]) -> Outcome {
-    Programs::get().call(who).args(words).outcome()
 }

@@ -1,7 +1,8 @@
 //! Completions as real shells make them of the scripts.
 
-use crate::cli::typed::program::{PROGRAM, commands, flags};
+use crate::cli::typed::program::{commands, flags};
 use crate::support::scope;
+use crate::support::session::PROGRAM;
 use testkit::command_line::SHELLS;
 
 /// A line up to the cursor, and the proposals for its last word.

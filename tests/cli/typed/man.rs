@@ -1,6 +1,7 @@
 //! The manual: a page for each command, as mandoc finds them and shows them.
 
-use crate::cli::typed::program::{PROGRAM, commands, flags};
+use crate::cli::typed::program::{commands, flags};
+use crate::support::session::PROGRAM;
 
 #[test]
 fn pages_tell_what_help_tells() {

@@ -1,10 +1,7 @@
 //! The program, and what its help lists.
 
-use crate::support::program::{BINARY, Outcome, Run, binary};
+use crate::support::program::{Outcome, Run, binary};
 use std::path::Path;
-use testkit::command_line::Program;
-
-pub(crate) const PROGRAM: Program = Program { path: BINARY, name: "sidecar-init" };
 
 /// The commands by their words, as help lists them.
 pub(crate) fn commands() -> Vec<String> {
@@ -27,9 +24,15 @@ pub(crate) fn commands() -> Vec<String> {
 
 /// The long flags of a command by its help, each with what stands for its value; switches have none.
 pub(crate) fn flags(command: &str) -> Vec<(String, Option<String>)> {
-    let words: Vec<&str> = command.split(' ').collect();
-    let help = stdout(&[&words[..], &["--help-all"]].concat());
-    crate::support::flags::listed(&help)
+    let help = stdout(&[&command.split(' ').collect::<Vec<_>>()[..], &["--help-all"]].concat());
+    let lines = help.lines().filter(|line| line.starts_with("  -") || line.starts_with("      --"));
+    let flag = |line: &str| {
+        let (_, form) = line.split_once("--")?;
+        let end = form.find([' ', '[']).unwrap_or(form.len());
+        let value = form.split_once(" <").map(|(_, value)| value.trim_end_matches('>').to_owned());
+        Some((form[..end].to_owned(), value))
+    };
+    lines.filter_map(flag).filter(|(name, _)| !["help", "version"].contains(&name.as_str())).collect()
 }
 
 pub(crate) fn stdout(arguments: &[&str]) -> String {

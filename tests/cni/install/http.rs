@@ -64,7 +64,8 @@ impl Scene {
         );
         let mut command = Command::new(self.node.plugin());
         command.env("CNI_COMMAND", verb).envs(variables.iter().copied());
-        fed(command.env("CNI_PATH", self.node.programs()), configuration).succeeded()
+        command.env("CNI_PATH", self.node.programs());
+        fed(command, configuration).succeeded()
     }
 
     pub(crate) fn get(&self, path: &str) -> String {

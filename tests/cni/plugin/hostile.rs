@@ -163,7 +163,7 @@ fn limited(verb: &str, bytes: usize, node: &Node, pod: &Namespace) -> Outcome {
     let path = pod.path();
     let mut command = Command::new("prlimit");
     command.args([&format!("--fsize={bytes}"), BINARY]).envs(variables("c1", &path)).env("CNI_COMMAND", verb);
-    fed(&mut command, node.capturing().to_string())
+    fed(command, node.capturing().to_string())
 }
 
 #[test]

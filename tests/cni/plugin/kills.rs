@@ -12,7 +12,7 @@ fn add_under_strace(node: &Node, pod: &Namespace, options: &[&str]) -> Outcome {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq"]).args(options).arg(BINARY);
     command.envs(variables("c1", &path)).env("CNI_COMMAND", "ADD");
-    fed(&mut command, node.capturing().to_string())
+    fed(command, node.capturing().to_string())
 }
 
 /// The calls in a log of strace from the first one on with which something is done: each by its name, and how many of that

@@ -3,12 +3,9 @@
 //! Each test has a state directory, a log and namespaces of its own; `nft` tells what rules there are. A test fails where
 //! it may not make a namespace, or where `nft`, iptables, `strace` or `mount` is missing.
 
-mod called;
 mod check;
 pub(crate) mod hostile;
-mod input;
 pub(crate) mod kills;
-mod lookup;
 mod many;
 mod meshes;
 mod own;
@@ -17,9 +14,7 @@ mod preview;
 mod races;
 mod removal;
 pub(crate) mod runtime;
-mod status;
 mod time;
 mod torn;
 mod traces;
 mod unanswered;
-mod versions;

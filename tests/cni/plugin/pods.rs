@@ -1,6 +1,6 @@
 //! Which pods are captured, and by which words: the runtime's annotations, then the network configuration.
 
-use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, variables};
+use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, variables};
 use crate::support::namespace::Namespace;
 use serde_json::{Value, json};
 
@@ -135,28 +135,4 @@ fn without_a_pods_name_only_the_network_can_capture() {
     assert!(
         node.lines().iter().all(|line| line["reason"].to_string().contains("no pod's name and namespace"))
     );
-}
-
-#[test]
-fn wrong_values_are_told_with_who_said_them() {
-    let (node, pod) = (Node::new(), container());
-    let given = [
-        INJECTED,
-        ("traffic.sidecar.istio.io/includeInboundPorts", "eighty"),
-        ("sidecar-init/proxy-uid", "root"),
-        ("sidecar-init/proxy-uit", "1"),
-    ];
-    let more = json!({"defaults": {"istio-exclude-interfaces": "a/b"}});
-    let error = node.call("ADD", &annotated(&node, &given, &more), &pod.path()).refused(7);
-    says(
-        &error,
-        &[
-            "pod shop/web: traffic.sidecar.istio.io/includeInboundPorts: \"eighty\"",
-            "pod shop/web: sidecar-init/proxy-uid: \"root\"",
-            "did you mean sidecar-init/proxy-uid?",
-            "defaults.istio-exclude-interfaces: \"a/b\"",
-        ],
-    );
-    assert_eq!(rules(&pod), "");
-    assert!(node.attachments().is_empty());
 }

@@ -75,7 +75,7 @@ impl Stage {
         let mut command = Command::new("timeout");
         command.args(["--signal=KILL", TIMEOUT, "nsenter", "--mount", "--net", "--pid", "--target"]);
         command.arg(self.first.to_string()).args(call).envs(variables.iter().copied());
-        fed(&mut command, input)
+        fed(command, input)
     }
 
     pub(crate) fn stdout(&self, call: &[&str], variables: &[(&str, &str)]) -> String {

@@ -1,6 +1,6 @@
 //! The colours of pictures: their contrast, and whether eyes that miss a kind of cones can tell them apart.
 
-use crate::support::program::stdout_of;
+use crate::cli::typed::program::stdout;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Theme {
@@ -89,7 +89,7 @@ const APART: f64 = 20.0;
 #[test]
 fn colours_of_arrows_are_told_apart_by_all_eyes() {
     let arguments = ["explain", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"];
-    let svg = stdout_of(&arguments);
+    let svg = stdout(&arguments);
     for theme in [Theme::Light, Theme::Dark] {
         let colour = |verdict: &str| style(&svg, &format!("t-{verdict}-line"), "stroke", theme);
         let [captured, passing, dropped] = ["captured", "passing", "dropped"].map(colour);
@@ -111,7 +111,7 @@ fn colours_of_arrows_are_told_apart_by_all_eyes() {
 /// WCAG 2, success criterion 1.4.3. What passes by is never named within the proxy.
 #[test]
 fn text_is_read_on_all_that_lies_behind_it() {
-    let svg = stdout_of(&["explain", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"]);
+    let svg = stdout(&["explain", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"]);
     let grounds = ["t-page", "t-pod", "t-place", "t-lit", "t-proxy"];
     for theme in [Theme::Light, Theme::Dark] {
         for ink in ["t-plain", "t-quiet", "t-captured", "t-dropped", "t-passing"] {

@@ -2,5 +2,4 @@
 //! the simulator is a property of `crates/diagnose`.
 
 mod colours;
-mod command;
 mod goldens;

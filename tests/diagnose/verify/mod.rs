@@ -6,4 +6,3 @@ mod oracle;
 mod pod;
 mod rights;
 mod surroundings;
-mod text;

@@ -1,5 +1,5 @@
-//! What Istio's node agent sets in a pod, written here from its source alone (`cni/pkg/iptables`, `cni/pkg/nftables`): for
-//! what a pod and the agent's environment may say, the texts that it feeds to `iptables-restore` and to `nft`.
+//! What Istio's node agent sets in a pod, written here from its source alone (`cni/pkg/iptables`): for
+//! what a pod and the agent's environment may say, the texts that it feeds to `iptables-restore`.
 
 use crate::support::random::Random;
 use crate::support::setting::Family;
@@ -31,12 +31,6 @@ impl Options {
                 ]),
             ],
         }
-    }
-
-    /// The same without what `nft` would not read.
-    pub(crate) fn without_prefixes(mut self) -> Options {
-        self.interfaces.retain(|name| !name.ends_with('+'));
-        self
     }
 
     pub(crate) fn flags(&self) -> Vec<String> {
@@ -102,93 +96,4 @@ pub(crate) fn for_iptables(given: &Options, family: Family) -> String {
                  -A ISTIO_PRERT -p udp -m mark ! --mark 0x539/0xfff -m udp --sport 53 -j CT --zone 1\nCOMMIT\n";
     }
     text
-}
-
-/// The transaction for `nft`, of both families. It fits a namespace that has no such table yet.
-pub(crate) fn for_nft(given: &Options) -> String {
-    let mut text = String::new();
-    let (nat, mangle, raw) = (nat(given), MANGLE.map(String::from), RAW.map(String::from));
-    let mut add = |table: &str, kinds: [&str; 2], priority: i32, rules: &[String]| {
-        let table = format!("istio-ambient-{table}");
-        text += &format!("add table inet {table}\nflush table inet {table}\n");
-        for (hook, kind) in ["prerouting", "output"].into_iter().zip(kinds) {
-            text += &format!(
-                "add chain inet {table} {hook} {{ type {kind} hook {hook} priority {priority} ; }}\n"
-            );
-        }
-        for chain in ["istio-prerouting", "istio-output"] {
-            text += &format!("add chain inet {table} {chain}\n");
-        }
-        for rule in rules {
-            text += &format!("add rule inet {table} {rule}\n");
-        }
-    };
-    add("nat", ["nat", "nat"], -100, &nat);
-    add("mangle", ["filter", "route"], -150, &mangle);
-    if given.dns {
-        add("raw", ["filter", "filter"], -300, &raw);
-    }
-    text
-}
-
-const MANGLE: [&str; 4] = [
-    "prerouting jump istio-prerouting",
-    "output jump istio-output",
-    "istio-prerouting meta mark & 0xfff == 0x539 counter ct mark set ct mark & 0xfffff000 |  0x111",
-    "istio-output ct mark and 0xfff == 0x111 counter meta mark set ct mark",
-];
-
-const RAW: [&str; 4] = [
-    "prerouting jump istio-prerouting",
-    "output jump istio-output",
-    "istio-output udp dport 53 meta mark and 0xfff == 0x539 counter ct zone set 1",
-    "istio-prerouting udp sport 53 meta mark and 0xfff != 0x539 counter ct zone set 1",
-];
-
-/// Chain and rule. What is given of both families names neither.
-fn nat(given: &Options) -> Vec<String> {
-    const OTHERS: &str = "mark and 0xfff != 0x539";
-    let families: Vec<(&str, &str, &str)> = given
-        .families()
-        .map(|family| {
-            let (probe, local) = given.addresses(family);
-            (if family == Family::V4 { "ip" } else { "ip6" }, probe, local)
-        })
-        .collect();
-    let mut rules =
-        vec!["output jump istio-output".to_owned(), "prerouting jump istio-prerouting".to_owned()];
-    for interface in &given.interfaces {
-        let from = format!("istio-prerouting iifname {interface} meta l4proto tcp counter");
-        rules.extend([format!("{from} redirect to :15001"), format!("{from} return")]);
-    }
-    for (ip, probe, _) in &families {
-        let arrives = format!("istio-prerouting meta l4proto tcp {ip} saddr {probe} counter accept");
-        rules.extend((!given.ingress).then_some(arrives));
-    }
-    for (ip, probe, _) in &families {
-        rules.push(format!("istio-output meta l4proto tcp {ip} daddr {probe} counter accept"));
-    }
-    for (ip, _, local) in families.iter().filter(|_| !given.ingress) {
-        rules.push(format!(
-            "istio-prerouting {ip} daddr != {local} tcp dport != 15008 {OTHERS} counter redirect to :15006"
-        ));
-    }
-    if given.dns {
-        rules.push(format!("istio-output oifname != lo {OTHERS} udp dport 53 counter redirect to :15053"));
-        for (ip, _, local) in &families {
-            rules.push(format!(
-                "istio-output {ip} daddr != {local} tcp dport 53 {OTHERS} counter redirect to :15053"
-            ));
-        }
-    }
-    rules.push("istio-output meta l4proto tcp mark and 0xfff == 0x111 counter accept".to_owned());
-    for (ip, _, local) in &families {
-        rules.push(format!("istio-output oifname lo {ip} daddr != {local} counter accept"));
-    }
-    for (ip, _, local) in &families {
-        rules.push(format!(
-            "istio-output meta l4proto tcp {ip} daddr != {local} {OTHERS} counter redirect to :15001"
-        ));
-    }
-    rules
 }

@@ -1,38 +1,20 @@
-//! The host's part: whose calls get the probe address, and what its table holds.
+//! The host's part: calls that get the probe address.
 
 use crate::meshes::ambient::scene::Scene;
 use crate::meshes::ambient::ztunnel::At;
 use crate::support::address::Place;
 use crate::support::namespace::{Namespace, join};
 use crate::support::pod::APP;
-use crate::support::program::{Outcome, Run, binary};
+use crate::support::program::{Run, binary};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Call, Listener, Protocol, Socket};
 use std::net::IpAddr;
 use std::sync::mpsc::channel;
 
-fn run(host: &Namespace, flags: &[&str]) -> Outcome {
+fn done(host: &Namespace, flags: &[&str]) {
     let path = host.path();
     let words = ["ambient-host", "--network-namespace", &path];
-    binary(&words).args(flags).outcome()
-}
-
-fn done(host: &Namespace, flags: &[&str]) -> serde_json::Value {
-    let output = run(host, &[flags, &["--format", "json"]].concat()).with(0, &flags.join(" "));
-    serde_json::from_str(&output.stdout).expect("JSON")
-}
-
-fn check(host: &Namespace, flags: &[&str], changed: bool, pods: &[&str]) {
-    let printed = done(host, flags);
-    assert_eq!(
-        (&printed["changed"], &printed["pods"]),
-        (&changed.into(), &pods.into()),
-        "{flags:?}: {printed}"
-    );
-}
-
-fn listing(host: &Namespace) -> String {
-    host.stdout("nft", &["--stateless", "list", "ruleset"])
+    binary(&words).args(flags).outcome().with(0, &flags.join(" "));
 }
 
 #[test]
@@ -96,75 +78,4 @@ fn with_the_pods_own_rules_probes_pass_ztunnel_by() {
             assert_eq!(scene.outcome(), expected, "{}", variant.backend());
         }
     }
-}
-
-#[test]
-fn pods_come_and_go_as_often_as_one_likes() {
-    let host = Namespace::new();
-    check(&host, &[], true, &[]);
-    check(&host, &[], false, &[]);
-    check(&host, &["--add", "10.1.2.3,fd00::3"], true, &["10.1.2.3", "fd00::3"]);
-    check(&host, &["--add", "10.1.2.3"], false, &["10.1.2.3", "fd00::3"]);
-    check(&host, &["--remove", "10.9.9.9"], false, &["10.1.2.3", "fd00::3"]);
-    let both = ["--add", "10.1.2.4", "--remove", "10.1.2.3,10.9.9.9"];
-    check(&host, &both, true, &["10.1.2.4", "fd00::3"]);
-    check(&host, &both, false, &["10.1.2.4", "fd00::3"]);
-    let many: Vec<String> = (0..3_000).map(|n| format!("10.2.{}.{}", n / 250, n % 250 + 1)).collect();
-    let printed = done(&host, &["--add", &many.join(",")]);
-    assert_eq!(printed["pods"].as_array().map(Vec::len), Some(3_002));
-    let printed = done(&host, &["--remove", &many.join(",")]);
-    assert_eq!(printed["pods"].as_array().map(Vec::len), Some(2));
-    check(&host, &["--clean"], true, &[]);
-    check(&host, &["--clean"], false, &[]);
-    assert_eq!(listing(&host), "");
-}
-
-/// Rules count on, as nobody touches them for a pod.
-#[test]
-fn a_pod_that_comes_leaves_the_rules_as_they_are() {
-    let host = Namespace::new();
-    done(&host, &[]);
-    let handles = || {
-        let listing = host.stdout("nft", &["-a", "list", "table", "inet", "sidecar_init_ambient_host"]);
-        let rules = listing.lines().filter(|line| line.contains("snat")).map(str::to_owned);
-        rules.collect::<Vec<String>>()
-    };
-    let before = handles();
-    assert_eq!(before.len(), 2);
-    done(&host, &["--add", "10.1.2.3"]);
-    done(&host, &["--remove", "10.1.2.3"]);
-    assert_eq!(handles(), before);
-}
-
-#[test]
-fn what_somebody_has_changed_is_put_right_and_pods_stay() {
-    let host = Namespace::new();
-    done(&host, &["--add", "10.1.2.3,fd00::3", "--probe-address", "169.254.9.9"]);
-    let right = listing(&host);
-    let table = "inet sidecar_init_ambient_host";
-    for change in [
-        format!("flush chain {table} nat_POSTROUTING"),
-        format!("add rule {table} nat_POSTROUTING counter"),
-        format!("add chain {table} more"),
-        format!("add table {table} {{ flags dormant; }}"),
-    ] {
-        host.stdout("nft", &[&change]);
-        assert_ne!(listing(&host), right, "{change}");
-        // Where the rules are gone, so is the address that they knew.
-        check(&host, &["--probe-address", "169.254.9.9"], true, &["10.1.2.3", "fd00::3"]);
-        assert_eq!(listing(&host), right, "{change}");
-    }
-}
-
-#[test]
-fn calls_at_the_same_time_lose_no_pod() {
-    let host = Namespace::new();
-    done(&host, &[]);
-    std::thread::scope(|scope| {
-        for n in 1..=12 {
-            let host = &host;
-            scope.spawn(move || done(host, &["--add", &format!("10.1.2.{n}")]));
-        }
-    });
-    assert_eq!(done(&host, &[])["pods"].as_array().map(Vec::len), Some(12));
 }

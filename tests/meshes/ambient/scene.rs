@@ -2,16 +2,14 @@
 
 use crate::meshes::ambient::ztunnel::{Given, Ztunnel};
 use crate::support::address::Place;
-use crate::support::engine::{capture, kernel};
+use crate::support::engine::capture;
 use crate::support::namespace::Namespace;
 use crate::support::pod::{APP, joined, stand_for};
 use crate::support::program::{Outcome, Run, binary};
 use crate::support::setting::{Family, Variant};
 use crate::support::traffic::{Arrival, Call, Listener, Protocol, Socket};
-use mesh::ambient::OWNERSHIP;
 use mesh::settings;
 use mesh::{Capture, Mesh, Setting};
-use rules::nft::LiveTable;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -73,13 +71,6 @@ pub(crate) fn config(flags: &[String]) -> Capture {
         (row.setting, value.to_owned())
     });
     capture(given.chain([(Setting::Mesh, Mesh::Ambient.to_string())]))
-}
-
-/// All tables of nf_tables, as packets of each family meet them.
-pub(crate) fn tables_of(namespace: &Namespace) -> [Vec<LiveTable>; 2] {
-    let tables = |family| kernel(OWNERSHIP).nftables_listing(family).expect("tables can be read");
-    let tables = namespace.run(|| rules::Family::BOTH.map(tables));
-    tables.map(|(_, tables)| tables)
 }
 
 pub(crate) fn everywhere(play: impl Fn(Variant, Family)) {

@@ -1,7 +1,7 @@
 //! From a manifest to captured traffic: `sidecar-injector` adds containers to a pod, and each does here what a kubelet would
 //! have it do. The init container's arguments set the rules, and Envoy is started with those of its container.
 
-use crate::support::program::{BINARY, Run};
+use crate::support::program::{BINARY, PATH, Run, fed};
 use crate::support::rows::rows;
 use crate::{
     meshes::envoy::{
@@ -11,9 +11,8 @@ use crate::{
     },
     support::{folder::Folder, namespace::Namespace, setting::Mode, traffic::Identity},
 };
-use assert_cmd::Command;
 use serde_json::Value;
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 use testkit::program_beside;
 
 const MANIFEST: &str = "
@@ -63,11 +62,10 @@ fn files(mode: Mode) -> Folder {
 }
 
 fn injected(files: &Folder, mode: Mode) -> Value {
-    let output = Command::new(program_beside(BINARY, "sidecar-injector"))
-        .args(["inject", "-f", "-"])
-        .args(["--inject-config", &files.file("config"), "--mesh-config", &files.file("mesh")])
-        .write_stdin(MANIFEST.replace("MODE", mode.name()))
-        .outcome();
+    let mut injector = Command::new(program_beside(BINARY, "sidecar-injector"));
+    injector.args(["inject", "-f", "-", "--inject-config", &files.file("config")]);
+    injector.args(["--mesh-config", &files.file("mesh")]);
+    let output = fed(injector, MANIFEST.replace("MODE", mode.name()));
     let printed = &output.stderr;
     assert!(output.succeeded(), "{printed}");
     let text = output.stdout;
@@ -102,7 +100,7 @@ fn capabilities(container: &Value) -> String {
 /// Runs the init container: our program stands where the image has `istio-iptables`.
 fn run(inside: &Namespace, init: &Value) {
     let mut program = Command::new("timeout");
-    program.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    program.env_clear().env("PATH", PATH);
     for variable in init["env"].as_array().into_iter().flatten() {
         let text = |key: &str| variable[key].as_str().unwrap_or_else(|| panic!("{key}: {variable}"));
         program.env(text("name"), text("value"));
@@ -119,7 +117,7 @@ fn run(inside: &Namespace, init: &Value) {
         .arg(format!("--bounding-set={}", capabilities(init)))
         .args(["--reuid", &number(init, "runAsUser").to_string()])
         .args(["--regid", &number(init, "runAsGroup").to_string()])
-        .arg(crate::support::program::BINARY)
+        .arg(BINARY)
         .args(texts(&init["args"]))
         .outcome();
     output.with(0, &format!("{:?}", texts(&init["args"])));

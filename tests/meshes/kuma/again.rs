@@ -88,12 +88,12 @@ fn dockers_dns_stays_reachable_for_the_proxy() {
                       -A DOCKER_OUTPUT -d 127.0.0.11/32 -p udp --dport 53 -j DNAT --to-destination 127.0.0.11:5353\nCOMMIT\n";
         namespace.restore(variant, Family::V4, docker);
         let words = ["install", "transparent-proxy", "--redirect-all-dns-traffic"];
-        let ended = crate::meshes::kuma::drop_in::call(&namespace, &words, &[]);
+        let ended = crate::meshes::kuma::drop_in::call(&namespace, &words);
         assert_eq!(ended.code, Some(0), "{variant:?}: {}", ended.stderr);
         let rules = text(&namespace, variant, Family::V4);
         let jump = "proxy-dns\" -j DOCKER_OUTPUT";
         assert!(rules.contains(jump) && !rules.contains("--zone"), "{variant:?}: {rules}\n{}", ended.stderr);
-        let again = crate::meshes::kuma::drop_in::call(&namespace, &words, &[]);
+        let again = crate::meshes::kuma::drop_in::call(&namespace, &words);
         assert!(again.stderr.contains("changed=false"), "{variant:?}: {}", again.stderr);
         assert!(clean(&namespace, Mesh::Kuma) > 0);
         let left = text(&namespace, variant, Family::V4);

@@ -1,5 +1,4 @@
-//! Kuma against what upstream does: the same rules in the kernel, the same fate of every packet, the same words on the
-//! command line.
+//! Kuma against what upstream does: the same rules in the kernel.
 //!
 //! `KUMA_CASES` sets how many random configurations are tried (default 300), `KUMA_SEED` where the random numbers start.
 //! Needs root, `iptables` of both variants, and `ip6tables`; never skips.
@@ -7,7 +6,6 @@
 mod again;
 mod case;
 mod drop_in;
-mod refused;
 mod same_rules;
 mod uncommented;
 mod upstream;

@@ -63,7 +63,7 @@ fn nothing_of_it_is_left_and_nothing_of_others_goes() {
             apply(&there, &capture(&case), variant);
             assert_eq!(rules(&there, variant), rules(&fresh, variant), "{variant:?} {case:#?}");
             let there = namespace(Some(&case), variant);
-            let ended = call(&there, &["uninstall", "transparent-proxy"], &[]);
+            let ended = call(&there, &["uninstall", "transparent-proxy"]);
             assert_eq!(ended.code, Some(0), "{variant:?}: {}", ended.stderr);
             assert_eq!(rules(&there, variant), untouched, "{variant:?} {case:#?}");
         }

@@ -1,5 +1,4 @@
-//! The drop-in for linkerd's `proxy-init`: the same rules as upstream's commands make, the same words, and what it does
-//! better.
+//! The drop-in for linkerd's `proxy-init`: the same rules as upstream's commands make.
 //!
 //! `LINKERD_PAIRS` sets how many random configurations are tried (default 300), `LINKERD_SEED` where the random numbers
 //! start. Needs what the kernel tests need; never skips.
@@ -7,10 +6,7 @@
 use crate::support::namespace;
 use crate::support::program::{BINARY, Outcome, Run};
 
-mod life;
-mod refused;
 mod same;
-mod simulated;
 mod upstream;
 
 use namespace::Namespace;

@@ -1,4 +1,4 @@
-//! Upstream's commands, run by the real programs, and ours: the same listing, letter for letter.
+//! Upstream's commands, run by the real programs, and ours: the same listing, letter for letter. A simulation prints them.
 
 use crate::meshes::linkerd::upstream::Configuration;
 use crate::meshes::linkerd::{Namespace, call, listed};
@@ -74,18 +74,29 @@ rows! {
     nft_rules_are_upstreams_letter_for_letter: check("nft");
 }
 
-#[test]
-fn without_a_mode_it_is_legacy_unless_the_rules_are_elsewhere_already() {
-    let pod = Namespace::new();
-    let has_rules = |variant: &str| {
-        let lines = listed(&pod, &format!("iptables-{variant}"));
-        lines.iter().any(|line| line.starts_with("-A PROXY_INIT_REDIRECT"))
+/// The messages of a simulation, without the folders of the programs.
+fn simulated(flags: &[String]) -> Vec<String> {
+    let flags = flags.iter().map(String::as_str);
+    let words = ["linkerd-init", "--simulate", "--firewall-bin-path=iptables-nft"].into_iter().chain(flags);
+    let message = |line: &str| {
+        let (_, text) = line.split_once("\" level=info msg=\"").unwrap_or_else(|| panic!("{line}"));
+        let (program, arguments) = text.trim_end_matches('"').split_once(' ').expect("arguments");
+        format!("{} {arguments}", program.rsplit('/').next().expect("a name"))
     };
-    let words = ["linkerd-init", "-p", "4143", "-o", "4140", "-u", "2102"];
-    call(Some(&pod), &words).with(0, "linkerd");
-    assert_eq!((has_rules("legacy"), has_rules("nft")), (true, false));
-    call(Some(&pod), &[&words[..], &["--iptables-mode=nft"]].concat()).with(0, "linkerd");
-    assert_eq!((has_rules("legacy"), has_rules("nft")), (false, true));
-    let again = call(Some(&pod), &words).with(0, "linkerd");
-    assert_eq!((has_rules("legacy"), has_rules("nft")), (false, true), "{}", again.stderr);
+    call(None, &words.collect::<Vec<_>>()).with(0, "linkerd").stdout.lines().map(message).collect()
+}
+
+#[test]
+fn a_simulation_prints_upstreams_commands_between_two_listings() {
+    let mut random = Random::new(7);
+    for _ in 0..40 {
+        let configuration = Configuration { subnets: Vec::new(), ..Configuration::random(&mut random) };
+        let expected = programs("nft", configuration.v6).into_iter().flat_map(|(_, program)| {
+            let save = format!("{program}-save -t nat");
+            let commands = configuration.commands().into_iter().map(|words| format!("{program} {words}"));
+            [save.clone()].into_iter().chain(commands.collect::<Vec<_>>()).chain([save])
+        });
+        let flags = configuration.flags();
+        assert_eq!(simulated(&flags), expected.collect::<Vec<_>>(), "{flags:?}");
+    }
 }

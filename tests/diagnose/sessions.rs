@@ -1,0 +1,11 @@
+//! Sessions about flags and manifests, which need no rights.
+
+use crate::support::rows::rows;
+use crate::support::session::check;
+
+rows! {
+    diff: check("diff");
+    explain: check("explain");
+    lint: check("lint");
+    manifests: check("manifests");
+}
