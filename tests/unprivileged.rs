@@ -6,6 +6,7 @@
 #[expect(dead_code, reason = "the tests that need root use all of it")]
 mod support {
     pub(crate) mod flags;
+    pub(crate) mod memory;
     pub(crate) mod program;
     pub(crate) mod random;
 
