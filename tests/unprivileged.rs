@@ -5,6 +5,7 @@
 /// What these share with the tests that need root.
 #[expect(dead_code, reason = "the tests that need root use all of it")]
 mod support {
+    pub(crate) mod memory;
     pub(crate) mod program;
     pub(crate) mod random;
     pub(crate) mod rows;

@@ -52,7 +52,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A place in the kernel's packet path where a base chain starts.
+/// A place in the kernel's packet path where a base chain starts, in the order of the kernel's numbers (`NF_INET_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hook {
     /// After arrival, before routing.

@@ -2,8 +2,8 @@
 //! Ranges that overlap become one; those that merely touch stay apart until [`Intervals::joined`], because two prefixes of
 //! names that touch are not one prefix.
 
-use std::cmp::Ordering;
-use std::sync::Arc;
+use std::hash::{Hash, Hasher};
+use std::{cmp::Ordering, sync::Arc};
 
 /// All numbers from the first to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,11 +32,11 @@ impl Interval {
 }
 
 /// Ascending ranges that do not overlap. Copies share them until one changes: rules and sets hold the same long lists.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intervals(Ranges);
 
 /// One range, as most conditions have, is kept without an allocation, and never as a list.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Ranges {
     One(Interval),
     Several(Arc<Vec<Interval>>),
@@ -198,6 +198,13 @@ impl FromIterator<Interval> for Intervals {
 impl Default for Intervals {
     fn default() -> Self {
         Self::of(Vec::new())
+    }
+}
+
+impl Hash for Intervals {
+    /// By the length and the ends: lists can be long, and rules are hashed with them time and again.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.ranges().len(), self.ranges().first(), self.ranges().last()).hash(state);
     }
 }
 

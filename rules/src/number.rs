@@ -1,7 +1,7 @@
 //! Numbers that rules hold: ports, user and group ids, their ranges and sets, packet marks, conntrack zones.
 
 use crate::intervals::Interval;
-use std::{fmt, num::NonZeroU16, str::FromStr};
+use std::{fmt, str::FromStr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a number from {least} to {most}")]
@@ -153,28 +153,39 @@ pub fn unsigned(text: &str) -> Option<u32> {
     }
 }
 
-/// A conntrack zone other than the default one: connections in different zones never share a tuple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Zone(NonZeroU16);
+/// A type of numbers of 16 bits other than 0.
+macro_rules! nonzero {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u16);
 
-impl Zone {
-    /// `None` for 0, the default zone.
-    pub const fn new(number: u16) -> Option<Self> {
-        match NonZeroU16::new(number) {
-            Some(number) => Some(Self(number)),
-            None => None,
+        impl $name {
+            /// `None` for 0.
+            pub const fn new(number: u16) -> Option<Self> {
+                if number == 0 { None } else { Some(Self(number)) }
+            }
+
+            pub const fn number(self) -> u16 {
+                self.0
+            }
         }
-    }
 
-    pub const fn number(self) -> u16 {
-        self.0.get()
-    }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
 }
 
-impl fmt::Display for Zone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+nonzero! {
+    /// A conntrack zone other than the default one: connections in different zones never share a tuple.
+    Zone
+}
+nonzero! {
+    /// A TCP or UDP port, 1 to 65535.
+    Port
 }
 
 pub trait Bound: Copy + Ord + fmt::Display + FromStr<Err: Into<Self::Error>> {
@@ -231,10 +242,11 @@ impl<T: Bound> FromStr for Range<T> {
     /// `VALUE`, `FIRST-LAST` or `FIRST:LAST`.
     fn from_str(text: &str) -> Result<Self, T::Error> {
         let bound = |text: &str| text.parse::<T>().map_err(Into::into);
-        match text.split_once(['-', ':']) {
+        // Lists are mostly of single values.
+        bound(text).map(Self::from).or_else(|error| match text.split_once(['-', ':']) {
             Some((first, last)) => Self::new(bound(first)?, bound(last)?).ok_or(T::BACKWARDS),
-            None => bound(text).map(Self::from),
-        }
+            None => Err(error),
+        })
     }
 }
 
@@ -267,24 +279,6 @@ pub enum PortError {
     Backwards,
 }
 
-/// A TCP or UDP port, 1 to 65535.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Port(NonZeroU16);
-
-impl Port {
-    /// `None` for 0.
-    pub const fn new(number: u16) -> Option<Self> {
-        match NonZeroU16::new(number) {
-            Some(number) => Some(Self(number)),
-            None => None,
-        }
-    }
-
-    pub const fn number(self) -> u16 {
-        self.0.get()
-    }
-}
-
 impl FromStr for Port {
     type Err = PortError;
 
@@ -294,12 +288,6 @@ impl FromStr for Port {
         }
         let number: u16 = text.parse().map_err(|_| PortError::NoPort)?;
         Self::new(number).ok_or(PortError::Zero)
-    }
-}
-
-impl fmt::Display for Port {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

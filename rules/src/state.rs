@@ -137,22 +137,26 @@ impl State {
     /// The sign that the owner captures here, in words. The state may have been read for another owner.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         // Capturing chains are in `nat` first of all.
-        let tables = self.tables.iter().filter(|(table, _)| **table == Table::Nat);
-        tables.chain(&self.tables).find_map(|(table, chains)| {
-            let chain = chains.keys().find(|chain| self.is_owned(*table, chain, owner));
-            let marked = |line: &ListedRule| match line {
-                ListedRule::Typed(rule) => owner.owns_comments_of(rule),
-                ListedRule::Foreign(foreign) => {
-                    foreign.comment.as_ref().is_some_and(|comment| owner.owns_comment(comment))
-                }
-                ListedRule::Inherited(_) => false,
-            };
-            let by_rule = || {
-                let (chain, _) = chains.iter().find(|(_, content)| content.lines.iter().any(marked))?;
-                Some(format!("a rule of chain {chain} of table {table}"))
-            };
-            chain.map(|chain| format!("chain {chain} of table {table}")).or_else(by_rule)
+        [Table::Nat].into_iter().chain(Table::ALL).find_map(|table| {
+            self.evidence_in(table, owner).map(|evidence| format!("{evidence} of table {table}"))
         })
+    }
+
+    /// The sign in one table.
+    pub fn evidence_in(&self, table: Table, owner: &Ownership) -> Option<String> {
+        let marked = |line: &ListedRule| match line {
+            ListedRule::Typed(rule) => owner.owns_comments_of(rule),
+            ListedRule::Foreign(foreign) => {
+                foreign.comment.as_ref().is_some_and(|comment| owner.owns_comment(comment))
+            }
+            ListedRule::Inherited(_) => false,
+        };
+        let mut owned = self.chains(table).filter(|(chain, _)| self.is_owned(table, chain, owner));
+        let by_rule = || {
+            let (chain, _) = self.chains(table).find(|(_, content)| content.lines.iter().any(marked))?;
+            Some(format!("a rule of chain {chain}"))
+        };
+        owned.next().map(|(chain, _)| format!("chain {chain}")).or_else(by_rule)
     }
 
     /// True for a user-defined chain without rules, too, of any program.

@@ -2,15 +2,14 @@
 
 mod listing;
 
-use super::iptables::{self, LegacyTables, Lock, Programs};
-use super::nftables::{BlockedTable, Counts, Nftables, RuleHandles, Tables, VisibleTable};
+use super::iptables::{self, LegacyTables, Lock, Programs, Shown};
+use super::nftables::{self, BlockedTable, Counts, Nftables, RuleHandles, Tables, VisibleTable};
 use super::{Backend, CommitStep, During, Error, Snapshot, UnlistableTable, Variant};
 use crate::sys::exec::{self, Runner};
 use crate::sys::lock::{self, LockGuard};
 use crate::sys::route::{FoundRoutes, NamespaceRouting};
 use crate::sys::{conntrack::Conntrack, header::NFPROTO_UNSPEC, netfilter::lacks_netlink};
 use crate::sys::{namespace, wait, xtables};
-use listing::FamilyRules;
 use rules::{
     Family, Listing, Ownership, State, Table, TableChange, desired::StaleFlows, nft::LiveTable,
     routing::Object,
@@ -175,7 +174,7 @@ impl Backend for Kernel {
         for variant in Variant::ALL {
             let mut listed_rules = self.listed(variant, &tables)?;
             for family in Family::BOTH {
-                let Some(FamilyRules { state, unlistable, .. }) = listed_rules.get_mut(family).take() else {
+                let Some(Shown { listing, unlistable }) = listed_rules.get_mut(family).take() else {
                     tracing::warn!(
                         target: "iptables",
                         "{family} tables of {variant} are there, and no program on PATH to read them"
@@ -185,12 +184,11 @@ impl Backend for Kernel {
                 };
                 for (table, why) in unlistable {
                     let nftables = self.needed_nftables()?;
-                    let unlistable = nftables.unlistable(family, table).during("reading nf_tables")?;
+                    let listing = nftables.unlistable(family, table).during("reading nf_tables")?;
                     let program = self.needed(variant)?.save(family)?.display().to_string();
-                    snapshot
-                        .unlistable
-                        .insert((family, table), UnlistableTable { program, why, ..unlistable });
+                    snapshot.unlistable.insert((family, table), UnlistableTable { program, why, listing });
                 }
+                let state = listing.state(&owner);
                 self.known.insert((variant, family), state.clone());
                 snapshot.set_iptables(variant, family, state);
             }
@@ -336,7 +334,7 @@ impl Kernel {
                     None => others.push(listed),
                 }
             }
-            return Ok((Some(VisibleTable::agreed(printed, &of_iptables)), others));
+            return Ok((Some(nftables::agreed(printed, &of_iptables)), others));
         }
     }
 

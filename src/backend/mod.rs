@@ -3,12 +3,11 @@
 
 pub mod iptables;
 mod kernel;
-pub mod memory;
 pub mod nftables;
 mod snapshot;
 mod step;
 
 pub use kernel::Kernel;
-pub use snapshot::{Contents, Snapshot, UnlistableRule, UnlistableTable, of_iptables};
+pub use snapshot::{Contents, Snapshot, UnlistableTable, of_iptables};
 pub(crate) use step::During;
 pub use step::{Backend, BackendName, CommitStep, Error, Variant};

@@ -4,7 +4,7 @@ use super::nftables::{self, BlockedTable, Obstacle};
 use super::{BackendName, CommitStep, Variant, nftables::bytecode::EncodedTable};
 use rules::inheritance::{self, Evidence, Inheritance};
 use rules::routing::{Object, RoutingEntry};
-use rules::{ByFamily, Family, Mark, Ownership, State, Table, bridge};
+use rules::{ByFamily, Family, Listing, Mark, Ownership, State, Table, bridge};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -287,9 +287,9 @@ impl Snapshot {
             let is_met = |(place, _): &(&(Family, Table), &UnlistableTable)| {
                 !self.is_dormant(&of_iptables(place.0, place.1))
             };
-            self.unlistable.iter().filter(is_met).find_map(|((family, table), unlistable)| {
-                let what = unlistable.evidence_of(owner)?;
-                Some(format!("{what} of table {}, {}, {family}", table.name(), Variant::Nft))
+            self.unlistable.iter().filter(is_met).find_map(|((family, _), unlistable)| {
+                let evidence = unlistable.listing.state(owner).evidence_of(owner)?;
+                Some(format!("{evidence}, {}, {family}", Variant::Nft))
             })
         };
         by_rules
@@ -327,48 +327,16 @@ pub fn of_iptables(family: Family, table: Table) -> String {
     }
 }
 
-/// The chains, jumps and comments of such a table, which tell who owns what.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A table of iptables (nft) that its program can't show, as our own reader has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnlistableTable {
     pub program: String,
     pub why: String,
-    pub chains: Vec<String>,
-    pub rules: Vec<UnlistableRule>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UnlistableRule {
-    pub chain: String,
-    pub leads_to: Option<String>,
-    pub comment: Option<String>,
+    pub listing: Listing,
 }
 
 impl UnlistableTable {
-    pub fn chains_of<'a>(&'a self, owner: &'a Ownership) -> impl Iterator<Item = &'a str> {
-        self.chains.iter().map(String::as_str).filter(|chain| self.is_chain_of(owner, chain))
-    }
-
-    /// True if a rule outside of the owner's chains is the owner's, by its jump or its comment.
-    pub fn is_rule_of(&self, owner: &Ownership, rule: &UnlistableRule) -> bool {
-        let leads = rule.leads_to.as_ref().is_some_and(|chain| self.is_chain_of(owner, chain));
-        let has_comment = rule.comment.as_ref().is_some_and(|comment| owner.owns_comment(comment));
-        !self.is_chain_of(owner, &rule.chain) && (leads || has_comment)
-    }
-
     pub fn holds_any_of(&self, owner: &Ownership) -> bool {
-        self.evidence_of(owner).is_some()
-    }
-
-    /// The evidence of the owner, in words; `None` if nothing of the owner's is there.
-    pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
-        let by_rule = || {
-            let rule = self.rules.iter().find(|rule| self.is_rule_of(owner, rule))?;
-            Some(format!("a rule of chain {}", rule.chain))
-        };
-        self.chains_of(owner).next().map(|chain| format!("chain {chain}")).or_else(by_rule)
-    }
-
-    fn is_chain_of(&self, owner: &Ownership, name: &str) -> bool {
-        owner.owns_chain_among(name, &|other| self.chains.iter().any(|chain| chain == other))
+        self.listing.state(owner).holds_any_of(owner)
     }
 }

@@ -247,8 +247,6 @@ pub enum Error {
         "this kernel has no nf_tables; use --backend iptables-legacy, or have the node load the module nf_tables"
     )]
     NoNftables,
-    #[error("{0}")]
-    Injected(String),
 }
 
 impl Error {

@@ -1,9 +1,9 @@
 //! All rules that a packet meets in a namespace, and by their handles the rule that a traced packet has met.
 
 use crate::backend::{self, Kernel, Variant};
-use crate::sys::{header::*, netfilter::nfproto};
+use crate::sys::header::*;
 use rules::simulate::{At, View};
-use rules::{ByFamily, Family, Listing};
+use rules::{ByFamily, Family, Listing, nft::family_number};
 use std::collections::BTreeMap;
 
 /// Attempts to read while others change rules.
@@ -90,12 +90,12 @@ fn places(view: &View, handles: &backend::nftables::RuleHandles) -> ChainHandles
 /// Family and name of the table that a view calls so; `None` for those of iptables (legacy).
 fn in_kernel(title: &str, of: Family) -> Option<(u8, &str)> {
     match title.split_once(' ') {
-        None => Some((nfproto(of), title)),
+        None => Some((family_number(of), title)),
         Some(("inet", name)) => Some((NFPROTO_INET, name)),
         Some(("ip", name)) => Some((NFPROTO_IPV4, name)),
         Some(("ip6", name)) => Some((NFPROTO_IPV6, name)),
         Some(("netdev", name)) => Some((NFPROTO_NETDEV, name)),
-        Some((name, label)) => (label == format!("({})", Variant::Nft)).then_some((nfproto(of), name)),
+        Some((name, label)) => (label == format!("({})", Variant::Nft)).then_some((family_number(of), name)),
     }
 }
 

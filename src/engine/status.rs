@@ -186,7 +186,7 @@ fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
         Finding::failure(Code::Unreadable, "", text, "install iptables")
     });
     let unlistable = snapshot.unlistable.iter().filter_map(|(&(family, table), unlistable)| {
-        let what = unlistable.evidence_of(owner)?;
+        let what = unlistable.listing.state(owner).evidence_in(table, owner)?;
         let (program, table, why) = (&unlistable.program, table.name(), &unlistable.why);
         let text = format!(
             "{program} can't show its table {table} of {family} ({why}), and it contains rules of this program: {what}"

@@ -2,13 +2,13 @@
 //! one mesh to another, by every backend to every other. It arrives, something captures at every moment, and whatever breaks on
 //! the way leaves the old state or says what is left.
 
-use crate::support::scope;
+use crate::support::{memory::Memory, scope};
 use crate::takeover::memory::{captures, holding, read_by, same, strangers};
 use crate::takeover::meshes::{Goal, options};
 use mesh::{Mesh, OWNERS};
 use rules::{Family, Ownership};
 use sidecar_init::{
-    backend::{Backend, BackendName, CommitStep, Snapshot, Variant, memory::Memory},
+    backend::{Backend, BackendName, CommitStep, Snapshot, Variant},
     engine::{self, EngineError, Summary},
 };
 

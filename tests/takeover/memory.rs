@@ -1,10 +1,11 @@
 //! Namespaces in memory that hold what meshes want, beside the rules of strangers.
 
+use crate::support::memory::Memory;
 use crate::takeover::meshes::{Goal, options};
 use mesh::{Mesh, OWNERS};
 use rules::{Chain, Family, Hook, ListedRule, Ownership, State, Table, Target, parse, routing::RoutingEntry};
 use sidecar_init::{
-    backend::{BackendName, Snapshot, Variant, memory::Memory},
+    backend::{BackendName, Snapshot, Variant},
     engine::{self, Options},
 };
 

@@ -58,7 +58,7 @@ impl Backend for Watched<'_> {
                 Disposition::Killed(at) => number < at,
             };
             if !works {
-                return Err(Error::Injected(format!("{commit} failed as asked")));
+                return Err(Error::NoProgram(format!("{commit} failed as asked")));
             }
             self.kernel.commit(&commit)?;
         }

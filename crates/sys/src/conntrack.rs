@@ -2,9 +2,10 @@
 
 use super::header::*;
 use super::message::{self, Messages, attribute, ip};
-use super::netfilter::{body, message_type, nfgenmsg, nfproto};
+use super::netfilter::{body, message_type, nfgenmsg};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use rules::{Family, Protocol, nft::protocol_number};
+use rules::nft::{family_number, protocol_number};
+use rules::{Family, Protocol};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -34,7 +35,7 @@ impl Conntrack {
     }
 
     pub fn udp_flows(&mut self, family: Family) -> io::Result<Vec<ConntrackFlow>> {
-        self.0.dump(GET, &nfgenmsg(nfproto(family), 0), |payload| flow(family, body(payload)?))
+        self.0.dump(GET, &nfgenmsg(family_number(family), 0), |payload| flow(family, body(payload)?))
     }
 
     /// The real destination of a connection or a flow: the address that answers it. `None` where conntrack does not
@@ -47,7 +48,7 @@ impl Conntrack {
     ) -> io::Result<Option<SocketAddr>> {
         let family = Family::of(to.ip());
         for zone in zones {
-            let found = self.0.one(GET, &nfgenmsg(nfproto(family), 0), |message| {
+            let found = self.0.one(GET, &nfgenmsg(family_number(family), 0), |message| {
                 message.nest(CTA_TUPLE_ORIG, |nest| tuple(nest, protocol, from, to));
                 message.attribute(CTA_ZONE, &zone.to_be_bytes());
             });
@@ -77,7 +78,7 @@ impl Conntrack {
     }
 
     fn delete(&mut self, family: Family, zone: u16, original: impl FnOnce(&mut Messages)) -> io::Result<()> {
-        let outcome = self.0.request(DELETE, 0, &nfgenmsg(nfproto(family), 0), |message| {
+        let outcome = self.0.request(DELETE, 0, &nfgenmsg(family_number(family), 0), |message| {
             message.nest(CTA_TUPLE_ORIG, original);
             message.attribute(CTA_ZONE, &zone.to_be_bytes());
         });

@@ -25,6 +25,13 @@ impl Messages {
         self
     }
 
+    /// Asks the kernel to acknowledge the last message.
+    pub fn acknowledge(&mut self) {
+        let [low, high] = NLM_F_ACK.to_ne_bytes();
+        self.bytes[self.start + 6] |= low;
+        self.bytes[self.start + 7] |= high;
+    }
+
     pub fn attribute(&mut self, kind: u16, payload: &[u8]) -> &mut Self {
         self.head(kind, payload.len());
         self.bytes.extend_from_slice(payload);

@@ -1,8 +1,8 @@
 //! Common parts of the messages of netfilter's subsystems; and tests for what rules need of the kernel.
 
-use super::header::{NFNETLINK_V0, NFPROTO_IPV4, NFPROTO_IPV6, *};
+use super::header::*;
 use super::netlink::{NetlinkSocket, SockProtocol};
-use rules::Family;
+use rules::{Family, nft::family_number};
 use std::io;
 
 const COMPAT_GET: u16 = message_type(NFNL_SUBSYS_NFT_COMPAT, NFNL_MSG_COMPAT_GET);
@@ -29,7 +29,7 @@ pub enum Extension {
 /// The kernel may load the module to find out, as it would for a rule.
 pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<bool> {
     let mut socket = NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?;
-    let answer = socket.request(COMPAT_GET, 0, &nfgenmsg(nfproto(family), 0), |message| {
+    let answer = socket.request(COMPAT_GET, 0, &nfgenmsg(family_number(family), 0), |message| {
         message.text(NFTA_COMPAT_NAME, name).number(NFTA_COMPAT_REV, 0).number(NFTA_COMPAT_TYPE, kind as u32);
     });
     match answer {
@@ -38,13 +38,6 @@ pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<
         // It is there, in another revision.
         Err(error) if error.raw_os_error() == Some(nix::libc::EPROTONOSUPPORT) => Ok(true),
         Err(error) => Err(error),
-    }
-}
-
-pub const fn nfproto(family: Family) -> u8 {
-    match family {
-        Family::V4 => NFPROTO_IPV4,
-        Family::V6 => NFPROTO_IPV6,
     }
 }
 

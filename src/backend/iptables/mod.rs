@@ -102,8 +102,14 @@ pub(super) fn legacy_listing(
 
 pub(super) struct Shown {
     pub(super) listing: Listing,
-    /// The tables that it does not show, or not so that they can be read, each with the reason.
+    /// Tables that are not in the listing, as the program does not show them as they are, each with the reason.
     pub(super) unlistable: BTreeMap<Table, String>,
+}
+
+impl From<Listing> for Shown {
+    fn from(listing: Listing) -> Self {
+        Self { listing, unlistable: BTreeMap::new() }
+    }
 }
 
 /// Reads all tables of one family, with the rules of other programs as far as they are understood. `tables` are those that
@@ -118,7 +124,7 @@ pub(super) fn listing(
         Err(Error::Program { source, .. }) if !tables.is_empty() => source,
         text => return shown(programs, family, &text?),
     };
-    let mut all = Shown { listing: Listing::empty(family), unlistable: BTreeMap::new() };
+    let mut all = Shown::from(Listing::empty(family));
     if !matches!(&failure, ExecError::Status { status, .. } if status.code().is_some()) {
         // It was killed, or can't be run at all.
         all.unlistable.extend(tables.iter().map(|table| (*table, failure.to_string())));

@@ -7,18 +7,10 @@ use crate::backend::nftables::{Counts, Tables};
 use crate::backend::{During, Error, Variant};
 use crate::sys::xtables;
 use rules::{ByFamily, Chain, Family, Listing, Ownership, State, Table, TableChange};
-use std::{collections::BTreeMap, mem, panic::resume_unwind, thread};
+use std::{mem, panic::resume_unwind, thread};
 
 /// Attempts to list while others change rules.
 const TRIES: u32 = 4;
-
-#[derive(Clone, Debug)]
-pub(super) struct FamilyRules {
-    listing: Listing,
-    pub(super) state: State,
-    /// Tables that the program does not show as they are, each with the reason. The state has none of them.
-    pub(super) unlistable: BTreeMap<Table, String>,
-}
 
 enum KernelTables {
     Legacy(LegacyTables),
@@ -26,15 +18,13 @@ enum KernelTables {
 }
 
 impl KernelTables {
-    fn listed(&self, programs: &Programs, family: Family, owner: &Ownership) -> Result<FamilyRules, Error> {
-        let Shown { listing, unlistable } = match self {
-            Self::Legacy(tables) => Shown {
-                listing: iptables::legacy_listing(programs, family, tables, iptables::NO_COUNTERS)?,
-                unlistable: BTreeMap::new(),
-            },
-            Self::Nft(tables) => iptables::listing(programs, family, tables, iptables::NO_COUNTERS)?,
-        };
-        Ok(FamilyRules { state: listing.state(owner), listing, unlistable })
+    fn listed(&self, programs: &Programs, family: Family) -> Result<Shown, Error> {
+        match self {
+            Self::Legacy(tables) => {
+                iptables::legacy_listing(programs, family, tables, iptables::NO_COUNTERS).map(Shown::from)
+            }
+            Self::Nft(tables) => iptables::listing(programs, family, tables, iptables::NO_COUNTERS),
+        }
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -51,7 +41,7 @@ impl Kernel {
         &mut self,
         variant: Variant,
         tables: &Tables,
-    ) -> Result<ByFamily<Option<FamilyRules>>, Error> {
+    ) -> Result<ByFamily<Option<Shown>>, Error> {
         let mut look = |family| self.look(variant, family, tables);
         let there = ByFamily { v4: look(Family::V4)?, v6: look(Family::V6)? };
         let any = there.v4.is_some() || there.v6.is_some();
@@ -61,15 +51,11 @@ impl Kernel {
             Variant::Legacy => self.had_legacy = any,
         }
         let programs = if any { self.programs(variant) } else { None };
-        let owner = self.owner;
         let usable = |family| programs.filter(|programs| programs.save(family).is_ok());
         let read = |family| match (there.get(family), usable(family)) {
-            (None, _) => {
-                let (state, unlistable) = (State::default(), BTreeMap::new());
-                Ok(Some(FamilyRules { listing: Listing::empty(family), state, unlistable }))
-            }
+            (None, _) => Ok(Some(Listing::empty(family).into())),
             (Some(_), None) => Ok(None),
-            (Some(there), Some(programs)) => there.listed(programs, family, &owner).map(Some),
+            (Some(there), Some(programs)) => there.listed(programs, family).map(Some),
         };
         let (v4, v6) = match &there {
             ByFamily { v4: Some(_), v6: Some(_) } => thread::scope(|scope| {
@@ -91,13 +77,12 @@ impl Kernel {
     }
 
     /// Replaces what iptables (nft) prints by what the kernel has. Tables that the program can't show stay unlistable.
-    fn read_again(&mut self, tables: &Tables, listed: &mut FamilyRules) -> Result<(), Error> {
+    fn read_again(&mut self, tables: &Tables, listed: &mut Shown) -> Result<(), Error> {
         let family = listed.listing.family;
         let printed = mem::replace(&mut listed.listing, Listing::empty(family));
         let nftables = self.needed_nftables()?;
-        let mut listing = nftables.agreed(tables, printed).during("reading nf_tables")?;
-        listing.chains.retain(|(table, _), _| !listed.unlistable.contains_key(table));
-        listed.state = listing.state(&self.owner);
+        listed.listing = nftables.agreed(tables, printed).during("reading nf_tables")?;
+        listed.listing.chains.retain(|(table, _), _| !listed.unlistable.contains_key(table));
         Ok(())
     }
 
@@ -126,17 +111,18 @@ impl Kernel {
         variant: Variant,
         family: Family,
         there: &KernelTables,
-        listed: &mut FamilyRules,
+        listed: &mut Shown,
     ) -> Result<(), Error> {
         for tries in (0..TRIES).rev() {
-            let counts = self.counts(variant, family, &there.tables())?;
+            let (counts, state) =
+                (self.counts(variant, family, &there.tables())?, listed.listing.state(&self.owner));
             let shown = there.tables().into_iter().filter(|table| !listed.unlistable.contains_key(table));
             let differ: Vec<Table> =
-                shown.filter(|table| !agree(&listed.state, *table, &counts, &self.owner)).collect();
+                shown.filter(|table| !agree(&state, *table, &counts, &self.owner)).collect();
             let Some(first) = differ.first() else { break };
             let programs = self.needed(variant)?;
             if tries > 0 {
-                *listed = there.listed(programs, family, &self.owner)?;
+                *listed = there.listed(programs, family)?;
                 continue;
             }
             if variant == Variant::Legacy {
@@ -144,7 +130,7 @@ impl Kernel {
                 return Err(Error::ListingMismatch { program, table: *first });
             }
             for table in differ {
-                listed.state.tables.remove(&table);
+                listed.listing.chains.retain(|(of, _), _| *of != table);
                 listed.unlistable.insert(table, "it lists other rules than the kernel has".to_owned());
             }
         }
@@ -189,7 +175,7 @@ impl Kernel {
         // Others may have changed rules of theirs at the same time. Ours have to be there.
         let there = self.look_at_tables()?.unwrap_or_default();
         let now = match self.look(variant, family, &there)? {
-            Some(there) => there.listed(self.needed(variant)?, family, &owner)?.state,
+            Some(there) => there.listed(self.needed(variant)?, family)?.listing.state(&owner),
             None => State::default(),
         };
         let (ours, expected) = (now.part_of(&owner), after.part_of(&owner));

@@ -5,7 +5,7 @@
 
 use super::bytecode::{EncodedRule, EncodedTable};
 use super::lift::{self, Context};
-use super::{expression::Expression, listed::Interfaces};
+use super::{expression::Expression, listed};
 use crate::sys::header::{NF_DROP, NFTA_MATCH_NAME, NFTA_TARGET_NAME};
 use crate::sys::message::{attribute, text};
 use rules::nft::{self, Field, LiveRule, protocol_number};
@@ -14,8 +14,9 @@ use rules::{
     PrintedRule, Protocol, Table, Target,
 };
 
-/// Tables that are not among these are left out.
-pub(super) fn agreed(mut printed: Listing, tables: &[EncodedTable], interfaces: &Interfaces) -> Listing {
+/// The printed rules, as far as these tables have the same. Tables that are not among these are left out.
+pub fn agreed(mut printed: Listing, tables: &[EncodedTable]) -> Listing {
+    let interfaces = &listed::interfaces();
     let family = printed.family;
     let mut listing = Listing::empty(family);
     for table in tables {
@@ -75,11 +76,7 @@ fn agree(rule: &EncodedRule, PrintedRule { line, text, .. }: &PrintedRule, conte
             Some(XtablesExtension::Target) | None => has_target = true,
         }
     }
-    let logs = native.iter().any(|one| match one {
-        Expression::Log { .. } | Expression::KernelLog { .. } => true,
-        Expression::Other { name, .. } => name == "log",
-        _ => false,
-    });
+    let logs = native.iter().any(|one| one.name() == "log");
     let native = lift::rule(&EncodedRule { expressions: native, userdata: Vec::new() }, context);
     let does_the_same = match (has_target, line.action()) {
         (true, action) => {

@@ -44,48 +44,43 @@ impl Batch {
         if let Some(generation) = generation {
             batch.messages.number(NFNL_BATCH_GENID, generation);
         }
-        for (index, job) in jobs.iter().enumerate() {
-            let last = index + 1 == jobs.len();
+        for job in jobs {
             match job {
                 BatchOperation::Delete(family, name) => {
-                    batch.delete(NFT_MSG_DELTABLE, *family, &[(NFTA_TABLE_NAME, name)], last);
+                    batch.delete(NFT_MSG_DELTABLE, *family, &[(NFTA_TABLE_NAME, name)]);
                 }
                 BatchOperation::DeleteChain(family, table, chain) => {
-                    batch.delete_chain(*family, table, chain, last);
+                    batch.delete_chain(*family, table, chain);
                 }
                 BatchOperation::DeleteRules(family, table, chain, handle) => {
                     let names = [(NFTA_RULE_TABLE, *table), (NFTA_RULE_CHAIN, *chain)];
-                    let message = batch.delete(NFT_MSG_DELRULE, *family, &names, last);
+                    let message = batch.delete(NFT_MSG_DELRULE, *family, &names);
                     handle.map(|handle| message.attribute(NFTA_RULE_HANDLE, &handle.to_be_bytes()));
                 }
-                BatchOperation::AddElements(table, set) => {
-                    batch.elements(NFT_MSG_NEWSETELEM, table, set, last);
-                }
-                BatchOperation::DeleteElements(table, set) => {
-                    batch.elements(NFT_MSG_DELSETELEM, table, set, last);
-                }
-                BatchOperation::Create(table) => batch.create(table, None, last),
+                BatchOperation::AddElements(table, set) => batch.elements(NFT_MSG_NEWSETELEM, table, set),
+                BatchOperation::DeleteElements(table, set) => batch.elements(NFT_MSG_DELSETELEM, table, set),
+                BatchOperation::Create(table) => batch.create(table, None),
                 BatchOperation::Exchange(live, desired) => {
                     batch.empty(live, desired);
-                    batch.create(desired, Some(live), last);
+                    batch.create(desired, Some(live));
                 }
             }
         }
-        batch.border(NFNL_MSG_BATCH_END);
+        batch.end();
         batch
     }
 
     /// The messages that make a table of these sets and chains, as a batch that acknowledges the last one.
     pub(super) fn content<'a>(
-        (name, flags): (&str, u32),
+        header: (&str, u32),
         sets: &[EncodedSet],
         chains: impl IntoIterator<Item = &'a EncodedChain>,
     ) -> Messages {
         let mut batch = Self { messages: Messages::default(), starts: Vec::new(), first: 0 };
         batch.border(NFNL_MSG_BATCH_BEGIN);
         let chains: Vec<_> = chains.into_iter().map(Cow::Borrowed).collect();
-        batch.write((name, flags), sets, &chains, None, true);
-        batch.border(NFNL_MSG_BATCH_END);
+        batch.write(header, sets, &chains, None);
+        batch.end();
         batch.messages
     }
 
@@ -158,18 +153,23 @@ impl Batch {
         self.begin(kind, 0, head);
     }
 
-    fn delete(&mut self, message: u8, family: u8, names: &[(u16, &str)], last: bool) -> &mut Messages {
-        let flags = if last { NLM_F_ACK } else { 0 };
-        let message = self.begin(kind(message), flags, nfgenmsg(family, 0));
+    /// Acknowledges the last message, and ends the batch.
+    fn end(&mut self) {
+        self.messages.acknowledge();
+        self.border(NFNL_MSG_BATCH_END);
+    }
+
+    fn delete(&mut self, message: u8, family: u8, names: &[(u16, &str)]) -> &mut Messages {
+        let message = self.begin(kind(message), 0, nfgenmsg(family, 0));
         for (kind, name) in names {
             message.text(*kind, name);
         }
         message
     }
 
-    fn delete_chain(&mut self, family: u8, table: &str, chain: &str, last: bool) {
+    fn delete_chain(&mut self, family: u8, table: &str, chain: &str) {
         let names = [(NFTA_CHAIN_TABLE, table), (NFTA_CHAIN_NAME, chain)];
-        self.delete(NFT_MSG_DELCHAIN, family, &names, last);
+        self.delete(NFT_MSG_DELCHAIN, family, &names);
     }
 
     /// Takes everything from a table but the chains that `desired` has as well: first rules, which name sets and chains.
@@ -182,58 +182,46 @@ impl Batch {
             message.text(NFTA_SET_TABLE, name).text(NFTA_SET_NAME, &set.name);
         }
         for chain in live.written().filter(|chain| !is_kept(chain, desired)) {
-            self.delete_chain(NFPROTO_INET, name, &chain.name, false);
+            self.delete_chain(NFPROTO_INET, name, &chain.name);
         }
     }
 
     /// Makes a table; where one was there, all that is not there yet.
-    fn create(&mut self, table: &EncodedTable, live: Option<&EncodedTable>, last: bool) {
+    fn create(&mut self, table: &EncodedTable, live: Option<&EncodedTable>) {
         let chains: Vec<Cow<'_, EncodedChain>> = table.written().collect();
-        self.write((&table.name, table.flags), &table.sets, &chains, live, last);
+        self.write((&table.name, table.flags), &table.sets, &chains, live);
     }
 
     fn write(
         &mut self,
-        (name, table_flags): (&str, u32),
+        (name, flags): (&str, u32),
         sets: &[EncodedSet],
-        all: &[Cow<'_, EncodedChain>],
+        chains: &[Cow<'_, EncodedChain>],
         live: Option<&EncodedTable>,
-        last: bool,
     ) {
-        let rules =
-            || all.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain.as_ref(), rule)));
-        let is_new = |chain: &&EncodedChain| live.is_none_or(|live| !is_kept(chain, live));
-        let new: Vec<&EncodedChain> = all.iter().map(AsRef::as_ref).filter(is_new).collect();
-        // The last message is acknowledged: that of a rule, or without rules that of a chain, a set or the table.
-        let (chains, mut rules_left) = (new.len(), rules().count());
-        let flags = |is_last: bool| if last && is_last { NLM_F_ACK } else { 0 };
-        let alone = chains == 0 && sets.is_empty() && rules_left == 0;
         let exclusively = if live.is_none() { NLM_F_EXCL } else { 0 };
-        self.ours(NFT_MSG_NEWTABLE, NLM_F_CREATE | exclusively | flags(alone))
+        self.ours(NFT_MSG_NEWTABLE, NLM_F_CREATE | exclusively)
             .text(NFTA_TABLE_NAME, name)
-            .number(NFTA_TABLE_FLAGS, table_flags);
+            .number(NFTA_TABLE_FLAGS, flags);
         for (index, set) in sets.iter().enumerate() {
-            let is_last = chains == 0 && rules_left == 0 && index + 1 == sets.len();
-            self.set(name, index, set, flags(is_last));
+            self.set(name, index, set);
         }
-        for (index, chain) in new.iter().enumerate() {
-            self.chain(name, chain, flags(rules_left == 0 && index + 1 == chains));
+        for chain in chains.iter().filter(|chain| live.is_none_or(|live| !is_kept(chain, live))) {
+            self.chain(name, chain);
         }
-        for (chain, rule) in rules() {
-            rules_left -= 1;
-            self.rule(name, chain, rule, flags(rules_left == 0));
+        for (chain, rule) in chains.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)))
+        {
+            self.rule(name, chain, rule);
         }
     }
 
-    fn set(&mut self, table: &str, index: usize, set: &EncodedSet, flags: u16) {
+    fn set(&mut self, table: &str, index: usize, set: &EncodedSet) {
         // The kernel insists on an identifier, by which others could refer to the set within the batch.
         let id = u32::try_from(index).expect("few sets") + 1;
         let order = set.byte_order().to_ne_bytes();
         let userdata = [&[NFTNL_UDATA_SET_KEYBYTEORDER, 4], order.as_slice()].concat();
-        let is_empty = set.elements.is_empty();
-        let flags_alone = NLM_F_CREATE | if is_empty { flags } else { 0 };
         let message = self
-            .ours(NFT_MSG_NEWSET, flags_alone)
+            .ours(NFT_MSG_NEWSET, NLM_F_CREATE)
             .text(NFTA_SET_TABLE, table)
             .text(NFTA_SET_NAME, &set.name)
             .number(NFTA_SET_FLAGS, set.flags)
@@ -244,16 +232,12 @@ impl Batch {
         if set.flags & NFT_SET_TIMEOUT != 0 {
             message.number(NFTA_SET_GC_INTERVAL, rules::nft::NEVER_DAYS * 24 * 60 * 60 * 1_000);
         }
-        self.elements(NFT_MSG_NEWSETELEM, table, set, flags & NLM_F_ACK != 0);
+        self.elements(NFT_MSG_NEWSETELEM, table, set);
     }
 
-    fn elements(&mut self, message: u8, table: &str, set: &EncodedSet, last: bool) {
-        let chunks = set.elements.chunks(ELEMENTS_A_MESSAGE);
-        let mut left = chunks.len();
-        let create = if message == NFT_MSG_NEWSETELEM { NLM_F_CREATE } else { 0 };
-        for chunk in chunks {
-            left -= 1;
-            let flags = create | if last && left == 0 { NLM_F_ACK } else { 0 };
+    fn elements(&mut self, message: u8, table: &str, set: &EncodedSet) {
+        let flags = if message == NFT_MSG_NEWSETELEM { NLM_F_CREATE } else { 0 };
+        for chunk in set.elements.chunks(ELEMENTS_A_MESSAGE) {
             self.ours(message, flags)
                 .text(NFTA_SET_ELEM_LIST_TABLE, table)
                 .text(NFTA_SET_ELEM_LIST_SET, &set.name)
@@ -263,8 +247,8 @@ impl Batch {
         }
     }
 
-    fn chain(&mut self, table: &str, chain: &EncodedChain, flags: u16) {
-        let message = self.ours(NFT_MSG_NEWCHAIN, NLM_F_CREATE | flags);
+    fn chain(&mut self, table: &str, chain: &EncodedChain) {
+        let message = self.ours(NFT_MSG_NEWCHAIN, NLM_F_CREATE);
         message.text(NFTA_CHAIN_TABLE, table).text(NFTA_CHAIN_NAME, &chain.name);
         if let Some(base) = &chain.base {
             message
@@ -277,8 +261,8 @@ impl Batch {
         }
     }
 
-    fn rule(&mut self, table: &str, chain: &EncodedChain, rule: &EncodedRule, flags: u16) {
-        let message = self.ours(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND | flags);
+    fn rule(&mut self, table: &str, chain: &EncodedChain, rule: &EncodedRule) {
+        let message = self.ours(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
         message.text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, &chain.name);
         message.nest(NFTA_RULE_EXPRESSIONS, |list| {
             rule.expressions.iter().for_each(|expression| expression.encode(list));

@@ -2,10 +2,9 @@
 //! both captures together. As bytecode, since the table that is there may be of any form.
 
 use super::bytecode::{EncodedChain, EncodedRule, EncodedTable};
-use super::expression::{EncodedVerdict, Expression};
+use super::expression::{EncodedVerdict, Expression, Meta};
 use super::lower;
-use crate::sys::header::NF_INET_PRE_ROUTING;
-use rules::{Mark, bridge::guarded_packets};
+use rules::{Hook, Mark, bridge::guarded_packets};
 use std::collections::BTreeSet;
 
 /// The marks that rules set where they hand packets to transparent sockets.
@@ -14,10 +13,9 @@ pub fn marks(table: &EncodedTable) -> BTreeSet<Mark> {
 }
 
 fn mark(rule: &EncodedRule) -> Option<Mark> {
-    let at =
-        rule.expressions.iter().position(|expression| matches!(expression, Expression::Tproxy { .. }))?;
+    let at = rule.expressions.iter().position(|expression| matches!(expression, Expression::Tproxy(_)))?;
     match &rule.expressions[at + 1..] {
-        [Expression::Immediate(_, value), Expression::SetMetaMark, ..] => {
+        [Expression::Immediate(_, value), Expression::SetMeta(Meta::Mark), ..] => {
             Some(Mark::whole(u32::from_ne_bytes(value.as_slice().try_into().ok()?)))
         }
         _ => None,
@@ -29,7 +27,7 @@ fn mark(rule: &EncodedRule) -> Option<Mark> {
 #[must_use]
 pub fn guarded(mut table: EncodedTable, marks: &BTreeSet<Mark>, of_others: &BTreeSet<Mark>) -> EncodedTable {
     for chain in &mut table.chains {
-        let Some(base) = chain.base.as_ref().filter(|base| base.hook == NF_INET_PRE_ROUTING) else {
+        let Some(base) = chain.base.as_ref().filter(|base| base.hook == Hook::Prerouting as u32) else {
             continue;
         };
         let guards: Vec<EncodedRule> = match (base.kind == "nat", is_mangle(chain)) {
@@ -60,7 +58,7 @@ pub fn both(transparent: &EncodedTable, mut other: EncodedTable) -> EncodedTable
         let rules = chains.iter_mut().flat_map(|chain| &mut chain.rules);
         let mut is_named = false;
         for expression in rules.flat_map(|rule| &mut rule.expressions) {
-            if let Expression::Lookup { set: named, .. } = expression
+            if let Expression::Lookup(named, _) = expression
                 && *named == name
             {
                 named.clone_from(&set.name);

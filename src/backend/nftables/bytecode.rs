@@ -4,8 +4,8 @@
 use super::expression::{EncodedVerdict, Expression};
 use super::record::{NFTNL_UDATA_RULE_COMMENT, TableRecord, item};
 use crate::sys::header::*;
-use rules::Hook;
-use rules::nft::{self, DataType, Interval, Kind, SetKind};
+use rules::nft::{self, DataType, Interval, SetKind};
+use rules::{Chain, Table};
 use std::borrow::Cow;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,9 +69,11 @@ pub struct EncodedRule {
     pub userdata: Vec<u8>,
 }
 
-impl BaseChain {
-    pub(super) fn accepting(kind: &str, hook: u32, priority: i32) -> Self {
-        Self { kind: kind.to_owned(), hook, priority, policy: NF_ACCEPT, devices: Vec::new() }
+impl From<nft::Base> for BaseChain {
+    /// With the policy to accept.
+    fn from(nft::Base { kind, hook, priority }: nft::Base) -> Self {
+        let (kind, hook) = (kind.name().to_owned(), hook as u32);
+        Self { kind, hook, priority, policy: NF_ACCEPT, devices: Vec::new() }
     }
 }
 
@@ -101,26 +103,16 @@ impl EncodedChain {
     /// True for a base chain as iptables makes it in this table (`xtables_ipv4` in its `nft.c`), whatever its policy.
     pub(super) fn is_of_iptables(&self, family: u8, table: &str) -> bool {
         let Some(base) = &self.base else { return false };
-        let hook = match self.name.as_str() {
-            "PREROUTING" => NF_INET_PRE_ROUTING,
-            "INPUT" => NF_INET_LOCAL_IN,
-            "FORWARD" => NF_INET_FORWARD,
-            "OUTPUT" => NF_INET_LOCAL_OUT,
-            "POSTROUTING" => NF_INET_POST_ROUTING,
-            _ => return false,
+        let table = Table::ALL.into_iter().find(|one| one.name() == table);
+        let place = table
+            .zip(self.name.parse().ok())
+            .filter(|(table, chain)| matches!(chain, Chain::Base(hook) if table.hooks().contains(hook)));
+        let usual = place.and_then(|(table, chain)| nft::base_of(table, &chain));
+        let is_usual = |usual: nft::Base| {
+            (usual.hook as u32, usual.kind.name(), usual.priority)
+                == (base.hook, base.kind.as_str(), base.priority)
         };
-        let (kind, priority) = match (table, self.name.as_str()) {
-            ("raw", "PREROUTING" | "OUTPUT") => ("filter", NF_IP_PRI_RAW),
-            ("mangle", "OUTPUT") => ("route", NF_IP_PRI_MANGLE),
-            ("mangle", _) => ("filter", NF_IP_PRI_MANGLE),
-            ("nat", "PREROUTING" | "OUTPUT") => ("nat", NF_IP_PRI_NAT_DST),
-            ("nat", "INPUT" | "POSTROUTING") => ("nat", NF_IP_PRI_NAT_SRC),
-            ("filter", "INPUT" | "FORWARD" | "OUTPUT") => ("filter", NF_IP_PRI_FILTER),
-            ("security", "INPUT" | "FORWARD" | "OUTPUT") => ("filter", NF_IP_PRI_SECURITY),
-            _ => return false,
-        };
-        matches!(family, NFPROTO_IPV4 | NFPROTO_IPV6)
-            && (base.hook, base.kind.as_str(), base.priority) == (hook, kind, priority)
+        matches!(family, NFPROTO_IPV4 | NFPROTO_IPV6) && usual.is_some_and(is_usual)
     }
 }
 
@@ -132,15 +124,13 @@ pub(super) fn comment_of(userdata: &[u8]) -> &str {
 }
 
 fn chain(chain: &nft::InetChain) -> EncodedChain {
-    let accepting =
-        |base: nft::Base| BaseChain::accepting(Kind::name(base.kind), hook(base.hook), base.priority);
     let rule = |rule: &nft::InetRule| EncodedRule {
         expressions: super::lower::rule(rule),
         userdata: comment(&rule.comment),
     };
     EncodedChain {
         name: chain.name.clone(),
-        base: chain.base.map(accepting),
+        base: chain.base.map(BaseChain::from),
         rules: chain.rules.iter().map(rule).collect(),
     }
 }
@@ -148,16 +138,6 @@ fn chain(chain: &nft::InetChain) -> EncodedChain {
 /// A comment of at most 127 bytes as the kernel keeps it.
 pub(super) fn comment(text: &str) -> Vec<u8> {
     if text.is_empty() { Vec::new() } else { item(NFTNL_UDATA_RULE_COMMENT, text.as_bytes()) }
-}
-
-fn hook(hook: Hook) -> u32 {
-    match hook {
-        Hook::Prerouting => NF_INET_PRE_ROUTING,
-        Hook::Input => NF_INET_LOCAL_IN,
-        Hook::Forward => NF_INET_FORWARD,
-        Hook::Output => NF_INET_LOCAL_OUT,
-        Hook::Postrouting => NF_INET_POST_ROUTING,
-    }
 }
 
 pub(super) fn set(set: &nft::Set) -> EncodedSet {

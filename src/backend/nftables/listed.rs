@@ -11,19 +11,13 @@ use rules::nft::{
 use rules::{Action, Family, Hook, Policy, Target, render};
 use std::collections::BTreeMap;
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct Interfaces(BTreeMap<u32, String>);
+/// Names of interfaces by their indices.
+pub(super) type Interfaces = BTreeMap<u32, String>;
 
-impl Interfaces {
-    pub(super) fn read() -> Self {
-        let found = nix::net::if_::if_nameindex();
-        let names = found.iter().flat_map(|list| list.iter());
-        Self(names.map(|one| (one.index(), one.name().to_string_lossy().into_owned())).collect())
-    }
-
-    pub(super) fn name(&self, index: u32) -> Option<&str> {
-        self.0.get(&index).map(String::as_str)
-    }
+pub(super) fn interfaces() -> Interfaces {
+    let found = nix::net::if_::if_nameindex();
+    let names = found.iter().flat_map(|list| list.iter());
+    names.map(|one| (one.index(), one.name().to_string_lossy().into_owned())).collect()
 }
 
 /// A table as it is listed; `None` for one of a family that no packet of ours passes (ARP). `bridges` are the namespace's.
@@ -71,9 +65,10 @@ fn of_bridges(table: &EncodedTable, bridges: &[String]) -> LiveTable {
     let chain = |chain: &EncodedChain| {
         let base = chain.base.as_ref()?;
         // Frames come in before the address family sees them, and leave behind it.
-        let (hook, priority) = match base.hook {
-            NF_INET_PRE_ROUTING | NF_INET_LOCAL_IN => (Hook::Prerouting, i32::MIN / 2),
-            _ => (Hook::Postrouting, i32::MAX / 2),
+        let is_inbound = [Hook::Prerouting, Hook::Input].iter().any(|hook| *hook as u32 == base.hook);
+        let (hook, priority) = match is_inbound {
+            true => (Hook::Prerouting, i32::MIN / 2),
+            false => (Hook::Postrouting, i32::MAX / 2),
         };
         let text = "rules for bridges, which are not followed".to_owned();
         let mut rules = vec![added(text.clone(), Vec::new(), Action::Unknown(text))];
@@ -100,17 +95,13 @@ fn base_chain(family: u8, base: &BaseChain) -> LiveBase {
             (Hook::Prerouting, (i32::MIN / 2).saturating_add(base.priority))
         }
         (NFPROTO_NETDEV, _) => (Hook::Postrouting, (i32::MAX / 2).saturating_add(base.priority)),
-        (_, NF_INET_PRE_ROUTING) => (Hook::Prerouting, base.priority),
-        (_, NF_INET_LOCAL_IN) => (Hook::Input, base.priority),
-        (_, NF_INET_FORWARD) => (Hook::Forward, base.priority),
-        (_, NF_INET_LOCAL_OUT) => (Hook::Output, base.priority),
-        _ => (Hook::Postrouting, base.priority),
+        (_, number) => {
+            let hook = Hook::ALL.into_iter().find(|hook| *hook as u32 == number);
+            (hook.unwrap_or(Hook::Postrouting), base.priority)
+        }
     };
-    let kind = match base.kind.as_str() {
-        "nat" => Kind::Nat,
-        "route" => Kind::Route,
-        _ => Kind::Filter,
-    };
+    let kind = [Kind::Nat, Kind::Route].into_iter().find(|kind| kind.name() == base.kind);
+    let kind = kind.unwrap_or(Kind::Filter);
     let policy = if base.policy == NF_DROP { Policy::Drop } else { Policy::Accept };
     LiveBase { base: nft::Base { kind, hook, priority }, policy }
 }

@@ -1,8 +1,7 @@
 //! From rules to the expressions that carry them out. [`super::lift`] goes the other way; both read one table of fields.
 
 use super::expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
-use crate::{sys::header::NFPROTO_UNSPEC, sys::netfilter::nfproto};
-use rules::nft::{Condition, DataType, Effect, Field, InetRule, Interval, SetKind, Test};
+use rules::nft::{Condition, DataType, Effect, Field, InetRule, Interval, SetKind, Test, family_number};
 use rules::{Family, Mark, PortRange, Target};
 
 pub(super) fn rule(rule: &InetRule) -> Vec<Expression> {
@@ -37,10 +36,10 @@ fn test(list: &mut Vec<Expression>, test: &Test) {
     // Numbers in this machine's byte order: the kernel compares ranges byte by byte.
     let has_ranges = SetKind::of(&test.condition).is_some_and(|kind| kind.has_ranges);
     if has_ranges && field.data_type().is_reversed(false) {
-        list.push(Expression::ToPacketOrder);
+        list.push(Expression::ToPacketOrder(width(*field)));
     }
     match (&test.set, field) {
-        (Some(set), _) => list.push(Expression::Lookup { set: set.clone(), negated: *negated }),
+        (Some(set), _) => list.push(Expression::Lookup(set.clone(), *negated)),
         (None, Field::ConnState) => {
             let bits: u32 = values.numbers().map(|bit| 1 << bit).sum();
             list.push(bits_of(bits));
@@ -59,11 +58,11 @@ fn test(list: &mut Vec<Expression>, test: &Test) {
 }
 
 fn bits_of(mask: u32) -> Expression {
-    Expression::Bitwise { mask: mask.to_ne_bytes().to_vec(), xor: vec![0; 4] }
+    Expression::Bitwise(mask.to_ne_bytes().to_vec(), vec![0; 4])
 }
 
 fn load(field: Field) -> Expression {
-    let payload = |header, offset| Expression::Payload { header, offset, length: width(field) };
+    let payload = |header, offset| Expression::Payload(header, offset, width(field));
     match field {
         Field::InInterface => Expression::Meta(Meta::Iifname),
         Field::OutInterface => Expression::Meta(Meta::Oifname),
@@ -87,10 +86,7 @@ fn load(field: Field) -> Expression {
 /// The field that an expression loads, or the first bytes of, from packets of this family, where it is known.
 pub(super) fn loaded(expression: &Expression, family: Option<Family>) -> Option<Field> {
     let is_same = |field: &Field| match (load(*field), expression) {
-        (
-            Expression::Payload { header, offset, .. },
-            Expression::Payload { header: of, offset: at, length },
-        ) => {
+        (Expression::Payload(header, offset, _), Expression::Payload(of, at, length)) => {
             let is_address = field.family().is_some();
             let is_whole = *length == width(*field) || is_address && (1..width(*field)).contains(length);
             (header, offset) == (*of, *at) && is_whole
@@ -129,19 +125,19 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Op
         (DataType::Address(_), Some(bits)) if bits % 8 == 0 && bits > 0 => {
             let mut network = bytes(interval.first);
             network.truncate(usize::from(bits / 8));
-            if let Some(Expression::Payload { length, .. }) = list.last_mut() {
+            if let Some(Expression::Payload(_, _, length)) = list.last_mut() {
                 *length = u32::from(bits / 8);
             }
             list.push(Expression::Cmp(equal, network));
         }
         (DataType::Address(_), Some(_)) => {
             let mask = bytes(!(interval.first ^ interval.last));
-            list.push(Expression::Bitwise { xor: vec![0; mask.len()], mask });
+            let zeros = vec![0; mask.len()];
+            list.push(Expression::Bitwise(mask, zeros));
             list.push(Expression::Cmp(equal, bytes(interval.first)));
         }
         _ if negated => {
-            let (first, last) = (bytes(interval.first), bytes(interval.last));
-            list.push(Expression::Range { negated, first, last });
+            list.push(Expression::Range(negated, bytes(interval.first), bytes(interval.last)));
         }
         _ => {
             list.push(Expression::Cmp(CmpOperator::Gte, bytes(interval.first)));
@@ -161,34 +157,34 @@ fn target(list: &mut Vec<Expression>, target: &Target, family: Option<Family>) {
         Target::Redirect(ports) => redirect(list, *ports),
         Target::Tproxy { port, mark } => {
             list.push(Expression::Immediate(Register::First, port.number().to_be_bytes().to_vec()));
-            list.push(Expression::Tproxy { family: family.map_or(NFPROTO_UNSPEC, nfproto) });
-            set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMetaMark, *mark);
+            list.push(Expression::Tproxy(family.map_or(0, |family| family_number(family).into())));
+            set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMeta(Meta::Mark), *mark);
             list.push(Expression::Verdict(EncodedVerdict::Accept));
         }
         Target::SetMark(mark) => {
-            set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMetaMark, *mark);
+            set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMeta(Meta::Mark), *mark);
         }
         // What has no connection fails at loading its mark, and there is nothing to set.
         Target::SetConnmark(mark) => {
-            set_mark(list, Expression::Ct(Ct::Mark), Expression::SetCtMark, *mark);
+            set_mark(list, Expression::Ct(Ct::Mark), Expression::SetCt(Ct::Mark), *mark);
         }
         Target::SaveMark => {
-            list.extend([Expression::Meta(Meta::Mark), Expression::SetCtMark]);
+            list.extend([Expression::Meta(Meta::Mark), Expression::SetCt(Ct::Mark)]);
         }
         Target::RestoreMark => {
-            list.extend([Expression::Ct(Ct::Mark), Expression::SetMetaMark]);
+            list.extend([Expression::Ct(Ct::Mark), Expression::SetMeta(Meta::Mark)]);
         }
         Target::SetZone(zone) => {
             list.extend([
                 Expression::Immediate(Register::First, zone.number().to_ne_bytes().to_vec()),
-                Expression::SetCtZone,
+                Expression::SetCt(Ct::Zone),
             ]);
         }
         Target::Nflog { group, prefix } => {
-            list.push(Expression::Log { group: *group, prefix: prefix.as_str().to_owned() });
+            list.push(Expression::Log(*group, prefix.as_str().to_owned()));
         }
         Target::Log { prefix, level } => {
-            list.push(Expression::KernelLog { level: *level, prefix: prefix.as_str().to_owned() });
+            list.push(Expression::KernelLog(*level, prefix.as_str().to_owned()));
         }
     }
 }
@@ -196,10 +192,11 @@ fn target(list: &mut Vec<Expression>, target: &Target, family: Option<Family>) {
 fn redirect(list: &mut Vec<Expression>, ports: PortRange) {
     let port = |port: rules::Port| port.number().to_be_bytes().to_vec();
     list.push(Expression::Immediate(Register::First, port(ports.first())));
+    let last = if ports.is_single() { Register::First } else { Register::Second };
     if !ports.is_single() {
-        list.push(Expression::Immediate(Register::Second, port(ports.last())));
+        list.push(Expression::Immediate(last, port(ports.last())));
     }
-    list.push(Expression::Redir { range: !ports.is_single() });
+    list.push(Expression::Redir(last));
 }
 
 /// Bits outside of the mask stay; bits inside become those of the value.
@@ -207,7 +204,7 @@ fn set_mark(list: &mut Vec<Expression>, load: Expression, store: Expression, mar
     let bytes = |number: u32| number.to_ne_bytes().to_vec();
     match mark.is_whole() {
         true => list.push(Expression::Immediate(Register::First, bytes(mark.value))),
-        false => list.extend([load, Expression::Bitwise { mask: bytes(!mark.mask), xor: bytes(mark.value) }]),
+        false => list.extend([load, Expression::Bitwise(bytes(!mark.mask), bytes(mark.value))]),
     }
     list.push(store);
 }

@@ -21,20 +21,21 @@ pub mod snat;
 mod tests;
 pub mod tracing;
 
+pub use agreed::agreed;
 pub use bridge::{both, guarded, marks};
 pub use commit::{Nftables, Refusal, retry};
 use commit::{TRIES, kind};
 pub use compare::{differences, dormant, predecessor, same};
 pub use expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
-use listed::Interfaces;
 pub use read::{BlockedTable, Counts, Obstacle, RuleHandles, Tables};
 use read::{TableCounters, TableHeader};
 pub use record::TableRecord;
 
-use crate::sys::{header::*, link, netfilter::nfproto};
+use crate::sys::{header::*, link};
 use batch::BatchOperation;
 use bytecode::EncodedTable;
-use rules::{Family, Listing, Table, nft::LiveTable};
+use rules::nft::{LiveTable, family_number};
+use rules::{Family, Listing, Table};
 use std::io;
 
 #[derive(Debug)]
@@ -42,13 +43,6 @@ pub struct VisibleTable {
     /// As it was read, if iptables made it: its program prints what its extensions say.
     pub as_read: Option<EncodedTable>,
     pub listed: LiveTable,
-}
-
-impl VisibleTable {
-    /// The printed rules, as far as these tables have the same.
-    pub fn agreed(printed: Listing, tables: &[EncodedTable]) -> Listing {
-        agreed::agreed(printed, tables, &Interfaces::read())
-    }
 }
 
 impl Nftables {
@@ -84,7 +78,7 @@ impl Nftables {
 
     /// All tables of which packets of a family meet chains, with counters. Reading creates nothing.
     pub fn listing(&mut self, family: Family) -> io::Result<Vec<VisibleTable>> {
-        let interfaces = Interfaces::read();
+        let interfaces = listed::interfaces();
         let mut tables = Vec::new();
         let found = self.tables()?.unwrap_or_default().0;
         // Only packets that pass a bridge of this namespace meet rules of that family.
@@ -98,7 +92,7 @@ impl Nftables {
             let is_trace = of == NFPROTO_INET && outside.name == tracing::TABLE;
             let is_met = match of {
                 NFPROTO_BRIDGE => !bridges.is_empty(),
-                of => [NFPROTO_INET, NFPROTO_NETDEV, nfproto(family)].contains(&of),
+                of => [NFPROTO_INET, NFPROTO_NETDEV, family_number(family)].contains(&of),
             };
             if is_trace || !is_met || outside.is_dormant() {
                 continue;
@@ -114,7 +108,7 @@ impl Nftables {
 
     /// The printed rules, as far as the kernel has the same: of all tables of the family that iptables may have made.
     pub fn agreed(&mut self, tables: &Tables, printed: Listing) -> io::Result<Listing> {
-        let of = nfproto(printed.family);
+        let of = family_number(printed.family);
         let mut found = Vec::new();
         for outside in &tables.0 {
             if outside.family != of || !Table::ALL.iter().any(|table| table.name() == outside.name) {
@@ -122,7 +116,7 @@ impl Nftables {
             }
             found.extend(self.read_counted(outside)?.map(|(table, _)| table));
         }
-        Ok(agreed::agreed(printed, &found, &Interfaces::read()))
+        Ok(agreed::agreed(printed, &found))
     }
 
     /// Replaces the table `live` by `desired`, of the same name or another, in one step. `live` is what was read: that it

@@ -5,9 +5,10 @@ use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, Encod
 use super::expression::{EncodedVerdict, Expression};
 use super::{Nftables, kind, record::TableRecord};
 use crate::sys::message::{self, Messages, attribute, attributes, number, text};
-use crate::sys::netfilter::{body, lacks_nf_tables, nfgenmsg, nfproto};
+use crate::sys::netfilter::{body, lacks_nf_tables, nfgenmsg};
 use crate::{sys::header::*, sys::netlink::NetlinkSocket};
-use rules::{Family, Hits, Ownership, Table, nft::LiveRule};
+use rules::nft::{LiveRule, family_number};
+use rules::{Family, Hits, Ownership, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, io};
 
@@ -286,7 +287,7 @@ impl Tables {
     }
 
     pub fn of_iptables(&self, family: Family) -> Vec<Table> {
-        Table::ALL.into_iter().filter(|table| self.holds(nfproto(family), &[table.name()])).collect()
+        Table::ALL.into_iter().filter(|table| self.holds(family_number(family), &[table.name()])).collect()
     }
 
     /// A table with an owner counts only where a mesh of ours would change it.
@@ -349,7 +350,7 @@ impl Nftables {
     }
 
     pub fn counts(&mut self, family: Family) -> io::Result<Counts> {
-        let family = nfproto(family);
+        let family = family_number(family);
         let chains = self.list(NFT_MSG_GETCHAIN, family, |_, chain| {
             Some((name(chain, NFTA_CHAIN_TABLE)?, name(chain, NFTA_CHAIN_NAME)?))
         })?;
@@ -379,7 +380,7 @@ impl Nftables {
     /// True if there are tables of iptables in which we make rules, or another with a chain of the owner's.
     pub fn has_iptables(&mut self, tables: &Tables, family: Family, owner: &Ownership) -> io::Result<bool> {
         const OTHERS: [&str; 2] = ["filter", "security"];
-        let of = nfproto(family);
+        let of = family_number(family);
         let are_usual = tables.holds(of, &["nat", "mangle", "raw"]);
         if are_usual || !tables.holds(of, &OTHERS) {
             return Ok(are_usual);

@@ -6,15 +6,11 @@
 //! Left behind are base chains without rules, and tables with nothing else. iptables makes them again when it needs them.
 //! Chains and tables that iptables would not have made so are of others, and stay.
 
-use super::bytecode::{EncodedChain, EncodedRule, comment_of};
-use super::expression::{EncodedVerdict, Expression};
 use super::read::{self, TableHeader};
-use super::{Nftables, Refusal, RuleHandles, batch::BatchOperation, retry};
-use crate::backend::{UnlistableRule, UnlistableTable};
+use super::{Nftables, Refusal, RuleHandles, agreed, batch::BatchOperation, retry};
 use crate::sys::header::*;
-use crate::sys::message::{attribute, text};
-use crate::sys::netfilter::{lacks_nf_tables, nfproto};
-use rules::{Chain, Family, Ownership, State, Table, TableChange};
+use crate::sys::netfilter::lacks_nf_tables;
+use rules::{Chain, Family, Listing, Ownership, State, Table, TableChange, nft::family_number};
 use std::{collections::BTreeSet, io};
 
 /// The rules that are about to go from the tables of iptables, by family (`NFPROTO_*`) and table.
@@ -58,7 +54,7 @@ fn jobs<'a, 's>(
 ) -> Option<(Vec<BatchOperation<'a>>, Removed)> {
     let (mut jobs, mut gone) = (Vec::new(), Removed::default());
     for (family, changes) in families {
-        let (state, family) = (states(*family)?, nfproto(*family));
+        let (state, family) = (states(*family)?, family_number(*family));
         for TableChange { table, delete, remove, .. } in changes {
             let (of, table) = (*table, table.name());
             let mut places: Vec<(&Chain, usize)> = Vec::new();
@@ -124,7 +120,7 @@ impl Nftables {
     /// The objects that can go once `gone` is gone. `handles` are those of all rules.
     fn leftovers(&mut self, handles: &RuleHandles, gone: &Removed) -> io::Result<Vec<Leftover>> {
         let mut leftovers = Vec::new();
-        for family in Family::BOTH.map(nfproto) {
+        for family in Family::BOTH.map(family_number) {
             let tables =
                 self.list(NFT_MSG_GETTABLE, family, |_, table| read::name(table, NFTA_TABLE_NAME))?;
             let tables: BTreeSet<String> = tables.into_iter().collect();
@@ -178,16 +174,12 @@ impl Nftables {
 }
 
 impl Nftables {
-    pub fn unlistable(&mut self, family: Family, table: Table) -> io::Result<UnlistableTable> {
-        let outside =
-            TableHeader { family: nfproto(family), name: table.name().to_owned(), flags: 0, port: None };
-        let (read, _) = read::counted(&mut self.socket, &outside)?;
-        let chains = read.chains.iter().map(|chain| chain.name.clone()).collect();
-        let of_chain = |chain: &EncodedChain| -> Vec<UnlistableRule> {
-            chain.rules.iter().map(|rule| unlistable_rule(&chain.name, rule)).collect()
-        };
-        let rules = read.chains.iter().flat_map(of_chain).collect();
-        Ok(UnlistableTable { chains, rules, ..UnlistableTable::default() })
+    /// A table of iptables as our own reader has it.
+    pub fn unlistable(&mut self, family: Family, table: Table) -> io::Result<Listing> {
+        let (of, name) = (family_number(family), table.name().to_owned());
+        let header = TableHeader { family: of, name, flags: 0, port: None };
+        let (read, _) = read::counted(&mut self.socket, &header)?;
+        Ok(agreed(Listing::empty(family), &[read]))
     }
 
     /// All of it, or nothing.
@@ -197,53 +189,30 @@ impl Nftables {
         table: Table,
         owner: &Ownership,
     ) -> Result<(), Refusal> {
-        let (of, name) = (nfproto(family), table.name());
+        let (of, name) = (family_number(family), table.name());
         let unread = |source| Refusal::of(format!("reading the table {name}"), source);
         retry(|| {
             let generation = self.generation().map_err(unread)?;
-            let unlistable = self.unlistable(family, table).map_err(unread)?;
-            let mut handles = self.rule_handles(of).map_err(unread)?;
-            let mut next_handle = |chain: &str| {
-                let left = handles.get_mut(&(of, name.to_owned(), chain.to_owned()))?;
-                (!left.is_empty()).then(|| left.remove(0))
-            };
+            let state = self.unlistable(family, table).map_err(unread)?.state(owner);
+            let handles = self.rule_handles(of).map_err(unread)?;
+            let (owned, others): (Vec<_>, Vec<_>) =
+                state.chains(table).partition(|(chain, _)| owner.owns_chain(chain));
             let mut jobs = Vec::new();
-            for rule in &unlistable.rules {
-                let handle = next_handle(&rule.chain);
-                if unlistable.is_rule_of(owner, rule) {
+            for (chain, content) in others {
+                let handles = handles.get(&(of, name.to_owned(), chain.as_str().to_owned()));
+                let lines = content.lines.iter().enumerate();
+                for (place, _) in lines.filter(|(_, line)| line.belongs_to(owner)) {
                     // A rule without a handle has come or gone since.
+                    let handle = handles.and_then(|handles| handles.get(place)).copied();
                     let handle =
                         handle.ok_or_else(|| Refusal::Conflict(io::ErrorKind::ResourceBusy.into()))?;
-                    jobs.push(BatchOperation::DeleteRules(of, name, &rule.chain, Some(handle)));
+                    jobs.push(BatchOperation::DeleteRules(of, name, chain.as_str(), Some(handle)));
                 }
             }
-            jobs.extend(
-                unlistable.chains_of(owner).map(|chain| BatchOperation::DeleteRules(of, name, chain, None)),
-            );
-            jobs.extend(
-                unlistable.chains_of(owner).map(|chain| BatchOperation::DeleteChain(of, name, chain)),
-            );
+            let owned = || owned.iter().map(|(chain, _)| chain.as_str());
+            jobs.extend(owned().map(|chain| BatchOperation::DeleteRules(of, name, chain, None)));
+            jobs.extend(owned().map(|chain| BatchOperation::DeleteChain(of, name, chain)));
             self.commit(&jobs, Some(generation))
         })
     }
-}
-
-fn unlistable_rule(chain: &str, rule: &EncodedRule) -> UnlistableRule {
-    let leads_to = rule.expressions.iter().find_map(|expression| match expression {
-        Expression::Verdict(EncodedVerdict::Jump(chain) | EncodedVerdict::Goto(chain)) => Some(chain.clone()),
-        _ => None,
-    });
-    // iptables keeps a comment as a match; nft, and other versions of iptables, beside the rule.
-    let by_match = || {
-        rule.expressions.iter().find_map(|expression| match expression {
-            Expression::Other { name, data } if name == "match" => {
-                let is_comment = attribute(data, NFTA_MATCH_NAME).map(text) == Some("comment");
-                let comment = attribute(data, NFTA_MATCH_INFO).map(text)?;
-                is_comment.then(|| comment.to_owned())
-            }
-            _ => None,
-        })
-    };
-    let beside = Some(comment_of(&rule.userdata)).filter(|comment| !comment.is_empty()).map(str::to_owned);
-    UnlistableRule { chain: chain.to_owned(), leads_to, comment: beside.or_else(by_match) }
 }

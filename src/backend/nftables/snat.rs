@@ -2,15 +2,14 @@
 //! host by that source, such as the kubelet's probes; what is only forwarded belongs to no socket, and keeps its own. The
 //! table is committed as a whole, but for its values, which come and go singly.
 
-use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
+use super::bytecode::{self, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{Expression, Register};
 use super::{Nftables, Refusal, batch::BatchOperation, lower, retry, same};
 use crate::backend::{During, Error};
-use crate::sys::header::*;
-use crate::sys::message::{Messages, ip, octets};
-use crate::sys::netfilter::{lacks_netlink, nfproto};
+use crate::sys::message::{ip, octets};
+use crate::sys::netfilter::lacks_netlink;
 use rules::nft::{self, Condition, DataType, Field, Interval, Intervals, SetKind, Test};
-use rules::{Family, Protocol};
+use rules::{Family, Hook, Protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{collections::BTreeSet, io};
 
@@ -40,12 +39,12 @@ impl Snat {
             expressions: expressions(family, source),
             userdata: bytecode::comment(comment),
         };
-        let base = BaseChain::accepting("nat", NF_INET_POST_ROUTING, PRIORITY);
+        let base = nft::Base { kind: nft::Kind::Nat, hook: Hook::Postrouting, priority: PRIORITY };
         let rules = vec![rule(Family::V4, self.v4.into()), rule(Family::V6, self.v6.into())];
         EncodedTable {
             name: name.to_owned(),
             sets: Family::BOTH.map(|family| set(family, &self.pods)).to_vec(),
-            chains: vec![EncodedChain { name: CHAIN.to_owned(), base: Some(base), rules }],
+            chains: vec![EncodedChain { name: CHAIN.to_owned(), base: Some(base.into()), rules }],
             ..EncodedTable::default()
         }
     }
@@ -137,21 +136,9 @@ fn expressions(family: Family, source: IpAddr) -> Vec<Expression> {
     expressions.extend([
         Expression::Counter,
         Expression::Immediate(Register::First, octets(source)),
-        Expression::Other { name: "nat".to_owned(), data: nat(nfproto(family)) },
+        Expression::Snat(nft::family_number(family).into()),
     ]);
     expressions
-}
-
-/// The data of `snat` to the address in the first register, as the kernel dumps it (`nft_nat_dump`), so that what is read
-/// equals what was written.
-fn nat(nfproto: u8) -> Vec<u8> {
-    Messages::alone(|data| {
-        data.number(NFTA_NAT_TYPE, NFT_NAT_SNAT)
-            .number(NFTA_NAT_FAMILY, nfproto.into())
-            .number(NFTA_NAT_REG_ADDR_MIN, NFT_REG_1)
-            .number(NFTA_NAT_REG_ADDR_MAX, NFT_REG_1)
-            .number(NFTA_NAT_FLAGS, NF_NAT_RANGE_MAP_IPS);
-    })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

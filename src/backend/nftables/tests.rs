@@ -42,7 +42,7 @@ fn strange_expressions_are_others() {
     }
     assert_eq!(Expression::decode(&[]), None);
     // Nothing that is cut off may harm.
-    let whole = encoded(&Expression::Lookup { set: "ports".to_owned(), negated: false });
+    let whole = encoded(&Expression::Lookup("ports".to_owned(), false));
     for cut in 0..whole.len() {
         let _ = Expression::decode(&whole[..cut]);
     }
@@ -185,10 +185,10 @@ fn counters_are_those_of_the_rules_that_the_kernel_has() {
 fn tproxy_for_one_family_asks_for_it() {
     use super::{lift, listed::Interfaces};
     use rules::{Family, ListedCondition, nft::Condition};
-    let asks = |family: u8, of_table: Option<Family>| {
+    let asks = |family: u32, of_table: Option<Family>| {
         let expressions = vec![
             Expression::Immediate(Register::First, vec![0x3a, 0x99]),
-            Expression::Tproxy { family },
+            Expression::Tproxy(family),
             Expression::Verdict(EncodedVerdict::Accept),
         ];
         let rule = bytecode::EncodedRule { expressions, userdata: Vec::new() };

@@ -1,13 +1,15 @@
 //! A table that makes the kernel trace packets, for as long as a trace runs. It belongs to its socket, and the kernel deletes
 //! it when that is closed. Kernels before 5.12 know no such tables: there the trace deletes it, or else the next one does.
 
-use super::bytecode::{BaseChain, EncodedChain, EncodedRule, EncodedTable};
+use super::bytecode::{EncodedChain, EncodedRule, EncodedTable};
 use super::lift::{SYN, TCP_FLAGS};
-use super::{BatchOperation, CmpOperator, Expression, Header, Nftables, Refusal, Register, Tables, lower};
-use crate::sys::{header::*, message::Messages};
+use super::{
+    BatchOperation, CmpOperator, Expression, Header, Meta, Nftables, Refusal, Register, Tables, lower,
+};
+use crate::sys::header::*;
 use nix::libc;
-use rules::nft::{Condition, Field, Intervals};
-use rules::{Cidr, Match, Negatable};
+use rules::nft::{Base, Condition, Field, Intervals, Kind};
+use rules::{Cidr, Hook, Match, Negatable};
 use std::io;
 
 /// Of the family `inet`.
@@ -92,15 +94,15 @@ impl Nftables {
 fn table(aim: &Aim, group: Option<u16>, flags: u32) -> EncodedTable {
     let chain = |name: &str, hook, priority, rules| EncodedChain {
         name: name.to_owned(),
-        base: Some(BaseChain::accepting("filter", hook, priority)),
+        base: Some(Base { kind: Kind::Filter, hook, priority }.into()),
         rules,
     };
     let rules = rules(aim, group);
     let chains = vec![
-        chain(FIRST[0], NF_INET_PRE_ROUTING, i32::MIN, rules.clone()),
-        chain(FIRST[1], NF_INET_LOCAL_OUT, i32::MIN, rules),
-        chain(LAST[0], NF_INET_LOCAL_IN, i32::MAX, Vec::new()),
-        chain(LAST[1], NF_INET_POST_ROUTING, i32::MAX, Vec::new()),
+        chain(FIRST[0], Hook::Prerouting, i32::MIN, rules.clone()),
+        chain(FIRST[1], Hook::Output, i32::MIN, rules),
+        chain(LAST[0], Hook::Input, i32::MAX, Vec::new()),
+        chain(LAST[1], Hook::Postrouting, i32::MAX, Vec::new()),
     ];
     EncodedTable { name: TABLE.to_owned(), flags, sets: Vec::new(), chains, record: None }
 }
@@ -108,8 +110,8 @@ fn table(aim: &Aim, group: Option<u16>, flags: u32) -> EncodedTable {
 fn rules(aim: &Aim, group: Option<u16>) -> Vec<EncodedRule> {
     let is = |field, number: u128| Condition::is(field, Intervals::one(number));
     let begins = [
-        Expression::Payload { header: Header::Transport, offset: TCP_FLAGS, length: 1 },
-        Expression::Bitwise { mask: vec![SYN | ACK], xor: vec![0] },
+        Expression::Payload(Header::Transport, TCP_FLAGS, 1),
+        Expression::Bitwise(vec![SYN | ACK], vec![0]),
         Expression::Cmp(CmpOperator::Eq, vec![SYN]),
     ];
     // ICMPv6 is traced on request only: neighbour discovery is frequent.
@@ -124,17 +126,10 @@ fn rules(aim: &Aim, group: Option<u16>) -> Vec<EncodedRule> {
         let mut expressions = lower::conditions(network.chain([protocol.clone()]));
         expressions.extend(begins.cloned());
         expressions.extend(lower::conditions(port));
-        expressions.extend(group.map(|group| Expression::Log { group, prefix: "trace".to_owned() }));
-        expressions.extend([Expression::Immediate(Register::First, vec![1]), set_nftrace()]);
+        expressions.extend(group.map(|group| Expression::Log(group, "trace".to_owned())));
+        expressions
+            .extend([Expression::Immediate(Register::First, vec![1]), Expression::SetMeta(Meta::Nftrace)]);
         EncodedRule { expressions, userdata: Vec::new() }
     };
     protocols.into_iter().map(rule).collect()
-}
-
-/// `meta nftrace set` of the first register.
-fn set_nftrace() -> Expression {
-    let data = Messages::alone(|data| {
-        data.number(NFTA_META_KEY, NFT_META_NFTRACE).number(NFTA_META_SREG, NFT_REG_1);
-    });
-    Expression::Other { name: "meta".to_owned(), data }
 }

@@ -5,12 +5,13 @@ mod order;
 mod takeover;
 mod verbs;
 
+use crate::support::memory::Memory;
 use crate::takeover::memory::{same, strangers};
 use crate::takeover::meshes::options;
 use mesh::istio::OWNERSHIP;
 use rules::{Checked, Family, Mark, check::check, desired::Desired, parse, routing::Object};
 use sidecar_init::{
-    backend::{BackendName, CommitStep, Snapshot, Variant, memory::Memory},
+    backend::{BackendName, CommitStep, Snapshot, Variant},
     engine::{self, Summary},
 };
 use std::net::Ipv6Addr;

@@ -1,10 +1,10 @@
 //! From what a predecessor has made, which says nothing about whose it is, to ours, with something breaking on the way.
 
 use super::{ADDRESS, Goal, NFT, V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, all, holds, run, same, shared, steps};
-use crate::support::scope;
+use crate::support::{memory::Memory, scope};
 use mesh::istio::OWNERSHIP;
 use rules::{Family, ListedRule, State, Table, inheritance, parse, routing::Object, routing::RoutingEntry};
-use sidecar_init::backend::{Backend, BackendName, Snapshot, UnlistableTable, Variant, memory::Memory};
+use sidecar_init::backend::{Backend, BackendName, Snapshot, UnlistableTable, Variant};
 
 /// What upstream makes with TPROXY, beside the rules of strangers.
 fn upstream(variant: Variant) -> Memory {
@@ -115,7 +115,9 @@ fn tables_of_the_native_mode_go_when_nothing_can_fail_any_more() {
         let last = steps(&memory, new, to).last().map(ToString::to_string);
         assert!(last.is_some_and(|last| last.contains("istio-proxy-nat")), "{to}");
     }
-    let table = UnlistableTable { chains: vec!["ISTIO_REDIRECT".to_owned()], ..UnlistableTable::default() };
+    let listing =
+        parse::listing("*filter\n:ISTIO_REDIRECT - [0:0]\nCOMMIT\n", Family::V4).expect("a listing");
+    let table = UnlistableTable { program: String::new(), why: String::new(), listing };
     memory.snapshot.unlistable.insert((Family::V4, Table::Filter), table);
     let made = steps(&memory, &None, NFT).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(made.len() == 2 && made[1].contains("istio-proxy-nat"), "{made:?}");

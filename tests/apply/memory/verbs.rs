@@ -1,10 +1,11 @@
 //! What each verb promises where nothing breaks.
 
 use super::{LEGACY, NFT, all, dns, holding, holds, options, redirect, run, same, shared, transparent};
+use crate::support::memory::Memory;
 use mesh::istio::OWNERSHIP;
 use rules::{Family, Zone, desired::Desired, desired::StaleFlows};
 use sidecar_init::{
-    backend::{BackendName, Variant, memory::Memory},
+    backend::{BackendName, Variant},
     engine::{self, Choice, OnDrift, Options, Preference},
 };
 

@@ -128,14 +128,11 @@ pub const NFTA_CMP_SREG: u16 = 1;
 pub const NFTA_CMP_OP: u16 = 2;
 pub const NFTA_CMP_DATA: u16 = 3;
 
-pub const NFT_RANGE_EQ: u32 = 0;
-pub const NFT_RANGE_NEQ: u32 = 1;
 pub const NFTA_RANGE_SREG: u16 = 1;
 pub const NFTA_RANGE_OP: u16 = 2;
 pub const NFTA_RANGE_FROM_DATA: u16 = 3;
 pub const NFTA_RANGE_TO_DATA: u16 = 4;
 
-pub const NFT_LOOKUP_F_INV: u32 = 1;
 pub const NFTA_LOOKUP_SET: u16 = 1;
 pub const NFTA_LOOKUP_SREG: u16 = 2;
 pub const NFTA_LOOKUP_DREG: u16 = 3;

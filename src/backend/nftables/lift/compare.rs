@@ -74,7 +74,7 @@ impl Lifter<'_> {
                 self.compare_bits(field, negated, number(&mask), number(bytes));
             }
             RegisterValue::Index(field) => match <[u8; 4]>::try_from(bytes).ok().map(u32::from_ne_bytes) {
-                Some(index) if is_equality => match self.context.interfaces.name(index) {
+                Some(index) if is_equality => match self.context.interfaces.get(&index) {
                     Some(name) => {
                         let name = nft::interface_number(name);
                         self.require(field, negated, name, name);

@@ -4,7 +4,7 @@
 mod compare;
 mod other;
 
-use super::expression::{EncodedVerdict, Expression, Header, Register};
+use super::expression::{Ct, EncodedVerdict, Expression, Header, Meta, Register, WORD};
 use super::{bytecode::comment_of, listed::Interfaces, lower};
 use crate::backend::nftables::bytecode::{EncodedRule, EncodedTable};
 use rules::nft::{self, Field, LiveRule, Test};
@@ -93,30 +93,29 @@ impl<'a> Lifter<'a> {
         if self.actions.last().is_some_and(|action| !goes_on(action)) {
             return;
         }
-        if let Expression::Meta(_)
-        | Expression::Ct(_)
-        | Expression::Payload { .. }
-        | Expression::Immediate(..) = expression
+        if let Expression::Meta(_) | Expression::Ct(_) | Expression::Payload(..) | Expression::Immediate(..) =
+            expression
         {
             self.further_registers.clear();
         }
         match expression {
-            Expression::Meta(_) | Expression::Ct(_) | Expression::Payload { .. } => self.load(expression),
-            Expression::Bitwise { mask, xor } => self.bitwise(mask, xor),
+            Expression::Meta(_) | Expression::Ct(_) | Expression::Payload(..) => self.load(expression),
+            Expression::Bitwise(mask, xor) => self.bitwise(mask, xor),
             Expression::Cmp(operator, bytes) => self.compare(*operator, bytes),
-            Expression::Range { negated, first, last } => match self.ordered(first.len()) {
+            Expression::Range(negated, first, last) => match self.ordered(first.len()) {
                 Some(field) => {
                     let number = |bytes: &[u8]| field.data_type().decode(bytes, true);
                     self.require(field, *negated, number(first), number(last));
                 }
                 None => self.unknown_condition(),
             },
-            Expression::ToPacketOrder => {
+            Expression::ToPacketOrder(number) => {
                 self.content = match self.content {
                     // States are bits, which no order makes sense of.
                     RegisterValue::Field { field, bitwise: None, length }
-                        if length == 4
-                            && length == field.data_type().width()
+                        if length == field.data_type().width()
+                            && *number == WORD
+                            && length == WORD as usize
                             && field != Field::ConnState =>
                     {
                         RegisterValue::NetworkOrder(field)
@@ -124,16 +123,20 @@ impl<'a> Lifter<'a> {
                     _ => RegisterValue::Other("byteorder".to_owned()),
                 };
             }
-            Expression::Lookup { set, negated } => self.look_up(set, *negated),
+            Expression::Lookup(set, negated) => self.look_up(set, *negated),
             Expression::Immediate(Register::First, bytes) => {
                 self.content = RegisterValue::Value(bytes.clone());
             }
             Expression::Immediate(Register::Second, bytes) => self.second = Some(bytes.clone()),
-            Expression::SetMetaMark => {
+            Expression::SetMeta(Meta::Mark) => {
                 let action = self.mark();
                 self.actions.push(action);
             }
-            Expression::SetCtMark => {
+            // No rule that we follow tests these.
+            Expression::SetMeta(Meta::Priority | Meta::Nftrace) => self.words.push("meta set".to_owned()),
+            Expression::SetMeta(_) => self.actions.push(Action::Unknown("meta set".to_owned())),
+            Expression::SetCt(Ct::State) => self.words.push("ct set".to_owned()),
+            Expression::SetCt(Ct::Mark) => {
                 let target = match &self.content {
                     RegisterValue::Field { field: Field::Mark(_), bitwise: None, .. } => {
                         Some(Target::SaveMark)
@@ -145,20 +148,22 @@ impl<'a> Lifter<'a> {
                 let other = || Action::UnknownMark("ct mark set".to_owned());
                 self.actions.push(target.map_or_else(other, Action::Target));
             }
-            Expression::SetCtZone => {
+            Expression::SetCt(Ct::Zone) => {
                 let zone = self.value(2).and_then(|bytes| Zone::new(u16::from_ne_bytes(bytes)));
                 let other = || Action::UnknownZone("ct zone set".to_owned());
                 self.actions.push(zone.map_or_else(other, |zone| Action::Target(Target::SetZone(zone))));
             }
-            Expression::Redir { range } => {
-                let ports = self.port().zip(if *range { self.second_port() } else { self.port() });
+            Expression::Redir(last) => {
+                let last = if *last == Register::First { self.port() } else { self.second_port() };
+                let ports = self.port().zip(last);
                 let ports = ports.and_then(|(first, last)| PortRange::new(first, last));
                 let other = || Action::Unknown("redirect".to_owned());
                 self.actions.push(ports.map_or_else(other, |ports| Action::Target(Target::Redirect(ports))));
             }
-            Expression::Tproxy { family } => match self.port() {
+            Expression::Snat(family) => self.source(Some(*family)),
+            Expression::Tproxy(family) => match self.port() {
                 Some(port) if self.tproxy.is_none() => {
-                    let of = Family::BOTH.into_iter().find(|of| nft::family_number(*of) == *family);
+                    let of = family_of(*family);
                     // For a packet of the other family the rule ends here (`nft_tproxy_eval`).
                     if let Some(of) = of.filter(|of| self.known_family() != Some(*of)) {
                         self.ask_family(false, of);
@@ -168,10 +173,10 @@ impl<'a> Lifter<'a> {
                 _ => self.actions.push(Action::Unknown("tproxy".to_owned())),
             },
             Expression::Counter => self.words.push("counter".to_owned()),
-            Expression::Log { group, prefix } => {
+            Expression::Log(group, prefix) => {
                 self.words.push(format!("log prefix \"{prefix}\" group {group}"));
             }
-            Expression::KernelLog { level, prefix } => {
+            Expression::KernelLog(level, prefix) => {
                 self.words.push(format!("log prefix \"{prefix}\" level {}", level.name()));
             }
             Expression::Verdict(verdict) => self.actions.push(verdict_action(verdict)),
@@ -191,18 +196,21 @@ impl<'a> Lifter<'a> {
         let whole =
             |field: Field| RegisterValue::Field { field, length: field.data_type().width(), bitwise: None };
         self.content = match (expression, lower::loaded(expression, family)) {
-            (Expression::Payload { length, .. }, Some(field)) => {
+            (Expression::Payload(_, _, length), Some(field)) => {
                 RegisterValue::Field { field, length: *length as usize, bitwise: None }
             }
             (_, Some(field)) => whole(field),
-            (Expression::Payload { header, offset, length: 1 }, None) => match (header, family, offset) {
-                (Header::Transport, _, &TCP_FLAGS) => RegisterValue::TcpFlags(None),
-                (Header::Network, Some(Family::V4), 9) | (Header::Network, Some(Family::V6), 6) => {
-                    whole(Field::Protocol)
-                }
-                _ => RegisterValue::Other("payload".to_owned()),
-            },
-            _ => RegisterValue::Other("payload".to_owned()),
+            (Expression::Payload(Header::Transport, TCP_FLAGS, 1), None) => RegisterValue::TcpFlags(None),
+            (Expression::Payload(Header::Network, 9, 1), None) if family == Some(Family::V4) => {
+                whole(Field::Protocol)
+            }
+            (Expression::Payload(Header::Network, 6, 1), None) if family == Some(Family::V6) => {
+                whole(Field::Protocol)
+            }
+            (Expression::Meta(Meta::Iif), None) => RegisterValue::Index(Field::InInterface),
+            (Expression::Meta(Meta::Oif), None) => RegisterValue::Index(Field::OutInterface),
+            (Expression::Meta(Meta::Protocol), None) => RegisterValue::EtherType,
+            (expression, None) => RegisterValue::Other(expression.name().to_owned()),
         };
     }
 
@@ -285,6 +293,11 @@ fn verdict_action(verdict: &EncodedVerdict) -> Action {
         EncodedVerdict::Jump(chain) => Action::Call { chain: chain.clone(), returns: true },
         EncodedVerdict::Goto(chain) => Action::Call { chain: chain.clone(), returns: false },
     }
+}
+
+/// The family of this number (`NFPROTO_*`), if that is one.
+fn family_of(number: u32) -> Option<Family> {
+    Family::BOTH.into_iter().find(|of| u32::from(nft::family_number(*of)) == number)
 }
 
 /// True if the rest of the rule is looked at once this is done.

@@ -1,10 +1,10 @@
 //! Expressions that we never write and others do.
 
-use super::{Lifter, RegisterValue, verdict_action};
-use crate::backend::nftables::expression::{Expression, load_elsewhere};
+use super::{Lifter, RegisterValue, family_of, verdict_action};
+use crate::backend::nftables::expression::Expression;
+use crate::sys::header::*;
 use crate::sys::message::{attribute, ip, name, number, text};
-use crate::sys::{header::*, netfilter::nfproto};
-use rules::{Action, Family, PortRange, nft::Field};
+use rules::{Action, PortRange};
 
 /// Words of registers after the first: of 4 bytes each, and as many as a key that is understood has.
 const SECOND_WORD: u32 = NFT_REG32_00 + 1;
@@ -12,28 +12,14 @@ const LAST_WORD: u32 = NFT_REG32_00 + 3;
 
 impl Lifter<'_> {
     pub(super) fn other(&mut self, name: &str, data: &[u8]) {
-        if let Some((register @ SECOND_WORD..=LAST_WORD, expression)) = load_elsewhere(name, data) {
+        if let Some((register @ SECOND_WORD..=LAST_WORD, expression)) = Expression::load_elsewhere(name, data)
+        {
             return self.load_part(register - NFT_REG32_00, &expression);
         }
         let number = |kind| number(data, kind);
-        let first = |kind| number(kind) == Some(NFT_REG_1);
         let stores = |kind| number(kind).is_some();
         match name {
-            "meta" if stores(NFTA_META_SREG) => match number(NFTA_META_KEY) {
-                Some(NFT_META_MARK) => self.actions.push(Action::UnknownMark("meta mark set".to_owned())),
-                // No rule that we follow tests these.
-                Some(NFT_META_PRIORITY | NFT_META_NFTRACE) => self.words.push("meta set".to_owned()),
-                _ => self.actions.push(Action::Unknown("meta set".to_owned())),
-            },
-            "meta" if first(NFTA_META_DREG) => {
-                self.lose(name);
-                match number(NFTA_META_KEY) {
-                    Some(NFT_META_IIF) => self.content = RegisterValue::Index(Field::InInterface),
-                    Some(NFT_META_OIF) => self.content = RegisterValue::Index(Field::OutInterface),
-                    Some(NFT_META_PROTOCOL) => self.content = RegisterValue::EtherType,
-                    _ => {}
-                }
-            }
+            "meta" if stores(NFTA_META_SREG) => self.actions.push(Action::Unknown("meta set".to_owned())),
             "ct" if stores(NFTA_CT_SREG) => match number(NFTA_CT_KEY) {
                 Some(NFT_CT_MARK) => self.actions.push(Action::UnknownMark("ct mark set".to_owned())),
                 Some(NFT_CT_ZONE) => self.actions.push(Action::UnknownZone("ct zone set".to_owned())),
@@ -63,18 +49,14 @@ impl Lifter<'_> {
                 }
             }
             "nat" => {
-                // In a table of both families, it is done to packets of its family alone (`nft_nat_inet_eval`).
-                let family = number(NFTA_NAT_FAMILY).filter(|_| self.context.family.is_none());
-                if let Some(family) =
-                    Family::BOTH.into_iter().find(|of| Some(u32::from(nfproto(*of))) == family)
-                {
-                    self.ask_family(false, family);
+                let family = number(NFTA_NAT_FAMILY);
+                match number(NFTA_NAT_TYPE) {
+                    Some(NFT_NAT_DNAT) => {
+                        self.ask_family_of_nat(family);
+                        self.actions.push(self.destination(data));
+                    }
+                    _ => self.source(family),
                 }
-                let action = match number(NFTA_NAT_TYPE) {
-                    Some(NFT_NAT_DNAT) => self.destination(data),
-                    _ => Action::Source(name.to_owned()),
-                };
-                self.actions.push(action);
             }
             "masq" => self.actions.push(Action::Source(name.to_owned())),
             "redir" if data.is_empty() => self.actions.push(Action::RedirectSamePort),
@@ -118,6 +100,19 @@ impl Lifter<'_> {
         self.further_registers = before;
         self.further_registers.insert(word, part);
         self.second = None;
+    }
+
+    /// In a table of both families, NAT is done to packets of its family alone (`nft_nat_inet_eval`).
+    fn ask_family_of_nat(&mut self, number: Option<u32>) {
+        let number = number.filter(|_| self.context.family.is_none());
+        if let Some(family) = number.and_then(family_of) {
+            self.ask_family(false, family);
+        }
+    }
+
+    pub(super) fn source(&mut self, family: Option<u32>) {
+        self.ask_family_of_nat(family);
+        self.actions.push(Action::Source("nat".to_owned()));
     }
 
     fn lose(&mut self, name: &str) {

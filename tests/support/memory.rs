@@ -1,21 +1,21 @@
 //! A backend in memory: the kernel's part in tests of the life cycle, with faults at will.
 
-use super::{Backend, CommitStep, Error, Snapshot, Variant};
 use rules::desired::StaleFlows;
+use sidecar_init::backend::{Backend, CommitStep, Error, Snapshot, Variant};
 
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
-    pub snapshot: Snapshot,
-    pub committed: Vec<CommitStep>,
+pub(crate) struct Memory {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) committed: Vec<CommitStep>,
     /// Commits that still work before one fails; `None` if all do.
-    pub fails_after: Option<usize>,
+    pub(crate) fails_after: Option<usize>,
     /// Tables of a failing step that take effect all the same.
-    pub tables_before_fault: usize,
-    pub stays_broken: bool,
+    pub(crate) tables_before_fault: usize,
+    pub(crate) stays_broken: bool,
     /// Commits that still fail because another program has changed the rules meanwhile.
-    pub conflicts: u32,
-    pub programs: Vec<Variant>,
-    pub stale_flows: usize,
+    pub(crate) conflicts: u32,
+    pub(crate) programs: Vec<Variant>,
+    pub(crate) stale_flows: usize,
 }
 
 impl Backend for Memory {
@@ -45,7 +45,7 @@ impl Backend for Memory {
                 effective -= changes.len();
                 self.snapshot.apply(&CommitStep::Iptables { variant, family, changes });
             }
-            return Err(Error::Injected(format!("{step} failed as asked")));
+            return Err(Error::NoProgram(format!("{step} failed as asked")));
         }
         self.snapshot.apply(step);
         self.committed.push(step.clone());
