@@ -213,6 +213,19 @@ fn a_mark_of_no_connection_ends_a_rule_of_nft() {
     check(Mesh::Linkerd, LINKERD, &rules, inbound("10.77.0.2:8080"), Verdict::Drop);
 }
 
+/// A template of a connection has a mark in some versions of the kernel.
+#[test]
+fn a_mark_of_a_template_may_end_a_rule_of_nft() {
+    let rules = nft(&[
+        "add table inet other",
+        "add chain inet other zone { type filter hook output priority -310; policy accept; }",
+        "add rule inet other zone ct zone set 7",
+        "add chain inet other c { type filter hook output priority -290; policy accept; }",
+        "add rule inet other c meta mark set ct mark drop",
+    ]);
+    check(Mesh::Linkerd, LINKERD, &rules, out("10.99.0.1:80"), Verdict::Unknown);
+}
+
 #[test]
 fn rules_of_devices_are_followed() {
     let chain = |hook: &str| {

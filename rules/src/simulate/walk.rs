@@ -337,10 +337,14 @@ impl<O: Observer> Walker<'_, O> {
     fn fulfilled(&self, walk: &mut SetWalk, rule: &ViewRule, at: At) -> Result<NextStep, Stop> {
         walk.now.tos_changed |= rule.action.sets_tos();
         for action in &rule.first {
-            // A rule of nf_tables ends where it reads the mark of a missing connection (`nft_ct_get_eval`).
-            let reads_connmark = matches!(action, Action::Target(target) if target.reads_connmark());
-            if reads_connmark && matches!(walk.now.connection(), Connection::None(_)) {
-                return Ok(NextStep::Next);
+            // A rule of nf_tables ends where it reads the mark of a missing connection (`nft_ct_get_eval`); of a template, not in
+            // each version of the kernel.
+            if matches!(action, Action::Target(target) if target.reads_connmark()) {
+                match walk.now.connection() {
+                    Connection::None(_) => return Ok(NextStep::Next),
+                    Connection::Template => return Err(Stop::Over(Verdict::Unknown, Some(at))),
+                    Connection::Here(_) => {}
+                }
             }
             self.act(walk, action, None, at)?;
         }
