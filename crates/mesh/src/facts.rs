@@ -203,15 +203,28 @@ impl fmt::Display for Selector {
 pub(crate) struct Lists(pub(crate) Vec<ListItem>);
 
 impl Lists {
-    pub(crate) fn add<T>(
+    pub(crate) fn add<'a, T: Clone + 'a>(
         &mut self,
         setting: Setting,
         captured: bool,
-        items: impl IntoIterator<Item = T>,
+        items: impl IntoIterator<Item = &'a T>,
         selector: impl Fn(T) -> Selector,
     ) {
-        let item = |item| ListItem { setting, selector: selector(item), captured };
+        let item = |item: &T| ListItem { setting, selector: selector(item.clone()), captured };
         self.0.extend(items.into_iter().map(item));
+    }
+
+    /// The setting of items that are captured alone, and that of exclusions.
+    pub(crate) fn select<T: Clone>(
+        &mut self,
+        [only, except]: [Setting; 2],
+        selection: &Selection<T>,
+        selector: impl Fn(T) -> Selector,
+    ) {
+        match selection {
+            Selection::Only(items) => self.add(only, true, items, selector),
+            Selection::AllBut(items) => self.add(except, false, items, selector),
+        }
     }
 }
 

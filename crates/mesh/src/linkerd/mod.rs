@@ -79,7 +79,8 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
         ..Listeners::default()
     };
     let (uids, gids) = (Vec::from_iter(config.proxy_uid), Vec::from_iter(config.proxy_gid));
-    PolicyFacts { proxy: Proxy { listeners, uids, gids, ..Proxy::default() }, ..PolicyFacts::default() }
+    let proxy = Proxy { listeners, uids, gids, ..Proxy::default() };
+    PolicyFacts { ipv6: config.ipv6, proxy, ..PolicyFacts::default() }
 }
 
 /// DNS queries by UDP are never captured, and those by TCP are captured as all TCP is.
@@ -90,11 +91,11 @@ pub(crate) fn without_dns(config: CaptureConfig) -> CaptureConfig {
 pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     let mut lists = Lists::default();
     if let Wildcard::Items(ports) = &config.inbound_ports {
-        lists.add(Linkerd::PortsToRedirect, true, ports, |port| Selector::InboundPort((*port).into()));
+        lists.add(Linkerd::PortsToRedirect, true, ports, |port| Selector::InboundPort(port.into()));
     }
-    lists.add(Linkerd::InboundPortsToIgnore, false, config.ignored_inbound.clone(), Selector::InboundPort);
+    lists.add(Linkerd::InboundPortsToIgnore, false, &config.ignored_inbound, Selector::InboundPort);
     lists.add(Linkerd::OutboundPortsToIgnore, false, &config.ignored_outbound, |ports| {
-        Selector::OutboundPort(*ports, &[Protocol::Tcp])
+        Selector::OutboundPort(ports, &[Protocol::Tcp])
     });
     lists.add(Linkerd::SubnetsToIgnore, false, &config.ignored_subnets, |subnet| {
         Selector::Source(subnet.network)

@@ -128,7 +128,7 @@ fn append(
 ) {
     let comment: Comment = format!("{COMMENTS}{comment}").parse().expect("our comments have no quotes");
     let matches = matches.into_iter().chain([Match::Comment(comment)]);
-    writer.append(Table::Nat, chain, matches, target, cause);
+    writer.add(Table::Nat, chain, matches, target, cause);
 }
 
 /// The arguments of the commands that `proxy-init` runs for a family, word for word as its simulation prints them.
