@@ -62,18 +62,6 @@ pub trait CapturePolicy: fmt::Debug {
         self.mesh().ownership()
     }
 
-    fn captures_nothing(&self) -> bool {
-        self.facts().captures_nothing
-    }
-
-    fn routing(&self) -> BTreeSet<Object> {
-        self.facts().routing
-    }
-
-    fn stale_flows(&self) -> Option<StaleFlows> {
-        self.facts().stale_flows
-    }
-
     fn proxy(&self) -> Proxy {
         self.facts().proxy
     }

@@ -26,7 +26,6 @@ pub struct MeshEntry {
     pub(crate) pods: Option<&'static Form>,
     pub(crate) annotations: KnownAnnotations,
     pub proxy_program: ProxyProgram,
-    pub ownership: Ownership,
     pub reasons: &'static [RuleReason],
     /// The chains of iptables that its rules lead to, in capitals, each with its role.
     pub chains: &'static [(&'static str, Role)],
@@ -131,7 +130,7 @@ impl Mesh {
     }
 
     pub fn ownership(self) -> Ownership {
-        self.entry().ownership
+        OWNERS[self as usize]
     }
 
     pub(crate) fn pods(self) -> Option<&'static Form> {

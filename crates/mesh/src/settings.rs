@@ -271,10 +271,10 @@ pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
 }
 
 /// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; the short form is `_` where there is
-/// none. Behind the variables may follow `@ ["annotation"]`: those of a pod with the same meaning, the first that is there; `key "path"`:
-/// that of configuration files. `joined ","`
-/// is for a flag that may be repeated: its values are a list, joined so. `example "value"` is a value to show, `of [..]` all values where
-/// they are few, `features [..]` what of `docs/meshes.md` the setting covers.
+/// none. Behind the variables may follow `@ ["annotation"]`: those of a pod with the same meaning, the first that is there; and
+/// `key "path"`: that of configuration files. `joined ","` is for a flag that may be repeated: its values are a list, joined so.
+/// `example "value"` is a value to show, `of [..]` all values where they are few, `features [..]` what of `docs/meshes.md` the setting
+/// covers.
 macro_rules! settings {
     (
         $holder:ident of $table:expr;

@@ -22,7 +22,7 @@ enum WrittenChain {
     Own(&'static str),
 }
 
-/// Rules count that the policy has inserted or inserts, without those that log hits.
+/// Numbers count the rules that the policy inserts, without those that log hits.
 #[derive(Clone, Copy)]
 enum Order {
     Last,
@@ -37,6 +37,18 @@ pub(crate) const OUTPUT: ChainPlace = last(WrittenChain::Base(Hook::Output));
 pub(crate) const fn own(name: &'static str) -> ChainPlace {
     last(WrittenChain::Own(name))
 }
+
+/// `chains! { PLACE "NAME" ROLE; .. }` makes constants of a mesh's chains, and `CHAINS`, by which live chains have their roles.
+macro_rules! chains {
+    ($($place:ident $name:literal $role:ident;)*) => {
+        $(const $place: $crate::writing::ChainPlace = $crate::writing::own($name);)*
+
+        pub(crate) const CHAINS: &[(&str, $crate::recognition::Role)] =
+            &[$(($name, $crate::recognition::Role::$role),)*];
+    };
+}
+
+pub(crate) use chains;
 
 const fn last(chain: WrittenChain) -> ChainPlace {
     ChainPlace { chain, order: Order::Last }
@@ -170,6 +182,10 @@ pub(crate) fn jump(place: ChainPlace) -> Target {
         Chain::User(name) => Target::Jump(name),
         Chain::Base(_) => unreachable!("base chains are not jumped to"),
     }
+}
+
+pub(crate) fn redirect(ports: impl Into<PortRange>) -> Target {
+    Target::Redirect(ports.into())
 }
 
 pub(crate) fn tcp() -> Match {

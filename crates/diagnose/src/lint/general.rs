@@ -39,12 +39,12 @@ pub(super) fn check_with_packets(
     let policy: &dyn CapturePolicy = &**comparison.capture;
     let (proxy, lists) = (policy.proxy(), policy.lists());
     let only = |findings| Findings { findings, redundant: Vec::new() };
-    if let Some((setting, remedy)) = policy.mesh().entry().keys.off.filter(|_| policy.captures_nothing()) {
+    if let Some((setting, remedy)) = policy.mesh().entry().keys.off.filter(|_| policy.facts().captures_nothing) {
         let text = "is NONE: nothing is captured, whatever other options say";
         return only(vec![Finding::note(Code::ModeNone, &setting.row().mention(), text, remedy)]);
     }
     let excluded = all_outbound_excluded(comparison, &lists, &proxy);
-    if policy.captures_nothing() || !comparison.captures(|set| of_others(set, &proxy)) {
+    if policy.facts().captures_nothing || !comparison.captures(|set| of_others(set, &proxy)) {
         let found = excluded.map(|(_, finding)| finding);
         return only(vec![found.unwrap_or_else(|| nothing_captured(policy.mesh().entry().keys))]);
     }

@@ -39,7 +39,6 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         others: &[&["ambient.istio.io/waypoint-inbound-binding"]],
     },
     proxy_program: ProxyProgram { name: "ztunnel", resolver: None, tunnel: Some("HBONE"), ports: &[] },
-    ownership: OWNERSHIP,
     reasons: rules::REASONS,
     chains: &[
         ("ISTIO_PRERT", Role::Inbound),
@@ -99,7 +98,7 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
         ipv6: config.ipv6,
         captures_nothing: false,
         routing: rules::routing(config),
-        stale_flows: dns.stale_flows(defaults::PROXY_ZONE, Family::captured(config.ipv6)),
+        stale_flows: dns.stale_flows(config.ipv6),
         proxy: Proxy {
             listeners: Listeners {
                 outbound: Some(defaults::OUTBOUND_LISTENER.into()),

@@ -9,10 +9,10 @@ use super::settings::Ambient;
 use crate::reason::reasons;
 use crate::writing::{
     ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, connmark, from, from_interface, from_port, jump,
-    mark, not_mark, not_port, not_to, own, port, tcp, tcp_module, to, to_loopback, udp,
+    mark, not_mark, not_port, not_to, own, port, redirect, tcp, tcp_module, to, to_loopback, udp,
 };
 use rules::Table::{Mangle, Nat, Raw};
-use rules::Target::{Accept, Redirect, RestoreMark, Return, SetConnmark, SetZone};
+use rules::Target::{Accept, RestoreMark, Return, SetConnmark, SetZone};
 use rules::{Cidr, Family, InterfaceName, Match, Negatable, RuleSet, routing::Object};
 use std::collections::BTreeSet;
 
@@ -76,7 +76,7 @@ fn machines(writer: &mut AmbientWriter<'_>) {
     let cause = Reason::Machine;
     for interface in &writer.config.interfaces {
         let from_machine = || [from_interface(interface), tcp()];
-        writer.add(Nat, ARRIVES, from_machine(), Redirect(OUTBOUND_LISTENER.into()), cause);
+        writer.add(Nat, ARRIVES, from_machine(), redirect(OUTBOUND_LISTENER), cause);
         writer.add(Nat, ARRIVES, from_machine(), Return, cause);
     }
 }
@@ -93,18 +93,17 @@ fn probes(writer: &mut AmbientWriter<'_>) {
 
 fn arriving(writer: &mut AmbientWriter<'_>) {
     let others = [not_to(writer.localhost()), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)];
-    writer.add(Nat, ARRIVES, others, Redirect(INBOUND_LISTENER.into()), Reason::Inbound);
+    writer.add(Nat, ARRIVES, others, redirect(INBOUND_LISTENER), Reason::Inbound);
 }
 
 /// DNS, to any server. What stays in the pod is excluded over UDP, and over TCP only what goes to the loopback network.
 fn queries(writer: &mut AmbientWriter<'_>) {
     let cause = Reason::Dns;
-    let target = || Redirect(DNS_LISTENER.into());
     let leaves = Match::OutInterface(Negatable::Not(InterfaceName::loopback()));
     let by_udp = [leaves, udp(), not_mark(PROXY_MARK), port(DNS_PORT)];
-    writer.add(Nat, LEAVES, by_udp, target(), cause);
+    writer.add(Nat, LEAVES, by_udp, redirect(DNS_LISTENER), cause);
     let by_tcp = [not_to(writer.localhost()), tcp(), port(DNS_PORT), not_mark(PROXY_MARK)];
-    writer.add(Nat, LEAVES, by_tcp, target(), cause);
+    writer.add(Nat, LEAVES, by_tcp, redirect(DNS_LISTENER), cause);
 }
 
 fn leaving(writer: &mut AmbientWriter<'_>) {
@@ -113,10 +112,9 @@ fn leaving(writer: &mut AmbientWriter<'_>) {
     let away = not_to(writer.localhost());
     writer.add(Nat, LEAVES, [away.clone(), to_loopback()], Accept, Reason::OwnPod);
     let others = [away, tcp(), not_mark(PROXY_MARK)];
-    writer.add(Nat, LEAVES, others, Redirect(OUTBOUND_LISTENER.into()), Reason::Outbound);
+    writer.add(Nat, LEAVES, others, redirect(OUTBOUND_LISTENER), Reason::Outbound);
 }
 
-/// ztunnel queries a server from a port that the application may use too. In one zone the answer would go to the wrong one.
 fn zones(writer: &mut AmbientWriter<'_>) {
     let cause = Reason::DnsZone;
     writer.add(Raw, PREROUTING, [], jump(ARRIVES), cause);

@@ -19,7 +19,6 @@ use crate::Setting;
 use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, Listeners, Lists, Proxy, ProxyProgram, Selector};
 use crate::limit::Caution;
 use crate::policy::PolicyFacts;
-use crate::recognition::Role;
 use crate::registry::{Capture, MeshEntry};
 use crate::sources::{Raw, Wildcard};
 use ::rules::{ByFamily, Cidr, Family, Protocol, finding::Code};
@@ -41,18 +40,8 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         tunnel: Some("HBONE"),
         ports: &defaults::SERVED_PORTS,
     },
-    ownership: OWNERSHIP,
     reasons: rules::REASONS,
-    chains: &[
-        ("ISTIO_INBOUND", Role::Inbound),
-        ("ISTIO_OUTPUT", Role::Outbound),
-        ("ISTIO_REDIRECT", Role::ToOutboundListener),
-        ("ISTIO_IN_REDIRECT", Role::ToInboundListener),
-        ("ISTIO_TPROXY", Role::ToInboundListener),
-        ("ISTIO_OUTPUT_DNS", Role::Dns),
-        ("ISTIO_DIVERT", Role::Divert),
-        ("ISTIO_DROP", Role::Drop),
-    ],
+    chains: rules::CHAINS,
     keys: ConfigKeys {
         off: Some((
             Setting::InterceptionMode,
@@ -175,7 +164,7 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
         ipv6: config.ipv6,
         captures_nothing: false,
         routing: rules::routing(config),
-        stale_flows: rules::stale_flows(config),
+        stale_flows: config.dns.stale_flows(config.ipv6),
         proxy: Proxy { listeners, ..proxy },
     }
 }
@@ -202,7 +191,6 @@ fn without_ipv6(raw: &Raw, names_it: bool) -> Ipv6Advice {
 
 /// Networks of a family that is not captured are left out: reading the settings has warned of those.
 pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
-    const TCP: &[Protocol] = &[Protocol::Tcp];
     const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];
     let mut lists = Lists::default();
     let of_inbound = [Setting::InboundPorts, Setting::InboundPortsExclude];
@@ -217,8 +205,7 @@ pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     }
     let excluded = config.excluded_cidrs.iter().filter(is_captured);
     lists.add(Setting::ServiceExcludeCidr, false, excluded, Selector::Destination);
-    let tcp = |ports| Selector::OutboundPort(ports, TCP);
-    lists.add(Setting::OutboundPorts, true, &config.outbound_ports, tcp);
+    lists.add(Setting::OutboundPorts, true, &config.outbound_ports, Selector::outbound_tcp);
     let both = |ports| Selector::OutboundPort(ports, BOTH);
     lists.add(Setting::OutboundPortsExclude, false, &config.excluded_outbound_ports, both);
     if let DnsCapture::Servers(servers) = &config.dns {

@@ -3,19 +3,19 @@
 use super::config::{CaptureConfig, Interception};
 use super::defaults::{AGENT_PORT, DNS_PORT, LOG_GROUP, PASSTHROUGH_V6, PROXY_MARK};
 use super::ownership::OWNERSHIP;
-use crate::facts::{DnsCapture, Selection};
+use crate::facts::{CLIENT_ZONE, DnsCapture, PROXY_ZONE, Selection};
 use crate::reason::reasons;
 use crate::settings::Setting;
 use crate::sources::Wildcard;
 use crate::writing::{
-    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, any_of, connmark, from, from_interface,
-    from_loopback, from_port, group, jump, mark, not_group, not_mark, not_port, not_to, not_user, own, port,
-    state, tcp, to, to_interface, to_loopback, udp, user,
+    Comments, OUTPUT, PREROUTING, RuleWriter, any_of, chains, connmark, from, from_interface, from_loopback,
+    from_port, group, jump, mark, not_group, not_mark, not_port, not_to, not_user, port, redirect, state,
+    tcp, to, to_interface, to_loopback, udp, user,
 };
 use rules::Table::{Mangle, Nat, Raw};
-use rules::Target::{Accept, Drop, Redirect, RestoreMark, Return, SaveMark, SetMark, SetZone, Tproxy};
+use rules::Target::{Accept, Drop, RestoreMark, Return, SaveMark, SetMark, SetZone, Tproxy};
+use rules::routing::Object;
 use rules::{Cidr, ConnState, Family, Mark, Match, Negatable, PortRange, PortSet, RuleSet, Table};
-use rules::{Zone, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;
 
 reasons! {
@@ -53,17 +53,16 @@ reasons! {
     VmInterface "vm-interface" VirtualMachineInterface [VmInterfaces], of "{-k} says that {value} belongs to a virtual machine";
 }
 
-const INBOUND: ChainPlace = own("ISTIO_INBOUND");
-const OUTBOUND: ChainPlace = own("ISTIO_OUTPUT");
-const TO_OUTBOUND_LISTENER: ChainPlace = own("ISTIO_REDIRECT");
-const TO_INBOUND_LISTENER: ChainPlace = own("ISTIO_IN_REDIRECT");
-const TO_TRANSPARENT_LISTENER: ChainPlace = own("ISTIO_TPROXY");
-const DIVERT: ChainPlace = own("ISTIO_DIVERT");
-const DROP: ChainPlace = own("ISTIO_DROP");
-const DNS: ChainPlace = own("ISTIO_OUTPUT_DNS");
-
-const AGENT_ZONE: Zone = Zone::new(1).expect("not 0");
-const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
+chains! {
+    INBOUND "ISTIO_INBOUND" Inbound;
+    OUTBOUND "ISTIO_OUTPUT" Outbound;
+    TO_OUTBOUND_LISTENER "ISTIO_REDIRECT" ToOutboundListener;
+    TO_INBOUND_LISTENER "ISTIO_IN_REDIRECT" ToInboundListener;
+    TO_TRANSPARENT_LISTENER "ISTIO_TPROXY" ToInboundListener;
+    DIVERT "ISTIO_DIVERT" Divert;
+    DROP "ISTIO_DROP" Drop;
+    DNS "ISTIO_OUTPUT_DNS" Dns;
+}
 
 type Writer<'a> = RuleWriter<'a, CaptureConfig>;
 
@@ -121,10 +120,9 @@ fn drop_invalid(writer: &mut Writer<'_>) {
 fn inbound(writer: &mut Writer<'_>) {
     let config = writer.config;
     writer.add(Nat, INBOUND, [tcp(), port(config.tunnel_port)], Return, Reason::TunnelPort);
-    let target = Redirect(config.outbound_listener);
-    writer.add(Nat, TO_OUTBOUND_LISTENER, [tcp()], target, Reason::ToOutboundListener);
-    let target = Redirect(config.inbound_listener);
-    writer.add(Nat, TO_INBOUND_LISTENER, [tcp()], target, Reason::ToInboundListener);
+    let [to_outbound, to_inbound] = [config.outbound_listener, config.inbound_listener].map(redirect);
+    writer.add(Nat, TO_OUTBOUND_LISTENER, [tcp()], to_outbound, Reason::ToOutboundListener);
+    writer.add(Nat, TO_INBOUND_LISTENER, [tcp()], to_inbound, Reason::ToInboundListener);
     if !config.captures_inbound() {
         return;
     }
@@ -263,14 +261,12 @@ fn dns(writer: &mut Writer<'_>) {
     for protocol in [tcp(), udp()] {
         for server in &servers {
             let query = [protocol.clone(), port(DNS_PORT)].into_iter().chain(server.map(to));
-            writer.add(Nat, DNS, query, Redirect(AGENT_PORT.into()), Reason::Dns);
+            writer.add(Nat, DNS, query, redirect(AGENT_PORT), Reason::Dns);
         }
     }
-    // The agent queries the resolver from a port that an application may use too. In one zone of conntrack the two would be one
-    // connection, and an answer would go to the wrong one.
     for owner in owners(writer.config) {
         let query = [udp(), port(DNS_PORT), owner.is.clone()];
-        writer.add(Raw, DNS, query, SetZone(AGENT_ZONE), Reason::Dns);
+        writer.add(Raw, DNS, query, SetZone(PROXY_ZONE), Reason::Dns);
         let answer = [udp(), from_port(AGENT_PORT), owner.is];
         writer.add(Raw, DNS, answer, SetZone(CLIENT_ZONE), Reason::Dns);
     }
@@ -281,12 +277,8 @@ fn dns(writer: &mut Writer<'_>) {
         let query = [udp(), port(DNS_PORT)].into_iter().chain(server.map(to));
         writer.add(Raw, DNS, query, SetZone(CLIENT_ZONE), Reason::Dns);
         let answer = [udp(), from_port(DNS_PORT)].into_iter().chain(server.map(from));
-        writer.add(Raw, INBOUND, answer, SetZone(AGENT_ZONE), Reason::Dns);
+        writer.add(Raw, INBOUND, answer, SetZone(PROXY_ZONE), Reason::Dns);
     }
-}
-
-pub(super) fn stale_flows(config: &CaptureConfig) -> Option<StaleFlows> {
-    config.dns.stale_flows(AGENT_ZONE, Family::captured(config.ipv6))
 }
 
 /// Connections that no rule for their owner has decided about, and those of virtual machines.

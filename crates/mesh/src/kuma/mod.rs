@@ -22,10 +22,9 @@ use crate::facts::{
 };
 use crate::limit::Caution;
 use crate::policy::PolicyFacts;
-use crate::recognition::Role;
 use crate::registry::MeshEntry;
+use ::rules::ByFamily;
 use ::rules::routing::Object;
-use ::rules::{ByFamily, Family, Protocol};
 
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
@@ -33,14 +32,8 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     pods: Some(&pod::FORM),
     annotations: pod::ANNOTATIONS,
     proxy_program: ProxyProgram { name: "Envoy (kuma-dp)", resolver: None, tunnel: None, ports: &[] },
-    ownership: OWNERSHIP,
     reasons: rules::REASONS,
-    chains: &[
-        ("KUMA_MESH_INBOUND", Role::Inbound),
-        ("KUMA_MESH_OUTBOUND", Role::Outbound),
-        ("KUMA_MESH_INBOUND_REDIRECT", Role::ToInboundListener),
-        ("KUMA_MESH_OUTBOUND_REDIRECT", Role::ToOutboundListener),
-    ],
+    chains: rules::CHAINS,
     limits: &[],
     keys: ConfigKeys {
         off: None,
@@ -75,12 +68,11 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
 pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
     let CaptureConfig { ipv6, inbound, outbound, dns, .. } = config;
     let (captures_dns, machines) = (*dns != DnsCapture::Off, !config.networks.is_empty());
-    let families = Family::captured(*ipv6).filter(|family| config.captures_dns(*family));
     PolicyFacts {
         ipv6: *ipv6,
         captures_nothing: !inbound.is_captured && !outbound.is_captured && !captures_dns && !machines,
         routing: ipv6.then_some(Object::Address(PASSTHROUGH_V6)).into_iter().collect(),
-        stale_flows: dns.stale_flows(rules::PROXY_ZONE, families),
+        stale_flows: dns.stale_flows(*ipv6),
         proxy: Proxy {
             listeners: Listeners {
                 outbound: (outbound.is_captured || machines).then_some(outbound.listener.into()),
@@ -105,7 +97,7 @@ pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     let of_inbound = [Kuma::InboundPortsInclude, Kuma::InboundPortsExclude];
     lists.select(of_inbound, &inbound.ports, Selector::InboundPort);
     let of_outbound = [Kuma::OutboundPortsInclude, Kuma::OutboundPortsExclude];
-    lists.select(of_outbound, &outbound.ports, |ports| Selector::OutboundPort(ports, &[Protocol::Tcp]));
+    lists.select(of_outbound, &outbound.ports, Selector::outbound_tcp);
     lists.add(Kuma::InboundIpsExclude, false, &inbound.excluded, Selector::Source);
     lists.add(Kuma::OutboundIpsExclude, false, &outbound.excluded, Selector::Destination);
     lists.add(Kuma::OutboundPortsForUids, false, &config.excluded_owners, |owner| Selector::User(owner.uids));

@@ -4,15 +4,15 @@ use super::config::{CaptureConfig, DOCKER_CHAIN, Flow, OwnerPorts};
 use super::ownership::{COMMENTS, OWNERSHIP};
 use super::settings::Kuma;
 use crate::RuleReason;
-use crate::facts::{DNS_PORT, DnsCapture, Selection};
+use crate::facts::{CLIENT_ZONE, DNS_PORT, DnsCapture, PROXY_ZONE, Selection};
 use crate::reason::{Cause, reasons};
 use crate::writing::{
-    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, any_of, from, from_interface, from_port, jump,
-    not_to, not_user, own, port, state, tcp, to, to_loopback, udp, user,
+    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, any_of, chains, from, from_interface, from_port,
+    jump, not_to, not_user, port, redirect, state, tcp, to, to_loopback, udp, user,
 };
 use rules::Table::{Mangle, Nat, Raw};
-use rules::Target::{Drop, Redirect, Return, SetZone};
-use rules::{Comment, ConnState, Family, LogLevel, Match, PortSet, RuleSet, Target, Zone};
+use rules::Target::{Drop, Return, SetZone};
+use rules::{Comment, ConnState, Family, LogLevel, Match, PortSet, RuleSet, Target};
 
 reasons! {
     Kuma of Kuma;
@@ -58,13 +58,12 @@ reasons! {
         of "{option} sends DNS queries that come by {value} to the proxy";
 }
 
-const INBOUND: ChainPlace = own("KUMA_MESH_INBOUND");
-const OUTBOUND: ChainPlace = own("KUMA_MESH_OUTBOUND");
-const TO_INBOUND_LISTENER: ChainPlace = own("KUMA_MESH_INBOUND_REDIRECT");
-const TO_OUTBOUND_LISTENER: ChainPlace = own("KUMA_MESH_OUTBOUND_REDIRECT");
-
-pub(super) const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
-const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
+chains! {
+    INBOUND "KUMA_MESH_INBOUND" Inbound;
+    OUTBOUND "KUMA_MESH_OUTBOUND" Outbound;
+    TO_INBOUND_LISTENER "KUMA_MESH_INBOUND_REDIRECT" ToInboundListener;
+    TO_OUTBOUND_LISTENER "KUMA_MESH_OUTBOUND_REDIRECT" ToOutboundListener;
+}
 
 type KumaWriter<'a> = RuleWriter<'a, CaptureConfig>;
 
@@ -78,10 +77,9 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     output(&mut writer);
     inbound(&mut writer);
     outbound(&mut writer);
-    let target = Redirect(config.inbound.listener.into());
-    writer.add(Nat, TO_INBOUND_LISTENER, [tcp()], target, Reason::ToInboundListener);
-    let target = Redirect(config.outbound.listener.into());
-    writer.add(Nat, TO_OUTBOUND_LISTENER, [tcp()], target, Reason::ToOutboundListener);
+    let [to_inbound, to_outbound] = [&config.inbound, &config.outbound].map(|flow| redirect(flow.listener));
+    writer.add(Nat, TO_INBOUND_LISTENER, [tcp()], to_inbound, Reason::ToInboundListener);
+    writer.add(Nat, TO_OUTBOUND_LISTENER, [tcp()], to_outbound, Reason::ToOutboundListener);
     if config.drops_invalid {
         let invalid = [state([ConnState::Invalid])];
         writer.add(Mangle, PREROUTING, invalid, Drop, Reason::DropInvalid);
@@ -96,8 +94,6 @@ fn dns_cause(config: &CaptureConfig, reason: RuleReason) -> Cause {
     })
 }
 
-/// The proxy queries the resolver from a port that an application may use too. In one zone of conntrack the two would be one connection,
-/// and an answer would go to the wrong one.
 fn zones(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     let cause = dns_cause(config, Reason::DnsZone);
@@ -133,12 +129,10 @@ fn prerouting(writer: &mut KumaWriter<'_>) {
     for network in config.networks.iter().filter(|network| network.network.family() == family) {
         place = PREROUTING.next();
         let came_by = || from_interface(&network.interface);
-        let dns = Redirect(config.dns_listener.into());
         let query = [came_by(), udp(), port(DNS_PORT)];
-        writer.add(Nat, place, query, dns, Reason::VirtualNetworkDns);
-        let mesh = Redirect(config.outbound.listener.into());
+        writer.add(Nat, place, query, redirect(config.dns_listener), Reason::VirtualNetworkDns);
         let others = [not_to(network.network), came_by(), tcp()];
-        writer.add(Nat, place, others, mesh, Reason::VirtualNetwork);
+        writer.add(Nat, place, others, redirect(config.outbound.listener), Reason::VirtualNetwork);
     }
     writer.add(Nat, place, [tcp()], jump(INBOUND), Reason::Inbound);
 }
@@ -172,8 +166,7 @@ fn output(writer: &mut KumaWriter<'_>) {
         let cause = dns_cause(config, Reason::Dns);
         for server in config.dns.servers(writer.family()) {
             let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
-            let target = Redirect(config.dns_listener.into());
-            writer.add(Nat, OUTPUT.next(), query, target, cause);
+            writer.add(Nat, OUTPUT.next(), query, redirect(config.dns_listener), cause);
         }
     }
     writer.add(Nat, place, [tcp()], jump(OUTBOUND), Reason::Outbound);

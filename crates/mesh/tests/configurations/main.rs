@@ -116,8 +116,12 @@ fn described(call: &str) -> String {
         );
     }
     let passthrough = Family::BOTH.map(|family| proxy.passthrough(family));
-    text += &format!("captures nothing: {}\n", capture.captures_nothing());
-    text += &format!("{proxy:?}\n{passthrough:?}\n{:?}\n{:?}\n", capture.routing(), capture.stale_flows());
+    text += &format!("captures nothing: {}\n", capture.facts().captures_nothing);
+    text += &format!(
+        "{proxy:?}\n{passthrough:?}\n{:?}\n{:?}\n",
+        capture.facts().routing,
+        capture.facts().stale_flows
+    );
     text += &format!("{:?}\n{:?}\n", capture.without_ipv6(&raw, false), capture.without_ipv6(&raw, true));
     for form in [Preview::Restore, Preview::Commands, Preview::Nft] {
         text += &format!("---- {form:?}\n{}", preview::print(&*capture, form).text);
