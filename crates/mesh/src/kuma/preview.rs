@@ -1,7 +1,8 @@
 //! The rules as text as upstream's dry run prints them: `-m udp -p udp`, `-m multiport -p tcp --dport`, addresses without a length.
 
 use crate::facts::{PASSTHROUGH_V4, PASSTHROUGH_V6, loopback};
-use rules::{Checked, Family, Match, Position, Protocol, Statement, Table};
+use rules::render::iptables;
+use rules::{Checked, Family, Match, Statement, Table};
 
 const TABLES: [Table; 3] = [Table::Raw, Table::Nat, Table::Mangle];
 
@@ -52,32 +53,22 @@ fn in_full(line: &str) -> String {
     line.split(' ').map(long).collect::<Vec<_>>().join(" ")
 }
 
-fn words(Statement { chain, position, rule, .. }: &Statement) -> String {
-    let mut words = match position {
-        Position::Append => format!("-A {chain}"),
-        Position::Insert(number) => format!("-I {chain} {number}"),
-    };
+/// Of single addresses, upstream writes the prefix length only of the pod's own; it names some modules before the protocol.
+fn words(statement: &Statement) -> String {
+    let mut words = iptables::statement(statement);
     let own = [loopback(Family::V4), loopback(Family::V6), PASSTHROUGH_V4.into(), PASSTHROUGH_V6.into()];
-    for matched in &rule.matches {
-        let text = matched.to_string();
-        words += " ";
-        words += match matched {
-            // Of single addresses, upstream writes the prefix length only of these.
-            Match::Source(network) | Match::Destination(network)
-                if network.value().is_host() && !own.contains(&network.value().address()) =>
-            {
-                text.trim_end_matches("/32").trim_end_matches("/128")
-            }
-            Match::Protocol(Protocol::Udp) if words.contains(" -i ") => "-m udp -p udp",
-            _ => &text,
-        };
+    for matched in &statement.rule.matches {
+        if let Match::Source(network) | Match::Destination(network) = matched
+            && let address = network.value().address()
+            && network.value().is_host()
+            && !own.contains(&address)
+        {
+            words = words.replace(&format!(" {} ", network.value()), &format!(" {address} "));
+        }
     }
-    // Upstream names this module before the protocol.
     for protocol in ["-p tcp", "-p udp"] {
-        words = words.replace(
-            &format!("{protocol} -m multiport --dports"),
-            &format!("-m multiport {protocol} --dport"),
-        );
+        let ports = format!("-m multiport {protocol} --dport");
+        words = words.replace(&format!("{protocol} -m multiport --dports"), &ports);
     }
-    format!("{words} {}", rule.target)
+    if words.contains(" -i ") { words.replace("-p udp", "-m udp -p udp") } else { words }
 }
