@@ -56,7 +56,7 @@ impl CautionContext<'_> {
     }
 
     pub fn has(&self, setting: Setting) -> bool {
-        self.raw.get(setting).is_some() && !self.is(setting, "")
+        self.raw.stated(setting).is_some()
     }
 
     pub fn is_transparent(&self) -> bool {
