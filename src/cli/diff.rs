@@ -193,7 +193,7 @@ fn configurations(
         let problem = InputProblem::of(&Source::Flag(Setting::Filename.row().long), text.to_owned());
         Err(Problems(problems.iter().cloned().chain([problem]).collect()))
     };
-    let names = |setting| raw.get(setting).is_some_and(|given| !given.value.trim().is_empty());
+    let names = |setting| raw.stated(setting).is_some();
     let has_flags = raw.describes_rules();
     Ok(match files {
         [] => vec![(raw.clone(), None)],

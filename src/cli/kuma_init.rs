@@ -60,7 +60,7 @@ fn verb(reader: &mut SettingReader<'_>) -> KumaVerb {
     });
     let text = "is not known; expected transparent-proxy";
     let component = reader.optional(Kuma::Component, text, |word| (word == COMPONENT).then_some(()));
-    let is_missing = |setting| reader.raw.get(setting).is_none_or(|given| given.value.trim().is_empty());
+    let is_missing = |setting| reader.raw.stated(setting).is_none();
     if is_missing(Kuma::Verb) || (component.is_none() && is_missing(Kuma::Component)) {
         let text = "names no action; expected install transparent-proxy or uninstall transparent-proxy";
         reader.whole(&Source::Key("kuma-init".to_owned()), text);

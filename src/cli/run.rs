@@ -209,7 +209,7 @@ fn run(reader: &mut SettingReader<'_>) -> Run {
         probe_port: reader.port(Setting::ProbePort, PROBE_PORT),
         probe_timeout: reader.duration(Setting::ProbeTimeout, Duration::from_secs(5)),
         mesh: mesh::of(reader),
-        names_mesh: reader.raw.get(Setting::Mesh).is_some_and(|given| !given.value.trim().is_empty()),
+        names_mesh: reader.raw.stated(Setting::Mesh).is_some(),
         // Only `apply` records it.
         settings: if mode == RunMode::Apply { mesh::settings_text(reader.raw) } else { String::new() },
     }

@@ -39,7 +39,7 @@ impl CallContext<'_> {
         };
         enter_existing(netns)?;
         let ResolvedCapture { capture, raw, warnings } = resolve(raw, problems, &namespace::addresses()?)?;
-        if capture.captures_nothing() {
+        if capture.facts().captures_nothing {
             return Ok(skipped(CAPTURES_NOTHING.to_owned()));
         }
         warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
@@ -123,7 +123,7 @@ impl CallContext<'_> {
         let addresses = if recorded.is_some() { Vec::new() } else { namespace::addresses()? };
         let ResolvedCapture { capture, .. } = resolve(raw, problems, &addresses)?;
         // ADD sets no rules then, and keeps no record.
-        if recorded.is_none() && capture.captures_nothing() {
+        if recorded.is_none() && capture.facts().captures_nothing {
             return Ok(Done::new("skipped", CAPTURES_NOTHING.to_owned()));
         }
         let mut session = namespace::open(self.timeout, capture.owner(), backend)?;

@@ -33,7 +33,7 @@ pub(crate) fn set(namespace: &Namespace, goal: Goal, by: By) {
                 };
                 namespace.restore(variant, of, &goal.text(family));
             }
-            for words in goal.capture().routing().into_iter().filter_map(without_protocol) {
+            for words in goal.capture().facts().routing.into_iter().filter_map(without_protocol) {
                 let words: Vec<&str> = words.split(' ').collect();
                 namespace.stdout("ip", &words);
             }

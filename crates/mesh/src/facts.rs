@@ -16,6 +16,12 @@ pub(crate) const fn port(number: u16) -> Port {
 /// The port of DNS (RFC 1035, 4.2).
 pub const DNS_PORT: Port = port(53);
 
+/// The zone of conntrack of DNS queries that the proxy sends, which may come from a port that an application uses too: in one zone the
+/// two would be one connection, and an answer would go to the wrong one.
+pub const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
+/// The zone of the queries that applications send.
+pub(crate) const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
+
 /// The addresses from which proxies call the application behind them (Istio's `InboundPassthroughBindIpv4` and `..Ipv6`).
 pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
 pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
@@ -56,17 +62,14 @@ impl DnsCapture {
     }
 
     /// The proxy's own queries, which have their zone, are excluded.
-    pub(crate) fn stale_flows(
-        &self,
-        except_zone: Zone,
-        families: impl Iterator<Item = Family>,
-    ) -> Option<StaleFlows> {
+    pub(crate) fn stale_flows(&self, ipv6: bool) -> Option<StaleFlows> {
         let destinations = match self {
             Self::Off => return None,
             Self::All => None,
             Self::Servers(servers) => Some(servers.iter().copied().collect()),
         };
-        Some(StaleFlows { port: DNS_PORT.number(), destinations, except_zone, families: families.collect() })
+        let families = Family::captured(ipv6).filter(|family| !self.servers(*family).is_empty()).collect();
+        Some(StaleFlows { port: DNS_PORT.number(), destinations, except_zone: PROXY_ZONE, families })
     }
 }
 
@@ -162,6 +165,10 @@ pub enum Selector {
 }
 
 impl Selector {
+    pub(crate) fn outbound_tcp(ports: PortRange) -> Self {
+        Self::OutboundPort(ports, &[Protocol::Tcp])
+    }
+
     pub fn condition(&self) -> Condition {
         let matched = match self {
             Self::Destination(network) => Match::Destination(Negatable::Is(*network)),
@@ -203,15 +210,28 @@ impl fmt::Display for Selector {
 pub(crate) struct Lists(pub(crate) Vec<ListItem>);
 
 impl Lists {
-    pub(crate) fn add<T>(
+    pub(crate) fn add<'a, T: Clone + 'a>(
         &mut self,
         setting: Setting,
         captured: bool,
-        items: impl IntoIterator<Item = T>,
+        items: impl IntoIterator<Item = &'a T>,
         selector: impl Fn(T) -> Selector,
     ) {
-        let item = |item| ListItem { setting, selector: selector(item), captured };
+        let item = |item: &T| ListItem { setting, selector: selector(item.clone()), captured };
         self.0.extend(items.into_iter().map(item));
+    }
+
+    /// The setting of items that are captured alone, and that of exclusions.
+    pub(crate) fn select<T: Clone>(
+        &mut self,
+        [only, except]: [Setting; 2],
+        selection: &Selection<T>,
+        selector: impl Fn(T) -> Selector,
+    ) {
+        match selection {
+            Selection::Only(items) => self.add(only, true, items, selector),
+            Selection::AllBut(items) => self.add(except, false, items, selector),
+        }
     }
 }
 

@@ -28,7 +28,7 @@ pub use facts::{
     ConfigKeys, DNS_PORT, Ipv6Advice, ListItem, Listeners, Proxy, ProxyProgram, Selection, Selector, loopback,
 };
 pub use mesh::{Feature, Mesh};
-pub use policy::{CapturePolicy, PolicyFacts};
+pub use policy::{CapturePart, CapturePolicy, PolicyFacts};
 pub use problem::{InputProblem, Problems};
 pub use reason::RuleReason;
 pub use registry::{

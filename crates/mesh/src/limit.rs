@@ -36,20 +36,27 @@ impl Caution {
     ) -> Self {
         Self { code: Code::NoEffect, is_warning: true, setting, applies, text, remedy }
     }
+
+    /// A packet of no connection that can reach the application past the proxy ends the connection.
+    pub(crate) const fn of_invalid_packets(setting: Setting, remedy: &'static str) -> Self {
+        Self {
+            code: Code::InvalidPackets,
+            is_warning: false,
+            setting,
+            applies: |facts| facts.captures_inbound && !facts.drops_invalid,
+            text: "is off: one packet outside its connection's window resets a captured connection",
+            remedy,
+        }
+    }
 }
 
 impl CautionContext<'_> {
-    /// True if a packet of no connection can reach the application past the proxy, which ends the connection.
-    pub fn lets_invalid_in(&self) -> bool {
-        self.captures_inbound && !self.drops_invalid
-    }
-
     pub fn is(&self, setting: Setting, value: &str) -> bool {
         self.raw.get(setting).is_some_and(|given| given.value.trim().eq_ignore_ascii_case(value))
     }
 
     pub fn has(&self, setting: Setting) -> bool {
-        self.raw.get(setting).is_some() && !self.is(setting, "")
+        self.raw.stated(setting).is_some()
     }
 
     pub fn is_transparent(&self) -> bool {

@@ -14,6 +14,8 @@ use std::{collections::BTreeSet, fmt};
 
 #[derive(Debug, Default)]
 pub struct PolicyFacts {
+    /// IPv4 is always captured.
+    pub ipv6: bool,
     pub captures_nothing: bool,
     /// The policy rules, routes and addresses that the rules rely on.
     pub routing: BTreeSet<Object>,
@@ -22,11 +24,15 @@ pub struct PolicyFacts {
     pub proxy: Proxy,
 }
 
+/// A part of capture that an environment may lack the means for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapturePart {
+    Dns,
+    Ipv6,
+}
+
 pub trait CapturePolicy: fmt::Debug {
     fn mesh(&self) -> Mesh;
-
-    /// IPv4 is always captured.
-    fn ipv6(&self) -> bool;
 
     /// For a family that is captured, in the order in which the rules take effect.
     fn write(&self, family: Family) -> RuleSet;
@@ -36,9 +42,11 @@ pub trait CapturePolicy: fmt::Debug {
     /// In the order of the settings.
     fn lists(&self) -> Vec<ListItem>;
 
-    fn without_dns(&self) -> Capture;
+    fn without(&self, part: CapturePart) -> Capture;
 
-    fn ipv4_alone(&self) -> Capture;
+    fn ipv6(&self) -> bool {
+        self.facts().ipv6
+    }
 
     /// The rules for one family, checked against what rules of their owner may be; none for a family that is not captured.
     fn rules(&self, family: Family) -> Checked {
@@ -52,18 +60,6 @@ pub trait CapturePolicy: fmt::Debug {
 
     fn owner(&self) -> Ownership {
         self.mesh().ownership()
-    }
-
-    fn captures_nothing(&self) -> bool {
-        self.facts().captures_nothing
-    }
-
-    fn routing(&self) -> BTreeSet<Object> {
-        self.facts().routing
-    }
-
-    fn stale_flows(&self) -> Option<StaleFlows> {
-        self.facts().stale_flows
     }
 
     fn proxy(&self) -> Proxy {

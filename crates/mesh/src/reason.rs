@@ -152,15 +152,13 @@ macro_rules! reasons {
                 name: $name,
                 meaning: $crate::reason::Meaning::$meaning,
                 settings: &[$($holder::$setting,)*],
-                sentence: $crate::reason::reasons!(@text $($text)?),
-                sentence_of_value: $crate::reason::reasons!(@text $($of_value)?),
+                sentence: $crate::settings::settings!(@option $($text)?),
+                sentence_of_value: $crate::settings::settings!(@option $($of_value)?),
             });)*
         }
 
         pub(crate) const REASONS: &[$crate::RuleReason] = &[$(Reason::$reason,)*];
     };
-    (@text) => { None };
-    (@text $text:literal) => { Some($text) };
 }
 
 pub(crate) use reasons;

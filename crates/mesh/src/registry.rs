@@ -9,7 +9,7 @@ use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, ProxyProgram};
 use crate::limit::{Caution, Limit};
 use crate::mesh::{KnownAnnotations, Mesh, meshes};
 use crate::pod::mesh::Form;
-use crate::policy::{CapturePolicy, PolicyFacts};
+use crate::policy::{CapturePart, CapturePolicy, PolicyFacts};
 use crate::reason::RuleReason;
 use crate::recognition::{RecognizedRule, Role, RuleContext};
 use crate::settings::{self, Setting, SettingRow};
@@ -26,7 +26,6 @@ pub struct MeshEntry {
     pub(crate) pods: Option<&'static Form>,
     pub(crate) annotations: KnownAnnotations,
     pub proxy_program: ProxyProgram,
-    pub ownership: Ownership,
     pub reasons: &'static [RuleReason],
     /// The chains of iptables that its rules lead to, in capitals, each with its role.
     pub chains: &'static [(&'static str, Role)],
@@ -94,10 +93,6 @@ macro_rules! folders {
                 Mesh::$mesh
             }
 
-            fn ipv6(&self) -> bool {
-                self.ipv6
-            }
-
             fn write(&self, family: Family) -> RuleSet {
                 crate::$module::write(self, family)
             }
@@ -110,12 +105,11 @@ macro_rules! folders {
                 crate::$module::lists(self)
             }
 
-            fn without_dns(&self) -> Capture {
-                crate::$module::without_dns(self.clone()).into()
-            }
-
-            fn ipv4_alone(&self) -> Capture {
-                Self { ipv6: false, ..self.clone() }.into()
+            fn without(&self, part: CapturePart) -> Capture {
+                match part {
+                    CapturePart::Dns => crate::$module::without_dns(self.clone()).into(),
+                    CapturePart::Ipv6 => Self { ipv6: false, ..self.clone() }.into(),
+                }
             }
         })*
 
@@ -136,7 +130,7 @@ impl Mesh {
     }
 
     pub fn ownership(self) -> Ownership {
-        self.entry().ownership
+        OWNERS[self as usize]
     }
 
     pub(crate) fn pods(self) -> Option<&'static Form> {

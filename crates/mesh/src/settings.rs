@@ -118,6 +118,8 @@ pub struct SettingRow {
     pub variables: &'static [&'static str],
     /// Annotations of the mesh by which a pod says the same; the first that a pod has counts.
     pub annotations: &'static [&'static str],
+    /// The key of the mesh's configuration files that says the same, with those around it: `redirect.dns.port`.
+    pub file_key: Option<&'static str>,
     /// The separator of the values of a flag that is repeated; `None` where the last one counts.
     pub separator: Option<&'static str>,
     /// A value to show; `None` for a switch.
@@ -269,13 +271,14 @@ pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
 }
 
 /// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; the short form is `_` where there is
-/// none. Behind the variables may follow `@ ["annotation"]`: those of a pod with the same meaning, the first that is there. `joined ","`
-/// is for a flag that may be repeated: its values are a list, joined so. `example "value"` is a value to show, `of [..]` all values where
-/// they are few, `features [..]` what of `docs/meshes.md` the setting covers.
+/// none. Behind the variables may follow `@ ["annotation"]`: those of a pod with the same meaning, the first that is there; and
+/// `key "path"`: that of configuration files. `joined ","` is for a flag that may be repeated: its values are a list, joined so.
+/// `example "value"` is a value to show, `of [..]` all values where they are few, `features [..]` what of `docs/meshes.md` the setting
+/// covers.
 macro_rules! settings {
     (
         $holder:ident of $table:expr;
-        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(joined $separator:literal)? $(example $example:literal $(of $values:tt)?)? $(features [$($feature:ident),*])?, $kind:expr, $help:literal;)* })*
+        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(key $key:literal)? $(joined $separator:literal)? $(example $example:literal $(of $values:tt)?)? $(features [$($feature:ident),*])?, $kind:expr, $help:literal;)* })*
     ) => {
         enum SettingIndex {
             $($($setting,)*)*
@@ -294,6 +297,7 @@ macro_rules! settings {
             short: $crate::settings::settings!(@option $short),
             variables: &$variables,
             annotations: $crate::settings::settings!(@list $($annotations)?),
+            file_key: $crate::settings::settings!(@option $($key)?),
             separator: $crate::settings::settings!(@option $($separator)?),
             example: $crate::settings::settings!(@option $($example)?),
             values: $crate::settings::settings!(@list $($($values)?)?),

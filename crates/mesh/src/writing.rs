@@ -3,36 +3,74 @@
 use crate::facts::{PASSTHROUGH_V4, PASSTHROUGH_V6, loopback};
 use crate::reason::Cause;
 use rules::{
-    Action, Chain, ChainName, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName,
-    ListedCondition, Mark, Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule,
-    RuleSet, Statement, Table, Target, UidRange,
+    Action, Chain, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, ListedCondition,
+    Mark, Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet,
+    Statement, Table, Target, UidRange,
 };
 use std::collections::BTreeMap;
 
+/// A place for a rule in a chain.
 #[derive(Clone, Copy)]
-pub(crate) enum ChainPlace {
+pub(crate) struct ChainPlace {
+    chain: WrittenChain,
+    order: Order,
+}
+
+#[derive(Clone, Copy)]
+enum WrittenChain {
     Base(Hook),
     Own(&'static str),
 }
 
-pub(crate) const PREROUTING: ChainPlace = ChainPlace::Base(Hook::Prerouting);
-pub(crate) const OUTPUT: ChainPlace = ChainPlace::Base(Hook::Output);
-
-pub(crate) const fn own(name: &'static str) -> ChainPlace {
-    ChainPlace::Own(name)
+/// Numbers count the rules that the policy inserts, without those that log hits.
+#[derive(Clone, Copy)]
+enum Order {
+    Last,
+    /// Behind the rules inserted before.
+    Next,
+    Number(usize),
 }
 
-impl From<ChainPlace> for Chain {
-    fn from(place: ChainPlace) -> Self {
-        match place {
-            ChainPlace::Base(hook) => Self::Base(hook),
-            ChainPlace::Own(name) => Self::User(chain(name)),
-        }
+pub(crate) const PREROUTING: ChainPlace = last(WrittenChain::Base(Hook::Prerouting));
+pub(crate) const OUTPUT: ChainPlace = last(WrittenChain::Base(Hook::Output));
+
+pub(crate) const fn own(name: &'static str) -> ChainPlace {
+    last(WrittenChain::Own(name))
+}
+
+/// `chains! { PLACE "NAME" ROLE; .. }` makes constants of a mesh's chains, and `CHAINS`, by which live chains have their roles.
+macro_rules! chains {
+    ($($place:ident $name:literal $role:ident;)*) => {
+        $(const $place: $crate::writing::ChainPlace = $crate::writing::own($name);)*
+
+        pub(crate) const CHAINS: &[(&str, $crate::recognition::Role)] =
+            &[$(($name, $crate::recognition::Role::$role),)*];
+    };
+}
+
+pub(crate) use chains;
+
+const fn last(chain: WrittenChain) -> ChainPlace {
+    ChainPlace { chain, order: Order::Last }
+}
+
+impl ChainPlace {
+    pub(crate) fn next(self) -> Self {
+        Self { order: Order::Next, ..self }
+    }
+
+    pub(crate) fn at(self, number: usize) -> Self {
+        Self { order: Order::Number(number), ..self }
     }
 }
 
-fn chain(name: &'static str) -> ChainName {
-    name.parse().expect("names in the policy are valid")
+impl From<WrittenChain> for Chain {
+    fn from(chain: WrittenChain) -> Self {
+        match chain {
+            WrittenChain::Base(hook) => Self::Base(hook),
+            WrittenChain::Own(name) => Self::User(name.parse().expect("names in the policy are valid")),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -91,7 +129,7 @@ impl<'a, C> RuleWriter<'a, C> {
         cidrs.iter().copied().filter(|cidr| cidr.family() == self.family()).collect()
     }
 
-    pub(crate) fn append(
+    pub(crate) fn add(
         &mut self,
         table: Table,
         place: ChainPlace,
@@ -100,48 +138,25 @@ impl<'a, C> RuleWriter<'a, C> {
         cause: impl Into<Cause>,
     ) {
         let (rule, cause) = (Rule::new(matches, target), cause.into());
-        if let Some(group) = self.log_group {
-            self.put(table, place, Position::Append, log(&rule, group, cause), cause);
-        }
-        self.put(table, place, Position::Append, rule, cause);
-    }
-
-    /// Inserts a rule as the chain's rule `number`, counting only rules of the policy.
-    pub(crate) fn insert(
-        &mut self,
-        table: Table,
-        place: ChainPlace,
-        number: usize,
-        matches: impl IntoIterator<Item = Match>,
-        target: Target,
-        cause: impl Into<Cause>,
-    ) {
-        let (rule, cause) = (Rule::new(matches, target), cause.into());
-        if let Some(group) = self.log_group {
-            // Every rule of the chain has a log rule before it, so places count double.
-            self.put(table, place, Position::Insert(2 * number - 1), log(&rule, group, cause), cause);
-            self.put(table, place, Position::Insert(2 * number), rule, cause);
-        } else {
-            self.put(table, place, Position::Insert(number), rule, cause);
-        }
-    }
-
-    pub(crate) fn insert_next(
-        &mut self,
-        table: Table,
-        place: ChainPlace,
-        matches: impl IntoIterator<Item = Match>,
-        target: Target,
-        cause: impl Into<Cause>,
-    ) {
-        let before = self.inserted.get(&(table, place.into())).copied().unwrap_or_default();
-        // A rule with its log rule is two statements.
+        let chain = Chain::from(place.chain);
+        // A rule with its log rule before it is two statements.
         let of_each = if self.log_group.is_some() { 2 } else { 1 };
-        self.insert(table, place, before / of_each + 1, matches, target, cause);
+        let inserted = self.inserted.entry((table, chain.clone())).or_default();
+        let number = match place.order {
+            Order::Last => None,
+            Order::Next => Some(*inserted + 1),
+            Order::Number(number) => Some(number),
+        };
+        *inserted += usize::from(number.is_some());
+        let position =
+            |back| number.map_or(Position::Append, |number| Position::Insert(number * of_each - back));
+        if let Some(group) = self.log_group {
+            self.put(table, chain.clone(), position(1), log(&rule, group, cause), cause);
+        }
+        self.put(table, chain, position(0), rule, cause);
     }
 
-    fn put(&mut self, table: Table, place: ChainPlace, position: Position, mut rule: Rule, cause: Cause) {
-        let chain = Chain::from(place);
+    fn put(&mut self, table: Table, chain: Chain, position: Position, mut rule: Rule, cause: Cause) {
         let conditions: Vec<ListedCondition> =
             rule.matches.iter().cloned().map(ListedCondition::Known).collect();
         let is_base = matches!(chain, Chain::Base(_));
@@ -153,9 +168,6 @@ impl<'a, C> RuleWriter<'a, C> {
             Comments::First => drop(rule.matches.splice(..0, owner)),
             Comments::OfEach(comment) => rule.matches.insert(0, Match::Comment(comment(cause))),
         }
-        if matches!(position, Position::Insert(_)) {
-            *self.inserted.entry((table, chain.clone())).or_default() += 1;
-        }
         self.rules.statements.push(Statement { table, chain, position, rule, origin: Some(origin) });
     }
 }
@@ -166,10 +178,14 @@ fn log(rule: &Rule, group: u16, cause: Cause) -> Rule {
 }
 
 pub(crate) fn jump(place: ChainPlace) -> Target {
-    match place {
-        ChainPlace::Own(name) => Target::Jump(chain(name)),
-        ChainPlace::Base(_) => unreachable!("base chains are not jumped to"),
+    match Chain::from(place.chain) {
+        Chain::User(name) => Target::Jump(name),
+        Chain::Base(_) => unreachable!("base chains are not jumped to"),
     }
+}
+
+pub(crate) fn redirect(ports: impl Into<PortRange>) -> Target {
+    Target::Redirect(ports.into())
 }
 
 pub(crate) fn tcp() -> Match {
@@ -286,9 +302,9 @@ mod tests {
         let write = |writer: &mut RuleWriter<'_, ()>| {
             for name in ["a0", "a1", "a2"] {
                 let from = from_interface(&name.parse().expect("a name"));
-                writer.insert_next(Table::Nat, PREROUTING, [from], Target::Return, cause);
+                writer.add(Table::Nat, PREROUTING.next(), [from], Target::Return, cause);
             }
-            writer.insert_next(Table::Nat, OUTPUT, [], Target::Return, cause);
+            writer.add(Table::Nat, OUTPUT.next(), [], Target::Return, cause);
         };
         let ours = "-m comment --comment \"sidecar-init\"";
         let report = "-j NFLOG --nflog-prefix \"inbound-port\" --nflog-group 7";

@@ -77,7 +77,7 @@ fn capture(
     choice: Choice,
     mut warnings: Vec<String>,
 ) -> Result<RepairOutcome, PodRepairFailure> {
-    if capture.captures_nothing() {
+    if capture.facts().captures_nothing {
         return Ok(RepairOutcome::Skipped("its settings capture nothing".to_owned()));
     }
     let lock = Lock::on_node(LOCK_WAIT);

@@ -23,7 +23,7 @@ pub use options::{Frontend, RunAs, SandboxFailure, SandboxOptions};
 use command_line::columns;
 use demo::Demo;
 use diagnose::fold;
-use mesh::CapturePolicy;
+use mesh::{CapturePart, CapturePolicy};
 use options::FAILED;
 use scenario::Scenario;
 use serve::start;
@@ -44,11 +44,11 @@ pub fn run(mut options: SandboxOptions<'_>, frontend: &dyn Frontend) -> Result<u
     let users = users::enter(&*options.capture)?;
     if options.capture.ipv6() && network::lacks_ipv6() {
         tracing::warn!(target: "sandbox", "the kernel has no IPv6, so that the pod has IPv4 alone");
-        options.capture = options.capture.ipv4_alone();
+        options.capture = options.capture.without(CapturePart::Ipv6);
     }
     if users.shared {
         // The rules recognise answers of the DNS agent by its user.
-        options.capture = options.capture.without_dns();
+        options.capture = options.capture.without(CapturePart::Dns);
     }
     if let (true, RunAs::Proxy | RunAs::Root) = (users.shared, options.run_as) {
         return Err(SandboxFailure::OneUser(if options.run_as == RunAs::Root { "root" } else { "proxy" }));

@@ -85,7 +85,7 @@ pub(super) fn scenarios(capture: &dyn CapturePolicy, users: &Users) -> Vec<Scena
     let facts = ScenarioFacts {
         proxy: capture.proxy(),
         lists: capture.lists(),
-        captures: !capture.captures_nothing(),
+        captures: !capture.facts().captures_nothing,
     };
     let mut scenarios = outbound(&facts, users);
     scenarios.extend(inbound(&facts));

@@ -255,7 +255,7 @@ enum Unproven {
 
 /// `--run-validation`: proves by real connections that capture works.
 pub(super) fn validated(call: &ResolvedCall) -> Exit {
-    if !call.run.validates || call.capture.captures_nothing() {
+    if !call.run.validates || call.capture.facts().captures_nothing {
         return Exit::Done;
     }
     let tried = match tried(call, Dialect::default(), probe::proofs, true) {

@@ -292,7 +292,7 @@ impl RuleView {
 
     pub(crate) fn of_rules(rules: &Checked, config: &dyn CapturePolicy, pod: &PodContext) -> Self {
         let family = rules.rules().family;
-        let marks = config.routing().into_iter().filter_map(|object| match object {
+        let marks = config.facts().routing.into_iter().filter_map(|object| match object {
             Object::Rule { family: of, mark, .. } if of == family => Some(mark),
             _ => None,
         });

@@ -119,7 +119,7 @@ pub struct InterfaceAddress {
 
 /// Only where something else is captured does it matter whether the pod has IPv6.
 pub fn leaves_ipv6_uncaptured(config: &dyn CapturePolicy) -> bool {
-    !config.ipv6() && !config.captures_nothing()
+    !config.ipv6() && !config.facts().captures_nothing
 }
 
 /// The warning that the pod has a global IPv6 address, a declared one first, while IPv6 is not captured.

@@ -37,14 +37,14 @@ pub(super) fn check_with_packets(
     scope: TrialScope,
 ) -> Findings {
     let policy: &dyn CapturePolicy = &**comparison.capture;
-    let (proxy, lists) = (policy.proxy(), policy.lists());
+    let (mesh::PolicyFacts { captures_nothing, proxy, .. }, lists) = (policy.facts(), policy.lists());
     let only = |findings| Findings { findings, redundant: Vec::new() };
-    if let Some((setting, remedy)) = policy.mesh().entry().keys.off.filter(|_| policy.captures_nothing()) {
+    if let Some((setting, remedy)) = policy.mesh().entry().keys.off.filter(|_| captures_nothing) {
         let text = "is NONE: nothing is captured, whatever other options say";
         return only(vec![Finding::note(Code::ModeNone, &setting.row().mention(), text, remedy)]);
     }
     let excluded = all_outbound_excluded(comparison, &lists, &proxy);
-    if policy.captures_nothing() || !comparison.captures(|set| of_others(set, &proxy)) {
+    if captures_nothing || !comparison.captures(|set| of_others(set, &proxy)) {
         let found = excluded.map(|(_, finding)| finding);
         return only(vec![found.unwrap_or_else(|| nothing_captured(policy.mesh().entry().keys))]);
     }
@@ -233,9 +233,8 @@ fn whole_options(
     is_tried: impl Fn(Setting) -> bool,
 ) -> Vec<Redundant> {
     // A field of the pod, such as its DNS servers, has other effects.
-    let is_option =
-        |given: &&Given| !given.value.trim().is_empty() && !matches!(given.source, Source::Field(_));
-    let given = |setting: Setting| comparison.raw.get(setting).filter(is_option);
+    let is_option = |given: &&Given| !matches!(given.source, Source::Field(_));
+    let given = |setting: Setting| comparison.raw.stated(setting).filter(is_option);
     let redundant = |setting: Setting, text: String, remedy: &str| {
         let source = given(setting)?.source.to_string();
         let finding = Finding::warning(Code::NoEffect, &source, text, remedy);

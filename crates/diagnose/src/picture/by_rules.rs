@@ -27,7 +27,7 @@ pub fn of(capture: &Capture, dialect: &Dialect, pod: &PodContext) -> Picture {
         Some(_) => ", inbound by TPROXY",
         None => "",
     };
-    let note = match capture.captures_nothing() {
+    let note = match capture.facts().captures_nothing {
         true => "Nothing is captured.".to_owned(),
         false => format!("{}: {families}{mode}.", capture.mesh().ownership().name),
     };

@@ -1,8 +1,8 @@
 //! The numbers and addresses that ztunnel and Istio's node agent agree on, each once. Only the addresses can be chosen.
 
-pub use crate::facts::DNS_PORT;
 use crate::facts::port;
-use rules::{Mark, Port, Zone};
+pub use crate::facts::{DNS_PORT, PROXY_ZONE};
+use rules::{Mark, Port};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Outbound connections (`ZtunnelOutboundPort`).
@@ -23,8 +23,6 @@ pub const CONNECTION_MARK: Mark = Mark { value: 0x111, mask: MASK };
 pub const TABLE: u32 = 100;
 /// The preference of the policy rule that leads there: before the kernel's own for the table `main`, which has 32766.
 pub const PREFERENCE: u32 = 32764;
-
-pub const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
 
 /// The table on the host by which its calls get these addresses, of the family `inet`.
 pub const HOST_TABLE: &str = "sidecar_init_ambient_host";

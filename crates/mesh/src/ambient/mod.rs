@@ -39,7 +39,6 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         others: &[&["ambient.istio.io/waypoint-inbound-binding"]],
     },
     proxy_program: ProxyProgram { name: "ztunnel", resolver: None, tunnel: Some("HBONE"), ports: &[] },
-    ownership: OWNERSHIP,
     reasons: rules::REASONS,
     chains: &[
         ("ISTIO_PRERT", Role::Inbound),
@@ -96,9 +95,10 @@ const FORM: Form = Form {
 pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
     let dns = if config.dns { DnsCapture::All } else { DnsCapture::Off };
     PolicyFacts {
+        ipv6: config.ipv6,
         captures_nothing: false,
         routing: rules::routing(config),
-        stale_flows: dns.stale_flows(defaults::PROXY_ZONE, Family::captured(config.ipv6)),
+        stale_flows: dns.stale_flows(config.ipv6),
         proxy: Proxy {
             listeners: Listeners {
                 outbound: Some(defaults::OUTBOUND_LISTENER.into()),
@@ -119,13 +119,13 @@ pub(crate) fn without_dns(config: CaptureConfig) -> CaptureConfig {
 
 pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     let mut lists = Lists::default();
-    lists.add(Ambient::RerouteInterfaces, true, config.interfaces.clone(), Selector::VmInterface);
+    lists.add(Ambient::RerouteInterfaces, true, &config.interfaces, Selector::VmInterface);
     let probes = Family::captured(config.ipv6).flat_map(|family| {
         let address = Cidr::host(config.probe_address(family));
         let calls_in = (!config.ingress).then_some(Selector::Source(address));
         calls_in.into_iter().chain([Selector::Destination(address)])
     });
-    lists.add(Ambient::ProbeAddress, false, probes, |selector| selector);
+    lists.add(Ambient::ProbeAddress, false, &probes.collect::<Vec<_>>(), |selector| selector);
     lists.0
 }
 

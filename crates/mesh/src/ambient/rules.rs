@@ -9,10 +9,10 @@ use super::settings::Ambient;
 use crate::reason::reasons;
 use crate::writing::{
     ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, connmark, from, from_interface, from_port, jump,
-    mark, not_mark, not_port, not_to, own, port, tcp, tcp_module, to, to_loopback, udp,
+    mark, not_mark, not_port, not_to, own, port, redirect, tcp, tcp_module, to, to_loopback, udp,
 };
 use rules::Table::{Mangle, Nat, Raw};
-use rules::Target::{Accept, Redirect, RestoreMark, Return, SetConnmark, SetZone};
+use rules::Target::{Accept, RestoreMark, Return, SetConnmark, SetZone};
 use rules::{Cidr, Family, InterfaceName, Match, Negatable, RuleSet, routing::Object};
 use std::collections::BTreeSet;
 
@@ -45,8 +45,8 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let mut writer = AmbientWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
     connections(&mut writer);
     // The order of jumps is upstream's; each is alone in its base chain.
-    writer.append(Nat, OUTPUT, [], jump(LEAVES), Reason::Leaving);
-    writer.append(Nat, PREROUTING, [], jump(ARRIVES), Reason::Arriving);
+    writer.add(Nat, OUTPUT, [], jump(LEAVES), Reason::Leaving);
+    writer.add(Nat, PREROUTING, [], jump(ARRIVES), Reason::Arriving);
     machines(&mut writer);
     probes(&mut writer);
     if !config.ingress {
@@ -65,10 +65,10 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
 /// The answers of connections that ztunnel makes to the application are addressed to the client. Table 100 brings them back.
 fn connections(writer: &mut AmbientWriter<'_>) {
     let cause = Reason::ProxyToApplication;
-    writer.append(Mangle, PREROUTING, [], jump(ARRIVES), cause);
-    writer.append(Mangle, OUTPUT, [], jump(LEAVES), cause);
-    writer.append(Mangle, ARRIVES, [mark(PROXY_MARK)], SetConnmark(CONNECTION_MARK), cause);
-    writer.append(Mangle, LEAVES, [connmark(CONNECTION_MARK)], RestoreMark, cause);
+    writer.add(Mangle, PREROUTING, [], jump(ARRIVES), cause);
+    writer.add(Mangle, OUTPUT, [], jump(LEAVES), cause);
+    writer.add(Mangle, ARRIVES, [mark(PROXY_MARK)], SetConnmark(CONNECTION_MARK), cause);
+    writer.add(Mangle, LEAVES, [connmark(CONNECTION_MARK)], RestoreMark, cause);
 }
 
 /// Traffic of a machine behind the pod counts as outbound. The second rule is upstream's, and never reached.
@@ -76,8 +76,8 @@ fn machines(writer: &mut AmbientWriter<'_>) {
     let cause = Reason::Machine;
     for interface in &writer.config.interfaces {
         let from_machine = || [from_interface(interface), tcp()];
-        writer.append(Nat, ARRIVES, from_machine(), Redirect(OUTBOUND_LISTENER.into()), cause);
-        writer.append(Nat, ARRIVES, from_machine(), Return, cause);
+        writer.add(Nat, ARRIVES, from_machine(), redirect(OUTBOUND_LISTENER), cause);
+        writer.add(Nat, ARRIVES, from_machine(), Return, cause);
     }
 }
 
@@ -86,45 +86,43 @@ fn probes(writer: &mut AmbientWriter<'_>) {
     let cause = Reason::Probe;
     let address = Cidr::host(writer.config.probe_address(writer.family()));
     if !writer.config.ingress {
-        writer.append(Nat, ARRIVES, [from(address), tcp(), tcp_module()], Accept, cause);
+        writer.add(Nat, ARRIVES, [from(address), tcp(), tcp_module()], Accept, cause);
     }
-    writer.append(Nat, LEAVES, [to(address), tcp(), tcp_module()], Accept, cause);
+    writer.add(Nat, LEAVES, [to(address), tcp(), tcp_module()], Accept, cause);
 }
 
 fn arriving(writer: &mut AmbientWriter<'_>) {
     let others = [not_to(writer.localhost()), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)];
-    writer.append(Nat, ARRIVES, others, Redirect(INBOUND_LISTENER.into()), Reason::Inbound);
+    writer.add(Nat, ARRIVES, others, redirect(INBOUND_LISTENER), Reason::Inbound);
 }
 
 /// DNS, to any server. What stays in the pod is excluded over UDP, and over TCP only what goes to the loopback network.
 fn queries(writer: &mut AmbientWriter<'_>) {
     let cause = Reason::Dns;
-    let target = || Redirect(DNS_LISTENER.into());
     let leaves = Match::OutInterface(Negatable::Not(InterfaceName::loopback()));
     let by_udp = [leaves, udp(), not_mark(PROXY_MARK), port(DNS_PORT)];
-    writer.append(Nat, LEAVES, by_udp, target(), cause);
+    writer.add(Nat, LEAVES, by_udp, redirect(DNS_LISTENER), cause);
     let by_tcp = [not_to(writer.localhost()), tcp(), port(DNS_PORT), not_mark(PROXY_MARK)];
-    writer.append(Nat, LEAVES, by_tcp, target(), cause);
+    writer.add(Nat, LEAVES, by_tcp, redirect(DNS_LISTENER), cause);
 }
 
 fn leaving(writer: &mut AmbientWriter<'_>) {
     let handed_on = [tcp(), mark(CONNECTION_MARK)];
-    writer.append(Nat, LEAVES, handed_on, Accept, Reason::ProxyToApplication);
+    writer.add(Nat, LEAVES, handed_on, Accept, Reason::ProxyToApplication);
     let away = not_to(writer.localhost());
-    writer.append(Nat, LEAVES, [away.clone(), to_loopback()], Accept, Reason::OwnPod);
+    writer.add(Nat, LEAVES, [away.clone(), to_loopback()], Accept, Reason::OwnPod);
     let others = [away, tcp(), not_mark(PROXY_MARK)];
-    writer.append(Nat, LEAVES, others, Redirect(OUTBOUND_LISTENER.into()), Reason::Outbound);
+    writer.add(Nat, LEAVES, others, redirect(OUTBOUND_LISTENER), Reason::Outbound);
 }
 
-/// ztunnel queries a server from a port that the application may use too. In one zone the answer would go to the wrong one.
 fn zones(writer: &mut AmbientWriter<'_>) {
     let cause = Reason::DnsZone;
-    writer.append(Raw, PREROUTING, [], jump(ARRIVES), cause);
-    writer.append(Raw, OUTPUT, [], jump(LEAVES), cause);
+    writer.add(Raw, PREROUTING, [], jump(ARRIVES), cause);
+    writer.add(Raw, OUTPUT, [], jump(LEAVES), cause);
     let query = [udp(), mark(PROXY_MARK), port(DNS_PORT)];
-    writer.append(Raw, LEAVES, query, SetZone(PROXY_ZONE), cause);
+    writer.add(Raw, LEAVES, query, SetZone(PROXY_ZONE), cause);
     let answer = [udp(), not_mark(PROXY_MARK), from_port(DNS_PORT)];
-    writer.append(Raw, ARRIVES, answer, SetZone(PROXY_ZONE), cause);
+    writer.add(Raw, ARRIVES, answer, SetZone(PROXY_ZONE), cause);
 }
 
 /// Routing in ingress mode too, where ztunnel brings what came by its tunnel. It calls the application from the client's address; the

@@ -207,18 +207,11 @@ fn interception(reader: &mut SettingReader<'_>) -> Interception {
             unsigned(text).filter(|&mark| mark != 0).map(Mark::whole)
         })
         .unwrap_or(defaults::TPROXY_MARK);
-    let mode = reader
-        .optional(
-            Setting::InterceptionMode,
-            "is not an interception mode; expected REDIRECT, TPROXY or NONE",
-            |text| match text.to_ascii_uppercase().as_str() {
-                "REDIRECT" => Some(Interception::Redirect),
-                "TPROXY" => Some(Interception::Tproxy { mark, table }),
-                "NONE" => Some(Interception::None),
-                _ => None,
-            },
-        )
-        .unwrap_or(Interception::Redirect);
+    let mode = match reader.choice(Setting::InterceptionMode, "an interception mode") {
+        Some("TPROXY") => Interception::Tproxy { mark, table },
+        Some("NONE") => Interception::None,
+        _ => Interception::Redirect,
+    };
     if matches!(mode, Interception::Tproxy { mark, .. } if mark == defaults::PROXY_MARK) {
         reader.blame(
             Setting::TproxyMark,

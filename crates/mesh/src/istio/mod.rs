@@ -16,12 +16,9 @@ pub(crate) use config::configure;
 pub(crate) use rules::write;
 
 use crate::Setting;
-use crate::facts::{
-    ConfigKeys, Ipv6Advice, ListItem, Listeners, Lists, Proxy, ProxyProgram, Selection, Selector,
-};
+use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, Listeners, Lists, Proxy, ProxyProgram, Selector};
 use crate::limit::Caution;
 use crate::policy::PolicyFacts;
-use crate::recognition::Role;
 use crate::registry::{Capture, MeshEntry};
 use crate::sources::{Raw, Wildcard};
 use ::rules::{ByFamily, Cidr, Family, Protocol, finding::Code};
@@ -43,18 +40,8 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         tunnel: Some("HBONE"),
         ports: &defaults::SERVED_PORTS,
     },
-    ownership: OWNERSHIP,
     reasons: rules::REASONS,
-    chains: &[
-        ("ISTIO_INBOUND", Role::Inbound),
-        ("ISTIO_OUTPUT", Role::Outbound),
-        ("ISTIO_REDIRECT", Role::ToOutboundListener),
-        ("ISTIO_IN_REDIRECT", Role::ToInboundListener),
-        ("ISTIO_TPROXY", Role::ToInboundListener),
-        ("ISTIO_OUTPUT_DNS", Role::Dns),
-        ("ISTIO_DIVERT", Role::Divert),
-        ("ISTIO_DROP", Role::Drop),
-    ],
+    chains: rules::CHAINS,
     keys: ConfigKeys {
         off: Some((
             Setting::InterceptionMode,
@@ -71,14 +58,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     without_ipv6: Some(without_ipv6),
     limits: &[],
     cautions: &[
-        Caution {
-            code: Code::InvalidPackets,
-            is_warning: false,
-            setting: Setting::DropInvalid,
-            applies: |facts| facts.lets_invalid_in(),
-            text: "is off: one packet outside its connection's window resets a captured connection",
-            remedy: "give {--drop-invalid}",
-        },
+        Caution::of_invalid_packets(Setting::DropInvalid, "give {--drop-invalid}"),
         Caution {
             code: Code::VmWithTproxy,
             is_warning: true,
@@ -167,7 +147,7 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
         ..Proxy::default()
     };
     if config.interception == Interception::None {
-        return PolicyFacts { captures_nothing: true, proxy, ..PolicyFacts::default() };
+        return PolicyFacts { ipv6: config.ipv6, captures_nothing: true, proxy, ..PolicyFacts::default() };
     }
     let listeners = Listeners {
         outbound: Some(config.outbound_listener),
@@ -181,9 +161,10 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
         },
     };
     PolicyFacts {
+        ipv6: config.ipv6,
         captures_nothing: false,
         routing: rules::routing(config),
-        stale_flows: rules::stale_flows(config),
+        stale_flows: config.dns.stale_flows(config.ipv6),
         proxy: Proxy { listeners, ..proxy },
     }
 }
@@ -210,40 +191,29 @@ fn without_ipv6(raw: &Raw, names_it: bool) -> Ipv6Advice {
 
 /// Networks of a family that is not captured are left out: reading the settings has warned of those.
 pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
-    const TCP: &[Protocol] = &[Protocol::Tcp];
     const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];
     let mut lists = Lists::default();
-    let (inbound, destination) = (Selector::InboundPort, Selector::Destination);
-    match &config.inbound_ports {
-        Selection::Only(ports) => lists.add(Setting::InboundPorts, true, ports.clone(), inbound),
-        Selection::AllBut(ports) => lists.add(Setting::InboundPortsExclude, false, ports.clone(), inbound),
-    }
+    let of_inbound = [Setting::InboundPorts, Setting::InboundPortsExclude];
+    lists.select(of_inbound, &config.inbound_ports, Selector::InboundPort);
     if config.interception != Interception::None {
-        lists.add(Setting::InboundTunnelPort, false, [config.tunnel_port], Selector::Tunnel);
+        lists.add(Setting::InboundTunnelPort, false, &[config.tunnel_port], Selector::Tunnel);
     }
     let is_captured = |cidr: &&Cidr| cidr.family() == Family::V4 || config.ipv6;
     if let Wildcard::Items(cidrs) = &config.outbound_cidrs {
-        let included = cidrs.iter().filter(is_captured).copied();
-        lists.add(Setting::ServiceCidr, true, included, destination);
+        let included = cidrs.iter().filter(is_captured);
+        lists.add(Setting::ServiceCidr, true, included, Selector::Destination);
     }
-    let excluded = config.excluded_cidrs.iter().filter(is_captured).copied();
-    lists.add(Setting::ServiceExcludeCidr, false, excluded, destination);
-    lists.add(Setting::OutboundPorts, true, config.outbound_ports.clone(), |ports| {
-        Selector::OutboundPort(ports, TCP)
-    });
-    lists.add(Setting::OutboundPortsExclude, false, config.excluded_outbound_ports.clone(), |ports| {
-        Selector::OutboundPort(ports, BOTH)
-    });
+    let excluded = config.excluded_cidrs.iter().filter(is_captured);
+    lists.add(Setting::ServiceExcludeCidr, false, excluded, Selector::Destination);
+    lists.add(Setting::OutboundPorts, true, &config.outbound_ports, Selector::outbound_tcp);
+    let both = |ports| Selector::OutboundPort(ports, BOTH);
+    lists.add(Setting::OutboundPortsExclude, false, &config.excluded_outbound_ports, both);
     if let DnsCapture::Servers(servers) = &config.dns {
-        lists.add(Setting::RedirectDns, true, servers.clone(), Selector::Server);
+        lists.add(Setting::RedirectDns, true, servers, Selector::Server);
     }
-    lists.add(Setting::ExcludeInterfaces, false, config.excluded_interfaces.clone(), Selector::Interface);
-    lists.add(Setting::VmInterfaces, true, config.vm_interfaces.clone(), Selector::VmInterface);
-    match &config.owner_groups {
-        Selection::Only(groups) => lists.add(Setting::OwnerGroups, true, groups.clone(), Selector::Group),
-        Selection::AllBut(groups) => {
-            lists.add(Setting::OwnerGroupsExclude, false, groups.clone(), Selector::Group);
-        }
-    }
+    lists.add(Setting::ExcludeInterfaces, false, &config.excluded_interfaces, Selector::Interface);
+    lists.add(Setting::VmInterfaces, true, &config.vm_interfaces, Selector::VmInterface);
+    let of_groups = [Setting::OwnerGroups, Setting::OwnerGroupsExclude];
+    lists.select(of_groups, &config.owner_groups, Selector::Group);
     lists.0
 }

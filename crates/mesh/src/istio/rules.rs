@@ -3,19 +3,19 @@
 use super::config::{CaptureConfig, Interception};
 use super::defaults::{AGENT_PORT, DNS_PORT, LOG_GROUP, PASSTHROUGH_V6, PROXY_MARK};
 use super::ownership::OWNERSHIP;
-use crate::facts::{DnsCapture, Selection};
+use crate::facts::{CLIENT_ZONE, DnsCapture, PROXY_ZONE, Selection};
 use crate::reason::reasons;
 use crate::settings::Setting;
 use crate::sources::Wildcard;
 use crate::writing::{
-    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, any_of, connmark, from, from_interface,
-    from_loopback, from_port, group, jump, mark, not_group, not_mark, not_port, not_to, not_user, own, port,
-    state, tcp, to, to_interface, to_loopback, udp, user,
+    Comments, OUTPUT, PREROUTING, RuleWriter, any_of, chains, connmark, from, from_interface, from_loopback,
+    from_port, group, jump, mark, not_group, not_mark, not_port, not_to, not_user, port, redirect, state,
+    tcp, to, to_interface, to_loopback, udp, user,
 };
 use rules::Table::{Mangle, Nat, Raw};
-use rules::Target::{Accept, Drop, Redirect, RestoreMark, Return, SaveMark, SetMark, SetZone, Tproxy};
+use rules::Target::{Accept, Drop, RestoreMark, Return, SaveMark, SetMark, SetZone, Tproxy};
+use rules::routing::Object;
 use rules::{Cidr, ConnState, Family, Mark, Match, Negatable, PortRange, PortSet, RuleSet, Table};
-use rules::{Zone, desired::StaleFlows, routing::Object};
 use std::collections::BTreeSet;
 
 reasons! {
@@ -53,17 +53,16 @@ reasons! {
     VmInterface "vm-interface" VirtualMachineInterface [VmInterfaces], of "{-k} says that {value} belongs to a virtual machine";
 }
 
-const INBOUND: ChainPlace = own("ISTIO_INBOUND");
-const OUTBOUND: ChainPlace = own("ISTIO_OUTPUT");
-const TO_OUTBOUND_LISTENER: ChainPlace = own("ISTIO_REDIRECT");
-const TO_INBOUND_LISTENER: ChainPlace = own("ISTIO_IN_REDIRECT");
-const TO_TRANSPARENT_LISTENER: ChainPlace = own("ISTIO_TPROXY");
-const DIVERT: ChainPlace = own("ISTIO_DIVERT");
-const DROP: ChainPlace = own("ISTIO_DROP");
-const DNS: ChainPlace = own("ISTIO_OUTPUT_DNS");
-
-const AGENT_ZONE: Zone = Zone::new(1).expect("not 0");
-const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
+chains! {
+    INBOUND "ISTIO_INBOUND" Inbound;
+    OUTBOUND "ISTIO_OUTPUT" Outbound;
+    TO_OUTBOUND_LISTENER "ISTIO_REDIRECT" ToOutboundListener;
+    TO_INBOUND_LISTENER "ISTIO_IN_REDIRECT" ToInboundListener;
+    TO_TRANSPARENT_LISTENER "ISTIO_TPROXY" ToInboundListener;
+    DIVERT "ISTIO_DIVERT" Divert;
+    DROP "ISTIO_DROP" Drop;
+    DNS "ISTIO_OUTPUT_DNS" Dns;
+}
 
 type Writer<'a> = RuleWriter<'a, CaptureConfig>;
 
@@ -101,49 +100,48 @@ fn interfaces(writer: &mut Writer<'_>) {
     for interface in &config.excluded_interfaces {
         for &table in tables {
             let (comes, leaves) = (from_interface(interface), to_interface(interface));
-            writer.append(table, PREROUTING, [comes], Return, Reason::ExcludedInterface);
-            writer.append(table, OUTPUT, [leaves], Return, Reason::ExcludedInterface);
+            writer.add(table, PREROUTING, [comes], Return, Reason::ExcludedInterface);
+            writer.add(table, OUTPUT, [leaves], Return, Reason::ExcludedInterface);
         }
     }
     for interface in &config.vm_interfaces {
-        writer.insert(Nat, PREROUTING, 1, [from_interface(interface)], Return, Reason::VmInterface);
+        writer.add(Nat, PREROUTING.at(1), [from_interface(interface)], Return, Reason::VmInterface);
     }
 }
 
 /// NAT skips a packet outside its connection's window, which so reaches the pod at the port that its sender called. The
 /// kernel knows no such connection there and answers with a reset, which ends the redirected one.
 fn drop_invalid(writer: &mut Writer<'_>) {
-    writer.append(Mangle, PREROUTING, [state([ConnState::Invalid])], jump(DROP), Reason::DropInvalid);
-    writer.append(Mangle, DROP, [], Drop, Reason::DropInvalid);
+    writer.add(Mangle, PREROUTING, [state([ConnState::Invalid])], jump(DROP), Reason::DropInvalid);
+    writer.add(Mangle, DROP, [], Drop, Reason::DropInvalid);
 }
 
 /// Connections that arrive from outside.
 fn inbound(writer: &mut Writer<'_>) {
     let config = writer.config;
-    writer.append(Nat, INBOUND, [tcp(), port(config.tunnel_port)], Return, Reason::TunnelPort);
-    let target = Redirect(config.outbound_listener);
-    writer.append(Nat, TO_OUTBOUND_LISTENER, [tcp()], target, Reason::ToOutboundListener);
-    let target = Redirect(config.inbound_listener);
-    writer.append(Nat, TO_INBOUND_LISTENER, [tcp()], target, Reason::ToInboundListener);
+    writer.add(Nat, INBOUND, [tcp(), port(config.tunnel_port)], Return, Reason::TunnelPort);
+    let [to_outbound, to_inbound] = [config.outbound_listener, config.inbound_listener].map(redirect);
+    writer.add(Nat, TO_OUTBOUND_LISTENER, [tcp()], to_outbound, Reason::ToOutboundListener);
+    writer.add(Nat, TO_INBOUND_LISTENER, [tcp()], to_inbound, Reason::ToInboundListener);
     if !config.captures_inbound() {
         return;
     }
     let table = match config.interception {
         Interception::Redirect | Interception::None => Nat,
         Interception::Tproxy { mark, .. } => {
-            writer.append(Mangle, DIVERT, [], SetMark(mark), Reason::TproxyMark);
-            writer.append(Mangle, DIVERT, [], Accept, Reason::TproxyMark);
+            writer.add(Mangle, DIVERT, [], SetMark(mark), Reason::TproxyMark);
+            writer.add(Mangle, DIVERT, [], Accept, Reason::TproxyMark);
             let target = Tproxy { port: config.inbound_listener.first(), mark };
             let away = [not_to(loopback(writer)), tcp()];
-            writer.append(Mangle, TO_TRANSPARENT_LISTENER, away, target, Reason::ToInboundListener);
+            writer.add(Mangle, TO_TRANSPARENT_LISTENER, away, target, Reason::ToInboundListener);
             Mangle
         }
     };
-    writer.append(table, PREROUTING, [tcp()], jump(INBOUND), Reason::InboundPort);
+    writer.add(table, PREROUTING, [tcp()], jump(INBOUND), Reason::InboundPort);
     match &config.inbound_ports {
         Selection::AllBut(excluded) => {
             for port in each_port(excluded) {
-                writer.append(table, INBOUND, [tcp(), port], Return, Reason::ExcludedInboundPort);
+                writer.add(table, INBOUND, [tcp(), port], Return, Reason::ExcludedInboundPort);
             }
             capture_inbound(writer, table, None);
         }
@@ -158,26 +156,26 @@ fn inbound(writer: &mut Writer<'_>) {
 fn capture_inbound(writer: &mut Writer<'_>, table: Table, port: Option<&Match>) {
     let matches = || [tcp()].into_iter().chain(port.cloned());
     if table == Nat {
-        writer.append(Nat, INBOUND, matches(), jump(TO_INBOUND_LISTENER), Reason::InboundPort);
+        writer.add(Nat, INBOUND, matches(), jump(TO_INBOUND_LISTENER), Reason::InboundPort);
         return;
     }
     // Packets of a connection that the proxy has accepted find its socket, but need the mark to be routed locally.
     let known = matches().chain([state([ConnState::Related, ConnState::Established])]);
-    writer.append(Mangle, INBOUND, known, jump(DIVERT), Reason::InboundPort);
-    writer.append(Mangle, INBOUND, matches(), jump(TO_TRANSPARENT_LISTENER), Reason::InboundPort);
+    writer.add(Mangle, INBOUND, known, jump(DIVERT), Reason::InboundPort);
+    writer.add(Mangle, INBOUND, matches(), jump(TO_TRANSPARENT_LISTENER), Reason::InboundPort);
 }
 
 /// Connections that processes of the pod make: exclusions that precede the owner of the connection.
 fn before_owners(writer: &mut Writer<'_>) {
-    writer.append(Nat, OUTPUT, [], jump(OUTBOUND), Reason::Outbound);
+    writer.add(Nat, OUTPUT, [], jump(OUTBOUND), Reason::Outbound);
     for port in each_port(&writer.config.excluded_outbound_ports) {
         for protocol in [tcp(), udp()] {
-            writer.append(Nat, OUTBOUND, [protocol, port.clone()], Return, Reason::ExcludedOutboundPort);
+            writer.add(Nat, OUTBOUND, [protocol, port.clone()], Return, Reason::ExcludedOutboundPort);
         }
     }
     // The proxy hands connections to the application from this address; sending them back would be a loop.
     let handed_on = [to_loopback(), from(writer.passthrough())];
-    writer.append(Nat, OUTBOUND, handed_on, Return, Reason::ProxyToApplication);
+    writer.add(Nat, OUTBOUND, handed_on, Return, Reason::ProxyToApplication);
 }
 
 /// A user or a group of the proxy. Rules treat them alike.
@@ -213,19 +211,19 @@ fn of_owner(writer: &mut Writer<'_>, owner: &ProxyOwner) {
     };
     let own_pod = [to_loopback(), not_to(loopback(writer)), tcp(), others, owner.is.clone()];
     let cause = Reason::ProxyCallsOwnPod.by(owner.setting);
-    writer.append(Nat, OUTBOUND, own_pod, jump(TO_INBOUND_LISTENER), cause);
+    writer.add(Nat, OUTBOUND, own_pod, jump(TO_INBOUND_LISTENER), cause);
     // The application talks to itself over loopback.
     if !captures_loopback(&config.outbound_cidrs) {
         let cause = Reason::ApplicationLoopback.by(owner.setting);
         if captures_dns {
             let matches = [to_loopback(), tcp(), not_port(DNS_PORT), owner.is_not.clone()];
-            writer.append(Nat, OUTBOUND, matches, Return, cause);
+            writer.add(Nat, OUTBOUND, matches, Return, cause);
         } else {
-            writer.append(Nat, OUTBOUND, [to_loopback(), owner.is_not.clone()], Return, cause);
+            writer.add(Nat, OUTBOUND, [to_loopback(), owner.is_not.clone()], Return, cause);
         }
     }
     // Everything else of the proxy's is what it sends on behalf of the application.
-    writer.append(Nat, OUTBOUND, [owner.is.clone()], Return, Reason::ProxyOutbound.by(owner.setting));
+    writer.add(Nat, OUTBOUND, [owner.is.clone()], Return, Reason::ProxyOutbound.by(owner.setting));
 }
 
 /// Upstream checks both families at once, and looks at the network's first address only: `0.0.0.0/0` does not count.
@@ -240,12 +238,12 @@ fn groups(writer: &mut Writer<'_>) {
     match &writer.config.owner_groups {
         Selection::AllBut(excluded) => {
             for &gid in excluded {
-                writer.append(Nat, OUTBOUND, [group(gid)], Return, Reason::ExcludedGroup);
+                writer.add(Nat, OUTBOUND, [group(gid)], Return, Reason::ExcludedGroup);
             }
         }
         Selection::Only(included) => {
             let others = included.iter().copied().map(not_group);
-            writer.append(Nat, OUTBOUND, others, Return, Reason::OtherGroups);
+            writer.add(Nat, OUTBOUND, others, Return, Reason::OtherGroups);
         }
     }
 }
@@ -256,64 +254,58 @@ fn dns(writer: &mut Writer<'_>) {
         return;
     }
     let servers = writer.config.dns.servers(writer.family());
-    writer.append(Raw, OUTPUT, [], jump(DNS), Reason::Dns);
+    writer.add(Raw, OUTPUT, [], jump(DNS), Reason::Dns);
     if !servers.is_empty() {
-        writer.append(Nat, OUTBOUND, [], jump(DNS), Reason::Dns);
+        writer.add(Nat, OUTBOUND, [], jump(DNS), Reason::Dns);
     }
     for protocol in [tcp(), udp()] {
         for server in &servers {
             let query = [protocol.clone(), port(DNS_PORT)].into_iter().chain(server.map(to));
-            writer.append(Nat, DNS, query, Redirect(AGENT_PORT.into()), Reason::Dns);
+            writer.add(Nat, DNS, query, redirect(AGENT_PORT), Reason::Dns);
         }
     }
-    // The agent queries the resolver from a port that an application may use too. In one zone of conntrack the two would be one
-    // connection, and an answer would go to the wrong one.
     for owner in owners(writer.config) {
         let query = [udp(), port(DNS_PORT), owner.is.clone()];
-        writer.append(Raw, DNS, query, SetZone(AGENT_ZONE), Reason::Dns);
+        writer.add(Raw, DNS, query, SetZone(PROXY_ZONE), Reason::Dns);
         let answer = [udp(), from_port(AGENT_PORT), owner.is];
-        writer.append(Raw, DNS, answer, SetZone(CLIENT_ZONE), Reason::Dns);
+        writer.add(Raw, DNS, answer, SetZone(CLIENT_ZONE), Reason::Dns);
     }
     if !servers.is_empty() {
-        writer.append(Raw, PREROUTING, [], jump(INBOUND), Reason::Dns);
+        writer.add(Raw, PREROUTING, [], jump(INBOUND), Reason::Dns);
     }
     for server in servers {
         let query = [udp(), port(DNS_PORT)].into_iter().chain(server.map(to));
-        writer.append(Raw, DNS, query, SetZone(CLIENT_ZONE), Reason::Dns);
+        writer.add(Raw, DNS, query, SetZone(CLIENT_ZONE), Reason::Dns);
         let answer = [udp(), from_port(DNS_PORT)].into_iter().chain(server.map(from));
-        writer.append(Raw, INBOUND, answer, SetZone(AGENT_ZONE), Reason::Dns);
+        writer.add(Raw, INBOUND, answer, SetZone(PROXY_ZONE), Reason::Dns);
     }
-}
-
-pub(super) fn stale_flows(config: &CaptureConfig) -> Option<StaleFlows> {
-    config.dns.stale_flows(AGENT_ZONE, Family::captured(config.ipv6))
 }
 
 /// Connections that no rule for their owner has decided about, and those of virtual machines.
 fn outbound(writer: &mut Writer<'_>) {
     let config = writer.config;
     let (to_proxy, cause) = (|| jump(TO_OUTBOUND_LISTENER), Reason::OutboundNetwork);
-    writer.append(Nat, OUTBOUND, [to(loopback(writer))], Return, Reason::Loopback);
+    writer.add(Nat, OUTBOUND, [to(loopback(writer))], Return, Reason::Loopback);
     for cidr in writer.own_family(&config.excluded_cidrs) {
-        writer.append(Nat, OUTBOUND, [to(cidr)], Return, Reason::ExcludedNetwork);
+        writer.add(Nat, OUTBOUND, [to(cidr)], Return, Reason::ExcludedNetwork);
     }
     for port in each_port(&config.outbound_ports) {
-        writer.append(Nat, OUTBOUND, [tcp(), port], to_proxy(), Reason::OutboundPort);
+        writer.add(Nat, OUTBOUND, [tcp(), port], to_proxy(), Reason::OutboundPort);
     }
     match &config.outbound_cidrs {
         Wildcard::All => {
-            writer.append(Nat, OUTBOUND, [], to_proxy(), cause);
+            writer.add(Nat, OUTBOUND, [], to_proxy(), cause);
             for interface in &config.vm_interfaces {
-                writer.insert(Nat, PREROUTING, 1, [from_interface(interface)], to_proxy(), cause);
+                writer.add(Nat, PREROUTING.at(1), [from_interface(interface)], to_proxy(), cause);
             }
         }
         Wildcard::Items(cidrs) => {
             for cidr in writer.own_family(cidrs) {
                 for interface in &config.vm_interfaces {
                     let of_machine = [from_interface(interface), to(cidr)];
-                    writer.insert(Nat, PREROUTING, 1, of_machine, to_proxy(), cause);
+                    writer.add(Nat, PREROUTING.at(1), of_machine, to_proxy(), cause);
                 }
-                writer.append(Nat, OUTBOUND, [to(cidr)], to_proxy(), cause);
+                writer.add(Nat, OUTBOUND, [to(cidr)], to_proxy(), cause);
             }
         }
     }
@@ -323,21 +315,21 @@ fn outbound(writer: &mut Writer<'_>) {
 fn transparent(writer: &mut Writer<'_>, inbound_mark: Mark) {
     let marked = || [tcp(), mark(inbound_mark)];
     // Answers to a transparent connection must be routed as its packets were: the connection remembers.
-    writer.append(Mangle, PREROUTING, marked(), SaveMark, Reason::TproxyMark);
+    writer.add(Mangle, PREROUTING, marked(), SaveMark, Reason::TproxyMark);
     // The proxy answers itself over loopback with the mark still on; it is not captured again.
     let to_self = [tcp(), to_loopback(), mark(inbound_mark)];
-    writer.append(Mangle, OUTPUT, to_self, Return, Reason::TproxyMark);
+    writer.add(Mangle, OUTPUT, to_self, Return, Reason::TproxyMark);
     for owner in owners(writer.config) {
         let own_pod = [not_to(loopback(writer)), tcp(), to_loopback(), owner.is];
         let cause = Reason::ProxyCallsOwnPod.by(owner.setting);
-        writer.append(Mangle, OUTPUT, own_pod, SetMark(PROXY_MARK), cause);
+        writer.add(Mangle, OUTPUT, own_pod, SetMark(PROXY_MARK), cause);
     }
-    writer.append(Mangle, OUTPUT, [tcp(), connmark(inbound_mark)], RestoreMark, Reason::TproxyMark);
-    writer.insert(Mangle, INBOUND, 1, marked(), Return, Reason::TproxyMark);
+    writer.add(Mangle, OUTPUT, [tcp(), connmark(inbound_mark)], RestoreMark, Reason::TproxyMark);
+    writer.add(Mangle, INBOUND.at(1), marked(), Return, Reason::TproxyMark);
     let handed_on = [tcp(), from(writer.passthrough()), from_loopback()];
-    writer.insert(Mangle, INBOUND, 2, handed_on, Return, Reason::ProxyToApplication);
+    writer.add(Mangle, INBOUND.at(2), handed_on, Return, Reason::ProxyToApplication);
     let from_application = [tcp(), from_loopback(), not_mark(PROXY_MARK)];
-    writer.insert(Mangle, INBOUND, 3, from_application, Return, Reason::ApplicationLoopback);
+    writer.add(Mangle, INBOUND.at(3), from_application, Return, Reason::ApplicationLoopback);
 }
 
 fn loopback(writer: &Writer<'_>) -> Cidr {

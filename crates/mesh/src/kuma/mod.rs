@@ -8,7 +8,7 @@ pub mod preview;
 mod rules;
 mod settings;
 
-pub use config::{CaptureConfig, Dns, Flow, OwnerPorts, VirtualNetwork, unknown_user};
+pub use config::{CaptureConfig, Flow, OwnerPorts, VirtualNetwork, unknown_user};
 pub use ownership::OWNERSHIP;
 pub use rules::Reason;
 pub use settings::Kuma;
@@ -18,15 +18,13 @@ pub(crate) use rules::write;
 
 use crate::facts::{
     ConfigKeys, DnsCapture, ListItem, Listeners, Lists, NOTHING_LEFT, PASSTHROUGH_V4, PASSTHROUGH_V6, Proxy,
-    ProxyProgram, Selection, Selector,
+    ProxyProgram, Selector,
 };
 use crate::limit::Caution;
 use crate::policy::PolicyFacts;
-use crate::recognition::Role;
 use crate::registry::MeshEntry;
-use ::rules::finding::Code;
+use ::rules::ByFamily;
 use ::rules::routing::Object;
-use ::rules::{ByFamily, Family, Protocol};
 
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
@@ -34,14 +32,8 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     pods: Some(&pod::FORM),
     annotations: pod::ANNOTATIONS,
     proxy_program: ProxyProgram { name: "Envoy (kuma-dp)", resolver: None, tunnel: None, ports: &[] },
-    ownership: OWNERSHIP,
     reasons: rules::REASONS,
-    chains: &[
-        ("KUMA_MESH_INBOUND", Role::Inbound),
-        ("KUMA_MESH_OUTBOUND", Role::Outbound),
-        ("KUMA_MESH_INBOUND_REDIRECT", Role::ToInboundListener),
-        ("KUMA_MESH_OUTBOUND_REDIRECT", Role::ToOutboundListener),
-    ],
+    chains: rules::CHAINS,
     limits: &[],
     keys: ConfigKeys {
         off: None,
@@ -52,14 +44,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     },
     without_ipv6: None,
     cautions: &[
-        Caution {
-            code: Code::InvalidPackets,
-            is_warning: false,
-            setting: Kuma::DropInvalid,
-            applies: |facts| facts.lets_invalid_in(),
-            text: "is off: one packet outside its connection's window resets a captured connection",
-            remedy: "give {--drop-invalid-packets}",
-        },
+        Caution::of_invalid_packets(Kuma::DropInvalid, "give {--drop-invalid-packets}"),
         Caution::unused(
             Kuma::InboundPortsExclude,
             |facts| facts.has(Kuma::InboundPortsInclude),
@@ -81,18 +66,18 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
 };
 
 pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
-    let CaptureConfig { inbound, outbound, dns, .. } = config;
-    let (captures_dns, machines) = (dns.capture != DnsCapture::Off, !config.networks.is_empty());
-    let families = Family::captured(config.ipv6).filter(|family| config.captures_dns(*family));
+    let CaptureConfig { ipv6, inbound, outbound, dns, .. } = config;
+    let (captures_dns, machines) = (*dns != DnsCapture::Off, !config.networks.is_empty());
     PolicyFacts {
+        ipv6: *ipv6,
         captures_nothing: !inbound.is_captured && !outbound.is_captured && !captures_dns && !machines,
-        routing: config.ipv6.then_some(Object::Address(PASSTHROUGH_V6)).into_iter().collect(),
-        stale_flows: dns.capture.stale_flows(rules::PROXY_ZONE, families),
+        routing: ipv6.then_some(Object::Address(PASSTHROUGH_V6)).into_iter().collect(),
+        stale_flows: dns.stale_flows(*ipv6),
         proxy: Proxy {
             listeners: Listeners {
                 outbound: (outbound.is_captured || machines).then_some(outbound.listener.into()),
                 inbound: (inbound.is_captured || outbound.is_captured).then_some(inbound.listener.into()),
-                dns: (captures_dns || machines).then_some(dns.port),
+                dns: (captures_dns || machines).then_some(config.dns_listener),
                 ..Listeners::default()
             },
             uids: vec![config.proxy_uid],
@@ -103,27 +88,22 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
 }
 
 pub(crate) fn without_dns(config: CaptureConfig) -> CaptureConfig {
-    CaptureConfig { dns: Dns { capture: DnsCapture::Off, ..config.dns }, ..config }
+    CaptureConfig { dns: DnsCapture::Off, ..config }
 }
 
 pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
-    const TCP: &[Protocol] = &[Protocol::Tcp];
+    let CaptureConfig { inbound, outbound, .. } = config;
     let mut lists = Lists::default();
-    let (inbound, outbound) = (Selector::InboundPort, |ports| Selector::OutboundPort(ports, TCP));
-    match &config.inbound.ports {
-        Selection::Only(ports) => lists.add(Kuma::InboundPortsInclude, true, ports.clone(), inbound),
-        Selection::AllBut(ports) => lists.add(Kuma::InboundPortsExclude, false, ports.clone(), inbound),
-    }
-    match &config.outbound.ports {
-        Selection::Only(ports) => lists.add(Kuma::OutboundPortsInclude, true, ports.clone(), outbound),
-        Selection::AllBut(ports) => lists.add(Kuma::OutboundPortsExclude, false, ports.clone(), outbound),
-    }
-    lists.add(Kuma::InboundIpsExclude, false, config.inbound.excluded.clone(), Selector::Source);
-    lists.add(Kuma::OutboundIpsExclude, false, config.outbound.excluded.clone(), Selector::Destination);
+    let of_inbound = [Kuma::InboundPortsInclude, Kuma::InboundPortsExclude];
+    lists.select(of_inbound, &inbound.ports, Selector::InboundPort);
+    let of_outbound = [Kuma::OutboundPortsInclude, Kuma::OutboundPortsExclude];
+    lists.select(of_outbound, &outbound.ports, Selector::outbound_tcp);
+    lists.add(Kuma::InboundIpsExclude, false, &inbound.excluded, Selector::Source);
+    lists.add(Kuma::OutboundIpsExclude, false, &outbound.excluded, Selector::Destination);
     lists.add(Kuma::OutboundPortsForUids, false, &config.excluded_owners, |owner| Selector::User(owner.uids));
-    if let DnsCapture::Servers(servers) = &config.dns.capture {
-        lists.add(Kuma::RedirectDns, true, servers.clone(), Selector::Server);
+    if let DnsCapture::Servers(servers) = &config.dns {
+        lists.add(Kuma::RedirectDns, true, servers, Selector::Server);
     }
-    lists.add(Kuma::Vnet, true, &config.networks, |network| Selector::VmInterface(network.interface.clone()));
+    lists.add(Kuma::Vnet, true, &config.networks, |network| Selector::VmInterface(network.interface));
     lists.0
 }

@@ -5,8 +5,9 @@ use crate::RuleReason;
 use crate::facts::PASSTHROUGH_V6;
 use crate::recognition::RuleContext;
 use crate::registry::Recognition;
-use rules::{Chains, Hook, Ownership, PolicyRules, Table};
-use rules::{Pattern, Predecessor, Proof};
+use rules::Hook::{self, Output, Prerouting};
+use rules::Table::{self, Nat, Raw};
+use rules::{Chains, Ownership, Pattern, PolicyRules, Predecessor, Proof};
 
 /// Prefix of the comments: upstream's words, by which it knows its rules again.
 pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
@@ -34,32 +35,28 @@ const KUMACTL: Predecessor =
 
 /// Rules that others make too and that do no harm are left out: for excluded networks, and those that drop INVALID packets.
 const PATTERNS: [Pattern; 18] = [
-    zone(Hook::Prerouting, "-p udp --sport 53 -j CT --zone 1"),
-    zone(Hook::Prerouting, "-s * -p udp --sport 53 -j CT --zone 1"),
-    zone(Hook::Output, "-p udp --dport 53 -m owner --*id-owner * -j CT --zone 1"),
-    zone(Hook::Output, "-p udp --sport * -m owner --*id-owner * -j CT --zone 2"),
-    zone(Hook::Output, "-p udp --dport 53 -j CT --zone 2"),
-    zone(Hook::Output, "-d * -p udp --dport 53 -j CT --zone 2"),
-    zone(Hook::Output, "-s * -d * -p udp -j CT --zone 1"),
-    nat(Hook::Prerouting, "-j LOG --log-prefix PREROUTING: --log-level *"),
-    nat(Hook::Prerouting, "-i * -p udp --dport 53 -j REDIRECT --to-ports *"),
-    nat(Hook::Prerouting, "! -d * -i * -p tcp -j REDIRECT --to-ports *"),
-    nat(Hook::Output, "-j LOG --log-prefix OUTPUT: --log-level *"),
-    nat(Hook::Output, "-p tcp -m multiport --dports * -m owner --*id-owner * -j RETURN"),
-    nat(Hook::Output, "-p udp -m multiport --dports * -m owner --*id-owner * -j RETURN"),
-    nat(Hook::Output, "-p udp --dport 53 -m owner --*id-owner * -j RETURN"),
-    nat(Hook::Output, "-p udp --dport 53 -m owner --*id-owner * -j DOCKER_OUTPUT"),
-    nat(Hook::Output, "-p tcp --dport 53 -m owner ! --uid-owner * -j RETURN"),
-    nat(Hook::Output, "-p udp --dport 53 -j REDIRECT --to-ports *"),
-    nat(Hook::Output, "-d * -p udp --dport 53 -j REDIRECT --to-ports *"),
+    of(Raw, Prerouting, "-p udp --sport 53 -j CT --zone 1"),
+    of(Raw, Prerouting, "-s * -p udp --sport 53 -j CT --zone 1"),
+    of(Raw, Output, "-p udp --dport 53 -m owner --*id-owner * -j CT --zone 1"),
+    of(Raw, Output, "-p udp --sport * -m owner --*id-owner * -j CT --zone 2"),
+    of(Raw, Output, "-p udp --dport 53 -j CT --zone 2"),
+    of(Raw, Output, "-d * -p udp --dport 53 -j CT --zone 2"),
+    of(Raw, Output, "-s * -d * -p udp -j CT --zone 1"),
+    of(Nat, Prerouting, "-j LOG --log-prefix PREROUTING: --log-level *"),
+    of(Nat, Prerouting, "-i * -p udp --dport 53 -j REDIRECT --to-ports *"),
+    of(Nat, Prerouting, "! -d * -i * -p tcp -j REDIRECT --to-ports *"),
+    of(Nat, Output, "-j LOG --log-prefix OUTPUT: --log-level *"),
+    of(Nat, Output, "-p tcp -m multiport --dports * -m owner --*id-owner * -j RETURN"),
+    of(Nat, Output, "-p udp -m multiport --dports * -m owner --*id-owner * -j RETURN"),
+    of(Nat, Output, "-p udp --dport 53 -m owner --*id-owner * -j RETURN"),
+    of(Nat, Output, "-p udp --dport 53 -m owner --*id-owner * -j DOCKER_OUTPUT"),
+    of(Nat, Output, "-p tcp --dport 53 -m owner ! --uid-owner * -j RETURN"),
+    of(Nat, Output, "-p udp --dport 53 -j REDIRECT --to-ports *"),
+    of(Nat, Output, "-d * -p udp --dport 53 -j REDIRECT --to-ports *"),
 ];
 
-const fn zone(hook: Hook, rule: &'static str) -> Pattern {
-    Pattern { table: Table::Raw, hook, rule, proof: Proof::NoComments }
-}
-
-const fn nat(hook: Hook, rule: &'static str) -> Pattern {
-    Pattern { table: Table::Nat, hook, rule, proof: Proof::NoComments }
+const fn of(table: Table, hook: Hook, rule: &'static str) -> Pattern {
+    Pattern { table, hook, rule, proof: Proof::NoComments }
 }
 
 /// The comments of our rules end with the reason's name. Those of upstream's are prose, or switched off.

@@ -81,12 +81,9 @@ fn exclude_probe_port(pod: &Pod, settings: &mut GivenSettings) {
     // An injector before 2.9 has written the port of virtual probes instead.
     let virtual_probes = || {
         let port = word(pod, "kuma.io/virtual-probes-port")?;
-        let is_off = word(pod, "kuma.io/virtual-probes");
-        Some(if matches!(is_off.as_deref(), Some("disabled" | "false" | "no")) {
-            "0".to_owned()
-        } else {
-            port
-        })
+        let is_off =
+            matches!(word(pod, "kuma.io/virtual-probes").as_deref(), Some("disabled" | "false" | "no"));
+        Some(if is_off { "0".to_owned() } else { port })
     };
     let port = word(pod, probes).or_else(virtual_probes).unwrap_or_else(|| PROBE_PROXY.to_owned());
     let redirects = settings.raw.get(Kuma::RedirectInbound).and_then(|given| boolean(given.value.trim()));

@@ -4,17 +4,15 @@ use super::config::{CaptureConfig, DOCKER_CHAIN, Flow, OwnerPorts};
 use super::ownership::{COMMENTS, OWNERSHIP};
 use super::settings::Kuma;
 use crate::RuleReason;
-use crate::facts::{DNS_PORT, DnsCapture, Selection};
+use crate::facts::{CLIENT_ZONE, DNS_PORT, DnsCapture, PROXY_ZONE, Selection};
 use crate::reason::{Cause, reasons};
 use crate::writing::{
-    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, any_of, from, from_interface, from_port, jump,
-    not_to, not_user, own, port, state, tcp, to, to_loopback, udp, user,
+    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, any_of, chains, from, from_interface, from_port,
+    jump, not_to, not_user, port, redirect, state, tcp, to, to_loopback, udp, user,
 };
 use rules::Table::{Mangle, Nat, Raw};
-use rules::Target::{Drop, Redirect, Return, SetZone};
-use rules::{
-    Comment, ConnState, Family, LogLevel, Match, Negatable, PortSet, Protocol, RuleSet, Target, Zone,
-};
+use rules::Target::{Drop, Return, SetZone};
+use rules::{Comment, ConnState, Family, LogLevel, Match, PortSet, RuleSet, Target};
 
 reasons! {
     Kuma of Kuma;
@@ -60,13 +58,12 @@ reasons! {
         of "{option} sends DNS queries that come by {value} to the proxy";
 }
 
-const INBOUND: ChainPlace = own("KUMA_MESH_INBOUND");
-const OUTBOUND: ChainPlace = own("KUMA_MESH_OUTBOUND");
-const TO_INBOUND_LISTENER: ChainPlace = own("KUMA_MESH_INBOUND_REDIRECT");
-const TO_OUTBOUND_LISTENER: ChainPlace = own("KUMA_MESH_OUTBOUND_REDIRECT");
-
-pub(super) const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
-const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
+chains! {
+    INBOUND "KUMA_MESH_INBOUND" Inbound;
+    OUTBOUND "KUMA_MESH_OUTBOUND" Outbound;
+    TO_INBOUND_LISTENER "KUMA_MESH_INBOUND_REDIRECT" ToInboundListener;
+    TO_OUTBOUND_LISTENER "KUMA_MESH_OUTBOUND_REDIRECT" ToOutboundListener;
+}
 
 type KumaWriter<'a> = RuleWriter<'a, CaptureConfig>;
 
@@ -80,47 +77,44 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     output(&mut writer);
     inbound(&mut writer);
     outbound(&mut writer);
-    let target = Redirect(config.inbound.listener.into());
-    writer.append(Nat, TO_INBOUND_LISTENER, [tcp()], target, Reason::ToInboundListener);
-    let target = Redirect(config.outbound.listener.into());
-    writer.append(Nat, TO_OUTBOUND_LISTENER, [tcp()], target, Reason::ToOutboundListener);
+    let [to_inbound, to_outbound] = [&config.inbound, &config.outbound].map(|flow| redirect(flow.listener));
+    writer.add(Nat, TO_INBOUND_LISTENER, [tcp()], to_inbound, Reason::ToInboundListener);
+    writer.add(Nat, TO_OUTBOUND_LISTENER, [tcp()], to_outbound, Reason::ToOutboundListener);
     if config.drops_invalid {
         let invalid = [state([ConnState::Invalid])];
-        writer.append(Mangle, PREROUTING, invalid, Drop, Reason::DropInvalid);
+        writer.add(Mangle, PREROUTING, invalid, Drop, Reason::DropInvalid);
     }
     writer.finish()
 }
 
 fn dns_cause(config: &CaptureConfig, reason: RuleReason) -> Cause {
-    reason.by(match config.dns.capture {
+    reason.by(match config.dns {
         DnsCapture::All => Kuma::CaptureAllDns,
         DnsCapture::Servers(_) | DnsCapture::Off => Kuma::RedirectDns,
     })
 }
 
-/// The proxy queries the resolver from a port that an application may use too. In one zone of conntrack the two would be one connection,
-/// and an answer would go to the wrong one.
 fn zones(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     let cause = dns_cause(config, Reason::DnsZone);
-    let servers = config.dns.capture.servers(writer.family());
+    let servers = config.dns.servers(writer.family());
     for server in &servers {
         let answer = server.map(from).into_iter().chain([udp(), from_port(DNS_PORT)]);
-        writer.append(Raw, PREROUTING, answer, SetZone(PROXY_ZONE), cause);
+        writer.add(Raw, PREROUTING, answer, SetZone(PROXY_ZONE), cause);
     }
     let proxy = || user(config.proxy_uid);
     let query = [udp(), port(DNS_PORT), proxy()];
-    writer.append(Raw, OUTPUT, query, SetZone(PROXY_ZONE), cause);
-    let answer = [udp(), from_port(config.dns.port), proxy()];
-    writer.append(Raw, OUTPUT, answer, SetZone(CLIENT_ZONE), cause);
+    writer.add(Raw, OUTPUT, query, SetZone(PROXY_ZONE), cause);
+    let answer = [udp(), from_port(config.dns_listener), proxy()];
+    writer.add(Raw, OUTPUT, answer, SetZone(CLIENT_ZONE), cause);
     let loopback = writer.localhost();
     for server in servers {
         let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
-        writer.append(Raw, OUTPUT, query, SetZone(CLIENT_ZONE), cause);
+        writer.add(Raw, OUTPUT, query, SetZone(CLIENT_ZONE), cause);
         // A resolver of this machine answers by this hook.
         if let Some(server) = server.filter(|server| server.address().is_loopback()) {
             let answer = [from(server), to(loopback), udp()];
-            writer.append(Raw, OUTPUT, answer, SetZone(PROXY_ZONE), cause);
+            writer.add(Raw, OUTPUT, answer, SetZone(PROXY_ZONE), cause);
         }
     }
 }
@@ -128,36 +122,36 @@ fn zones(writer: &mut KumaWriter<'_>) {
 fn prerouting(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     if let Some(level) = config.log_level {
-        writer.append(Nat, PREROUTING, [], kernel_log("PREROUTING:", level), Reason::Log);
+        writer.add(Nat, PREROUTING, [], kernel_log("PREROUTING:", level), Reason::Log);
     }
-    let (family, mut inserts) = (writer.family(), config.inbound.is_inserted);
+    let family = writer.family();
+    let mut place = if config.inbound.is_inserted { PREROUTING.next() } else { PREROUTING };
     for network in config.networks.iter().filter(|network| network.network.family() == family) {
+        place = PREROUTING.next();
         let came_by = || from_interface(&network.interface);
-        let dns = Redirect(config.dns.port.into());
         let query = [came_by(), udp(), port(DNS_PORT)];
-        writer.insert_next(Nat, PREROUTING, query, dns, Reason::VirtualNetworkDns);
-        let mesh = Redirect(config.outbound.listener.into());
+        writer.add(Nat, place, query, redirect(config.dns_listener), Reason::VirtualNetworkDns);
         let others = [not_to(network.network), came_by(), tcp()];
-        writer.insert_next(Nat, PREROUTING, others, mesh, Reason::VirtualNetwork);
-        inserts = true;
+        writer.add(Nat, place, others, redirect(config.outbound.listener), Reason::VirtualNetwork);
     }
-    add(writer, inserts, PREROUTING, [tcp()], jump(INBOUND), Reason::Inbound);
+    writer.add(Nat, place, [tcp()], jump(INBOUND), Reason::Inbound);
 }
 
 fn output(writer: &mut KumaWriter<'_>) {
     let config = writer.config;
     if let Some(level) = config.log_level {
-        writer.insert_next(Nat, OUTPUT, [], kernel_log("OUTPUT:", level), Reason::Log);
+        writer.add(Nat, OUTPUT.next(), [], kernel_log("OUTPUT:", level), Reason::Log);
     }
     for owner in &config.excluded_owners {
         for owned in owned(owner) {
-            writer.insert_next(Nat, OUTPUT, owned, Return, Reason::ExcludedUser);
+            writer.add(Nat, OUTPUT.next(), owned, Return, Reason::ExcludedUser);
         }
     }
     for network in writer.own_family(&config.outbound.excluded) {
-        writer.insert_next(Nat, OUTPUT, [to(network)], Return, Reason::ExcludedDestination);
+        writer.add(Nat, OUTPUT.next(), [to(network)], Return, Reason::ExcludedDestination);
     }
-    let inserts = config.outbound.is_inserted;
+    // Behind an inserted jump, no packet would come to rules that are appended.
+    let place = if config.outbound.is_inserted { OUTPUT.next() } else { OUTPUT };
     if config.captures_dns(writer.family()) {
         let own_query = [udp(), port(DNS_PORT), user(config.proxy_uid)];
         // Docker's rules in the same chain have to see it: they send it to the server that knows the network's names.
@@ -165,19 +159,17 @@ fn output(writer: &mut KumaWriter<'_>) {
             true => Target::JumpForeign(DOCKER_CHAIN.parse().expect("a name of a chain")),
             false => Return,
         };
-        writer.insert_next(Nat, OUTPUT, own_query, target, Reason::ProxyDns);
-        // Behind an inserted jump, no packet would come to it.
+        writer.add(Nat, OUTPUT.next(), own_query, target, Reason::ProxyDns);
         let others = [tcp(), port(DNS_PORT), not_user(config.proxy_uid)];
         let cause = dns_cause(config, Reason::DnsOverTcp);
-        add(writer, inserts, OUTPUT, others, Return, cause);
+        writer.add(Nat, place, others, Return, cause);
         let cause = dns_cause(config, Reason::Dns);
-        for server in config.dns.capture.servers(writer.family()) {
+        for server in config.dns.servers(writer.family()) {
             let query = server.map(to).into_iter().chain([udp(), port(DNS_PORT)]);
-            let target = Redirect(config.dns.port.into());
-            writer.insert_next(Nat, OUTPUT, query, target, cause);
+            writer.add(Nat, OUTPUT.next(), query, redirect(config.dns_listener), cause);
         }
     }
-    add(writer, inserts, OUTPUT, [tcp()], jump(OUTBOUND), Reason::Outbound);
+    writer.add(Nat, place, [tcp()], jump(OUTBOUND), Reason::Outbound);
 }
 
 /// One rule, or more where the ports are too many for one.
@@ -186,22 +178,17 @@ fn owned(owner: &OwnerPorts) -> Vec<[Match; 3]> {
         Some(set) => vec![set],
         None => PortSet::pack(owner.ports.iter().copied()),
     };
-    let protocol = || match owner.protocol {
-        Protocol::Tcp => tcp(),
-        Protocol::Udp => udp(),
-    };
-    let users = Match::UidOwner(Negatable::Is(owner.uids));
-    sets.into_iter().map(|set| [protocol(), any_of(set), users.clone()]).collect()
+    sets.into_iter().map(|set| [Match::Protocol(owner.protocol), any_of(set), user(owner.uids)]).collect()
 }
 
 fn inbound(writer: &mut KumaWriter<'_>) {
     let flow = &writer.config.inbound;
     if !flow.is_captured {
-        writer.append(Nat, INBOUND, [tcp()], Return, Reason::InboundOff);
+        writer.add(Nat, INBOUND, [tcp()], Return, Reason::InboundOff);
         return;
     }
     for network in writer.own_family(&flow.excluded) {
-        writer.append(Nat, INBOUND, [from(network)], Return, Reason::ExcludedSource);
+        writer.add(Nat, INBOUND, [from(network)], Return, Reason::ExcludedSource);
     }
     excluded_ports(writer, INBOUND, flow, Reason::ExcludedInboundPort);
     captured_ports(writer, INBOUND, flow, [tcp()], TO_INBOUND_LISTENER, Reason::InboundPort);
@@ -210,7 +197,7 @@ fn inbound(writer: &mut KumaWriter<'_>) {
 fn outbound(writer: &mut KumaWriter<'_>) {
     let flow = &writer.config.outbound;
     if !flow.is_captured {
-        writer.append(Nat, OUTBOUND, [tcp()], Return, Reason::OutboundOff);
+        writer.add(Nat, OUTBOUND, [tcp()], Return, Reason::OutboundOff);
         return;
     }
     excluded_ports(writer, OUTBOUND, flow, Reason::ExcludedOutboundPort);
@@ -221,7 +208,7 @@ fn outbound(writer: &mut KumaWriter<'_>) {
 fn excluded_ports(writer: &mut KumaWriter<'_>, chain: ChainPlace, flow: &Flow, reason: RuleReason) {
     if let Selection::AllBut(excluded) = &flow.ports {
         for &range in excluded {
-            writer.append(Nat, chain, [tcp(), port(range)], Return, reason);
+            writer.add(Nat, chain, [tcp(), port(range)], Return, reason);
         }
     }
 }
@@ -238,10 +225,10 @@ fn captured_ports<const N: usize>(
     match &flow.ports {
         Selection::Only(included) => {
             for &range in included {
-                writer.append(Nat, chain, [tcp(), port(range)], jump(listener), reason);
+                writer.add(Nat, chain, [tcp(), port(range)], jump(listener), reason);
             }
         }
-        Selection::AllBut(_) => writer.append(Nat, chain, all, jump(listener), reason.by(None)),
+        Selection::AllBut(_) => writer.add(Nat, chain, all, jump(listener), reason.by(None)),
     }
 }
 
@@ -249,30 +236,15 @@ fn own_traffic(writer: &mut KumaWriter<'_>) {
     let (uid, loopback) = (writer.config.proxy_uid, writer.localhost());
     // Sending back to the proxy what it hands to the application would be a loop.
     let handed_on = [from(writer.passthrough()), to_loopback()];
-    writer.append(Nat, OUTBOUND, handed_on, Return, Reason::ProxyToApplication);
+    writer.add(Nat, OUTBOUND, handed_on, Return, Reason::ProxyToApplication);
     // The proxy calls the pod by its own address: the call must come in through the inbound listener.
     let own_pod = [tcp(), to_loopback(), not_to(loopback), user(uid)];
-    writer.append(Nat, OUTBOUND, own_pod, jump(TO_INBOUND_LISTENER), Reason::ProxyCallsOwnPod);
+    writer.add(Nat, OUTBOUND, own_pod, jump(TO_INBOUND_LISTENER), Reason::ProxyCallsOwnPod);
     let to_itself = [tcp(), to_loopback(), not_user(uid)];
-    writer.append(Nat, OUTBOUND, to_itself, Return, Reason::ApplicationLoopback);
+    writer.add(Nat, OUTBOUND, to_itself, Return, Reason::ApplicationLoopback);
     // Everything else of the proxy's is what it sends on behalf of the application.
-    writer.append(Nat, OUTBOUND, [user(uid)], Return, Reason::ProxyOutbound);
-    writer.append(Nat, OUTBOUND, [to(loopback)], Return, Reason::Loopback);
-}
-
-/// Upstream counts what it inserts into a base chain and appends the rest.
-fn add(
-    writer: &mut KumaWriter<'_>,
-    inserts: bool,
-    chain: ChainPlace,
-    matches: impl IntoIterator<Item = Match>,
-    target: Target,
-    cause: impl Into<Cause>,
-) {
-    match inserts {
-        true => writer.insert_next(Nat, chain, matches, target, cause),
-        false => writer.append(Nat, chain, matches, target, cause),
-    }
+    writer.add(Nat, OUTBOUND, [user(uid)], Return, Reason::ProxyOutbound);
+    writer.add(Nat, OUTBOUND, [to(loopback)], Return, Reason::Loopback);
 }
 
 fn kernel_log(prefix: &str, level: LogLevel) -> Target {

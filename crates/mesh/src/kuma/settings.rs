@@ -10,95 +10,98 @@ pub struct Kuma;
 settings! {
     Kuma of SettingTable::Of(Mesh::Kuma);
     Capture {
-        ProxyUser: "kuma-dp-user" _ ["KUMA_TRANSPARENT_PROXY_KUMA_DP_USER"]
-            @ ["kuma.io/sidecar-uid"] example "5678" features [Identity], Value("USER"),
+        ProxyUser: "kuma-dp-user" _ ["KUMA_TRANSPARENT_PROXY_KUMA_DP_USER"] @ ["kuma.io/sidecar-uid"] key "kumaDPUser"
+            example "5678" features [Identity], Value("USER"),
             "User, by number or name, whose traffic is the proxy's own [default: 5678, or user kuma-dp]";
         IpFamilyMode: "ip-family-mode" _ ["KUMA_TRANSPARENT_PROXY_IP_FAMILY_MODE"]
-            @ ["kuma.io/transparent-proxying-ip-family-mode"]
-            example "ipv4" of ["dualstack", "ipv4"] features [Ipv6], Value("MODE"),
+            @ ["kuma.io/transparent-proxying-ip-family-mode"] key "ipFamilyMode" example "ipv4"
+            of ["dualstack", "ipv4"] features [Ipv6], Value("MODE"),
             "dualstack, with IPv6 where the pod has it, or ipv4 [default: dualstack]";
         RedirectInbound: "redirect-inbound" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_ENABLED"]
-            features [Directions], Switch,
+            key "redirect.inbound.enabled" features [Directions], Switch,
             "Capture inbound TCP [default: true]";
         RedirectOutbound: "redirect-outbound" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_ENABLED"]
-            features [Directions], Switch,
+            key "redirect.outbound.enabled" features [Directions], Switch,
             "Capture outbound TCP [default: true]";
         InboundPort: "redirect-inbound-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_PORT"]
-            @ ["kuma.io/transparent-proxying-inbound-port"]
-            example "15006" features [Listeners], Value("PORT"),
+            @ ["kuma.io/transparent-proxying-inbound-port"] key "redirect.inbound.port" example "15006"
+            features [Listeners], Value("PORT"),
             "Proxy port that inbound TCP goes to [default: 15006]";
         OutboundPort: "redirect-outbound-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_PORT"]
-            @ ["kuma.io/transparent-proxying-outbound-port"]
-            example "15001" features [Listeners], Value("PORT"),
+            @ ["kuma.io/transparent-proxying-outbound-port"] key "redirect.outbound.port" example "15001"
+            features [Listeners], Value("PORT"),
             "Proxy port that outbound TCP goes to [default: 15001]";
-        InboundPortsInclude: "include-inbound-ports" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INCLUDE_PORTS"]
-            example "80,8080" features [InboundOnly], Value("PORT,.."),
+        InboundPortsInclude: "include-inbound-ports" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INCLUDE_PORTS"]
+            key "redirect.inbound.includePorts" example "80,8080" features [InboundOnly], Value("PORT,.."),
             "Inbound ports to capture, and no others; empty captures all";
-        OutboundPortsInclude: "include-outbound-ports" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_INCLUDE_PORTS"]
-            example "80,443" features [OutboundOnly], Value("PORT,.."),
+        OutboundPortsInclude: "include-outbound-ports" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_INCLUDE_PORTS"]
+            key "redirect.outbound.includePorts" example "80,443" features [OutboundOnly], Value("PORT,.."),
             "Outbound ports to capture, and no others; empty captures all";
-        InboundPortsExclude: "exclude-inbound-ports" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS"]
-            @ ["traffic.kuma.io/exclude-inbound-ports"] example "9901" features [InboundExcept], Value("PORT,.."),
+        InboundPortsExclude: "exclude-inbound-ports" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS"]
+            @ ["traffic.kuma.io/exclude-inbound-ports"] key "redirect.inbound.excludePorts" example "9901"
+            features [InboundExcept], Value("PORT,.."),
             "Inbound ports to exclude";
-        OutboundPortsExclude: "exclude-outbound-ports" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS"]
-            @ ["traffic.kuma.io/exclude-outbound-ports"] example "5432" features [OutboundExcept], Value("PORT,.."),
+        OutboundPortsExclude: "exclude-outbound-ports" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS"]
+            @ ["traffic.kuma.io/exclude-outbound-ports"] key "redirect.outbound.excludePorts" example "5432"
+            features [OutboundExcept], Value("PORT,.."),
             "Outbound ports to exclude";
-        InboundIpsExclude: "exclude-inbound-ips" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_IPS"]
-            @ ["traffic.kuma.io/exclude-inbound-ips"] joined ","
+        InboundIpsExclude: "exclude-inbound-ips" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_IPS"]
+            @ ["traffic.kuma.io/exclude-inbound-ips"] key "redirect.inbound.excludePortsForIPs" joined ","
             example "10.0.0.1,fd00::/8" features [SourcesExcept], Value("CIDR,.."),
             "Addresses or networks whose calls to the pod are excluded; may be repeated";
         OutboundIpsExclude: "exclude-outbound-ips" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_IPS"]
-            @ ["traffic.kuma.io/exclude-outbound-ips"] joined ","
+            @ ["traffic.kuma.io/exclude-outbound-ips"] key "redirect.outbound.excludePortsForIPs" joined ","
             example "10.96.0.1,fd00::/8" features [OutboundNetworksExcept], Value("CIDR,.."),
             "Addresses or networks to which calls of the pod are excluded; may be repeated";
         OutboundPortsForUids: "exclude-outbound-ports-for-uids" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_UIDS"]
-            @ ["traffic.kuma.io/exclude-outbound-ports-for-uids"] joined ";"
-            example "tcp:1900,1000-2000:106-108" features [PortsByUser], Value("[[PROTO:]PORTS:]UID;.."),
+            @ ["traffic.kuma.io/exclude-outbound-ports-for-uids"] key "redirect.outbound.excludePortsForUIDs"
+            joined ";" example "tcp:1900,1000-2000:106-108" features [PortsByUser], Value("[[PROTO:]PORTS:]UID;.."),
             "Outbound ports to exclude for a user or a range of users, by tcp, udp or both; may be repeated";
         InboundInsert: "redirect-inbound-insert-instead-of-append" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"] features [Form], Switch,
+            ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"]
+            key "redirect.inbound.insertRedirectInsteadOfAppend" features [Form], Switch,
             "Put the jump for inbound TCP before the other rules of this program in PREROUTING";
         OutboundInsert: "redirect-outbound-insert-instead-of-append" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"] features [Form], Switch,
+            ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"]
+            key "redirect.outbound.insertRedirectInsteadOfAppend" features [Form], Switch,
             "Put the jump for outbound TCP among the rules that this program inserts into OUTPUT";
-        RedirectDns: "redirect-dns" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_ENABLED"]
-            @ ["kuma.io/builtin-dns"] features [Dns], Switch,
+        RedirectDns: "redirect-dns" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_ENABLED"] @ ["kuma.io/builtin-dns"]
+            key "redirect.dns.enabled" features [Dns], Switch,
             "Capture DNS queries by UDP to the servers of resolv.conf";
         CaptureAllDns: "redirect-all-dns-traffic" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_CAPTURE_ALL"]
-            @ ["kuma.io/builtin-dns"] features [DnsAll], Switch,
+            @ ["kuma.io/builtin-dns"] key "redirect.dns.captureAll" features [DnsAll], Switch,
             "Capture DNS queries by UDP to any server; not together with --redirect-dns";
-        DnsPort: "redirect-dns-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_PORT"]
-            @ ["kuma.io/builtin-dns-port"] example "15053" features [Listeners], Value("PORT"),
+        DnsPort: "redirect-dns-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_PORT"] @ ["kuma.io/builtin-dns-port"]
+            key "redirect.dns.port" example "15053" features [Listeners], Value("PORT"),
             "Proxy port that DNS queries go to [default: 15053]";
         SkipZoneSplit: "skip-dns-conntrack-zone-split" _
-            ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_SKIP_CONNTRACK_ZONE_SPLIT"] features [Dns], Switch,
+            ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_SKIP_CONNTRACK_ZONE_SPLIT"]
+            key "redirect.dns.skipConntrackZoneSplit" features [Dns], Switch,
             "Leave the proxy's DNS queries and those of others in one zone of conntrack";
         ResolvConf: "resolv-config-path" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_RESOLV_CONFIG_PATH"]
-            example "/etc/resolv.conf" features [Dns], Value("PATH"),
+            key "redirect.dns.resolvConfigPath" example "/etc/resolv.conf" features [Dns], Value("PATH"),
             "The file that names the DNS servers [default: /etc/resolv.conf]";
-        Vnet: "vnet" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_VNET_NETWORKS"] joined ","
+        Vnet: "vnet" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_VNET_NETWORKS"] key "redirect.vnet.networks" joined ","
             example "docker0:172.17.0.0/16,br+:172.18.0.0/16" features [Machines], Value("NAME:CIDR,.."),
             "Interfaces behind which machines of a virtual network sit, with its addresses; 'br+' means all that start with \
              br; may be repeated";
         DropInvalid: "drop-invalid-packets" _ ["KUMA_TRANSPARENT_PROXY_DROP_INVALID_PACKETS"]
-            @ ["traffic.kuma.io/drop-invalid-packets"] features [Invalid], Switch,
+            @ ["traffic.kuma.io/drop-invalid-packets"] key "dropInvalidPackets" features [Invalid], Switch,
             "Drop packets that conntrack calls INVALID";
-        Logs: "iptables-logs" _ ["KUMA_TRANSPARENT_PROXY_LOG_ENABLED"]
-            @ ["traffic.kuma.io/iptables-logs"] features [Logs], Switch,
+        Logs: "iptables-logs" _ ["KUMA_TRANSPARENT_PROXY_LOG_ENABLED"] @ ["traffic.kuma.io/iptables-logs"]
+            key "log.enabled" features [Logs], Switch,
             "Let the kernel log packets that come to PREROUTING and OUTPUT of the table nat";
-        LogLevel: "iptables-log-level" _ ["KUMA_TRANSPARENT_PROXY_LOG_LEVEL"] example "7" features [Logs], Value("LEVEL"),
+        LogLevel: "iptables-log-level" _ ["KUMA_TRANSPARENT_PROXY_LOG_LEVEL"] key "log.level" example "7"
+            features [Logs], Value("LEVEL"),
             "With --iptables-logs: the kernel's level of the lines, 0 to 7 [default: 7]";
-        DisableComments: "disable-comments" _ ["KUMA_TRANSPARENT_PROXY_COMMENTS_DISABLED"] features [Form], Switch,
+        DisableComments: "disable-comments" _ ["KUMA_TRANSPARENT_PROXY_COMMENTS_DISABLED"] key "comments.disabled"
+            features [Form], Switch,
             "Leave comments away where rules are found again without them";
         InboundPortsForUids: "" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_UIDS"]
-            joined ";" example "" features [PortsByUser], Value("[[PROTO:]PORTS:]UID;.."),
+            key "redirect.inbound.excludePortsForUIDs" joined ";" example "" features [PortsByUser],
+            Value("[[PROTO:]PORTS:]UID;.."),
             "Must be empty: inbound packets have no user";
     }
     DropIn {
@@ -112,28 +115,32 @@ settings! {
             "The same, as releases before 3.0 have it";
         DpUid: "kuma-dp-uid" _ [] example "5678", Value("UID"),
             "The same as --kuma-dp-user, as old releases have it";
-        DryRun: "dry-run" _ ["KUMA_TRANSPARENT_PROXY_DRY_RUN"], Switch,
+        DryRun: "dry-run" _ ["KUMA_TRANSPARENT_PROXY_DRY_RUN"] key "dryRun", Switch,
             "Print the rules of both families, or what would be removed; touch nothing";
-        Verbose: "verbose" _ ["KUMA_TRANSPARENT_PROXY_VERBOSE"], Switch,
+        Verbose: "verbose" _ ["KUMA_TRANSPARENT_PROXY_VERBOSE"] key "verbose", Switch,
             "With --dry-run: long options, and a heading before each chain";
-        LockWait: "wait" _ ["KUMA_TRANSPARENT_PROXY_WAIT"] example "5", Value("SECONDS"),
+        LockWait: "wait" _ ["KUMA_TRANSPARENT_PROXY_WAIT"] key "wait" example "5", Value("SECONDS"),
             "How long to wait for the lock that programs of iptables share [default: 5]";
-        LockWaitInterval: "wait-interval" _ ["KUMA_TRANSPARENT_PROXY_WAIT_INTERVAL"] example "0", Value("MICROSECONDS"),
+        LockWaitInterval: "wait-interval" _ ["KUMA_TRANSPARENT_PROXY_WAIT_INTERVAL"] key "waitInterval" example "0",
+            Value("MICROSECONDS"),
             "No effect: the lock is not looked at again and again";
-        MaxRetries: "max-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_MAX_RETRIES"] example "4", Value("COUNT"),
+        MaxRetries: "max-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_MAX_RETRIES"] key "retry.maxRetries" example "4",
+            Value("COUNT"),
             "No effect: a change is planned again, up to five times, if another program changes the rules meanwhile";
         RetrySleep: "sleep-between-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_SLEEP_BETWEEN_RETRIES"]
-            example "2s", Value("TIME"),
+            key "retry.sleepBetweenRetries" example "2s", Value("TIME"),
             "No effect, as --max-retries";
         Executables: "iptables-executables" _ ["KUMA_TRANSPARENT_PROXY_IPTABLES_EXECUTABLES"]
+            key "iptablesExecutables"
             example "iptables:/sbin/iptables-nft,iptables-save:/sbin/iptables-nft-save,iptables-restore:/sbin/iptables-nft-restore",
             Value("NAME:PATH,.."),
             "Programs of iptables; their variant, nft or legacy, is used, by the programs that are on PATH";
-        StoreFirewalld: "store-firewalld" _ ["KUMA_TRANSPARENT_PROXY_STORE_FIREWALLD"], Switch,
+        StoreFirewalld: "store-firewalld" _ ["KUMA_TRANSPARENT_PROXY_STORE_FIREWALLD"] key "storeFirewalld", Switch,
             "No effect: firewalld is given no rules";
-        Ebpf: "ebpf-enabled" _ ["KUMA_TRANSPARENT_PROXY_EBPF_ENABLED"] @ ["kuma.io/transparent-proxying-ebpf"], Switch,
+        Ebpf: "ebpf-enabled" _ ["KUMA_TRANSPARENT_PROXY_EBPF_ENABLED"] @ ["kuma.io/transparent-proxying-ebpf"]
+            key "ebpf.enabled", Switch,
             "Refused: rules are set by nf_tables or iptables";
-        CniMode: "" _ ["KUMA_TRANSPARENT_PROXY_CNI_MODE"], Switch,
+        CniMode: "" _ ["KUMA_TRANSPARENT_PROXY_CNI_MODE"] key "cniMode", Switch,
             "Run on a node for a pod: users by number only";
     }
 }

@@ -19,8 +19,8 @@ use crate::policy::PolicyFacts;
 use crate::recognition::Role;
 use crate::registry::{MeshEntry, Recognition};
 use crate::sources::Wildcard;
+use ::rules::ByFamily;
 use ::rules::field::Field;
-use ::rules::{ByFamily, Protocol};
 use config::{ADMIN_PORT, CONTROL_PORT, text};
 
 /// The injector's values are those of the charts.
@@ -41,9 +41,8 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         tunnel: None,
         ports: &[CONTROL_PORT, ADMIN_PORT],
     },
-    ownership: OWNERSHIP,
     reasons: rules::REASONS,
-    chains: &[("PROXY_INIT_REDIRECT", Role::Inbound), ("PROXY_INIT_OUTPUT", Role::Outbound)],
+    chains: rules::CHAINS,
     limits: &[],
     keys: ConfigKeys {
         off: None,
@@ -79,7 +78,8 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
         ..Listeners::default()
     };
     let (uids, gids) = (Vec::from_iter(config.proxy_uid), Vec::from_iter(config.proxy_gid));
-    PolicyFacts { proxy: Proxy { listeners, uids, gids, ..Proxy::default() }, ..PolicyFacts::default() }
+    let proxy = Proxy { listeners, uids, gids, ..Proxy::default() };
+    PolicyFacts { ipv6: config.ipv6, proxy, ..PolicyFacts::default() }
 }
 
 /// DNS queries by UDP are never captured, and those by TCP are captured as all TCP is.
@@ -90,12 +90,10 @@ pub(crate) fn without_dns(config: CaptureConfig) -> CaptureConfig {
 pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     let mut lists = Lists::default();
     if let Wildcard::Items(ports) = &config.inbound_ports {
-        lists.add(Linkerd::PortsToRedirect, true, ports, |port| Selector::InboundPort((*port).into()));
+        lists.add(Linkerd::PortsToRedirect, true, ports, |port| Selector::InboundPort(port.into()));
     }
-    lists.add(Linkerd::InboundPortsToIgnore, false, config.ignored_inbound.clone(), Selector::InboundPort);
-    lists.add(Linkerd::OutboundPortsToIgnore, false, &config.ignored_outbound, |ports| {
-        Selector::OutboundPort(*ports, &[Protocol::Tcp])
-    });
+    lists.add(Linkerd::InboundPortsToIgnore, false, &config.ignored_inbound, Selector::InboundPort);
+    lists.add(Linkerd::OutboundPortsToIgnore, false, &config.ignored_outbound, Selector::outbound_tcp);
     lists.add(Linkerd::SubnetsToIgnore, false, &config.ignored_subnets, |subnet| {
         Selector::Source(subnet.network)
     });

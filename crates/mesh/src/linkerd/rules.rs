@@ -6,10 +6,10 @@ use crate::policy::CapturePolicy;
 use crate::reason::{Cause, reasons};
 use crate::sources::Wildcard;
 use crate::writing::{
-    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, any_of, from, group, jump, own, port, tcp,
-    to_loopback, user,
+    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, any_of, chains, from, group, jump, port, redirect,
+    tcp, to_loopback, user,
 };
-use rules::Target::{Redirect, Return};
+use rules::Target::Return;
 use rules::{
     Chain, Comment, Family, Match, PortRange, PortSet, Position, Rule, RuleSet, Statement, Table, Target,
 };
@@ -39,8 +39,7 @@ reasons! {
         "all other TCP that leaves goes to the proxy ({option})";
 }
 
-const INBOUND: ChainPlace = own("PROXY_INIT_REDIRECT");
-const OUTBOUND: ChainPlace = own("PROXY_INIT_OUTPUT");
+chains! { INBOUND "PROXY_INIT_REDIRECT" Inbound; OUTBOUND "PROXY_INIT_OUTPUT" Outbound; }
 
 /// Text of the comment on a network's rule, before the network as it was written.
 const OF_SUBNET: &str = "ignore-subnet-";
@@ -63,7 +62,7 @@ fn inbound(writer: &mut LinkerdWriter<'_>) {
         let comment = format!("{OF_SUBNET}{}", subnet.written);
         append(writer, INBOUND, [from(subnet.network)], &comment, Return, Reason::IgnoredSubnet);
     }
-    let to_proxy = || Redirect(config.inbound_listener.into());
+    let to_proxy = || redirect(config.inbound_listener);
     match &config.inbound_ports {
         Wildcard::All => {
             let comment = "redirect-all-incoming-to-proxy-port";
@@ -89,7 +88,7 @@ fn outbound(writer: &mut LinkerdWriter<'_>) {
     }
     append(writer, OUTBOUND, [to_loopback()], "ignore-loopback", Return, Reason::Loopback);
     ignored_ports(writer, OUTBOUND, &config.ignored_outbound, Reason::IgnoredOutboundPort);
-    let to = Redirect(config.outbound_listener.into());
+    let to = redirect(config.outbound_listener);
     append(writer, OUTBOUND, [tcp()], "redirect-all-outgoing-to-proxy-port", to, Reason::ToOutboundListener);
     append(writer, OUTPUT, [], "install-proxy-init-output", jump(OUTBOUND), Reason::Outbound);
 }
@@ -128,7 +127,7 @@ fn append(
 ) {
     let comment: Comment = format!("{COMMENTS}{comment}").parse().expect("our comments have no quotes");
     let matches = matches.into_iter().chain([Match::Comment(comment)]);
-    writer.append(Table::Nat, chain, matches, target, cause);
+    writer.add(Table::Nat, chain, matches, target, cause);
 }
 
 /// The arguments of the commands that `proxy-init` runs for a family, word for word as its simulation prints them.

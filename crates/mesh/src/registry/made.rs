@@ -44,7 +44,7 @@ pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
         settings::of(mesh).filter(|row| row.topic == Topic::Capture).collect();
     let flags = Flags::of(rows.iter().copied());
     let mut given: Vec<(&'static SettingRow, String)> = Vec::new();
-    let mut words = words(note)?.into_iter();
+    let mut words = shlex::split(note)?.into_iter();
     while let Some(word) = words.next() {
         // What has no flag is noted by its variable.
         if let Some(row) = rows.iter().find(|row| row.long.is_empty() && row.option() == word) {
@@ -70,31 +70,6 @@ pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
         (Setting::Mesh, Given { value, source: Source::Flag(Setting::Mesh.row().long) })
     });
     Some(Raw::of(named.into_iter().chain(given)))
-}
-
-/// The words of a line as a shell takes them, as far as [`quoted`] writes any; `None` if a quote has no end.
-fn words(line: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut rest = line.chars();
-    while let Some(c) = rest.next() {
-        match c {
-            ' ' => words.extend(word.take()),
-            '\'' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match rest.next()? {
-                        '\'' => break,
-                        c => word.push(c),
-                    }
-                }
-            }
-            '\\' => word.get_or_insert_default().push(rest.next()?),
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    Some(words)
 }
 
 #[cfg(test)]

@@ -130,6 +130,11 @@ impl Raw {
         self.given.get(&setting)
     }
 
+    /// The setting, unless its value is blank.
+    pub fn stated(&self, setting: Setting) -> Option<&Given> {
+        self.get(setting).filter(|given| !given.value.trim().is_empty())
+    }
+
     /// The default where none is named. A name that no mesh has is refused where it is read.
     pub fn mesh(&self) -> Mesh {
         self.get(Setting::Mesh).and_then(|given| given.value.trim().parse().ok()).unwrap_or_default()

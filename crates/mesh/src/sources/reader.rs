@@ -6,7 +6,7 @@ use super::duration;
 use super::raw::{self, Given, Raw, Source, trim};
 use crate::facts::{DnsCapture, Selection};
 use crate::mesh::Feature;
-use crate::settings::{Setting, Topic, nearest_value};
+use crate::settings::{Setting, Topic, alternatives, nearest_value};
 use crate::{InputProblem, Problems};
 use rules::{Cidr, Family, Gid, InterfaceName, Port, PortError, PortRange, Uid};
 use std::{io, net::IpAddr, str::FromStr, time::Duration};
@@ -204,6 +204,15 @@ impl<'a> SettingReader<'a> {
             Some(given) if trim(&given.value).is_empty() => None,
             _ => self.scalar(setting, complaint, parse),
         }
+    }
+
+    /// The value of a setting that has few, in any case of letters. The empty text means that none is given.
+    pub fn choice(&mut self, setting: Setting, noun: &str) -> Option<&'static str> {
+        let values = setting.row().values;
+        let complaint = format!("is not {noun}; expected {}", alternatives(values));
+        self.optional(setting, &complaint, |text| {
+            values.iter().copied().find(|value| value.eq_ignore_ascii_case(text))
+        })
     }
 
     pub fn port(&mut self, setting: Setting, default: Port) -> Port {

@@ -137,7 +137,7 @@ fn outcome(machine: &SparseMachine, raw: &Raw, numbers_only: bool) -> String {
         Err(problems) => return problems.0.iter().map(|problem| format!("  {problem}\n")).collect(),
     };
     let proxy = capture.proxy();
-    let dns = capture.stale_flows().map(|flows| (flows.destinations, flows.families));
+    let dns = capture.facts().stale_flows.map(|flows| (flows.destinations, flows.families));
     let mut text =
         format!("  IPv6: {}, users {:?}, groups {:?}, DNS {dns:?}\n", capture.ipv6(), proxy.uids, proxy.gids);
     match capture.mesh() {
@@ -180,7 +180,7 @@ fn capture_of_all_dns_by_default_is_more_than_by_key() {
             (Kuma::CaptureAllDns, all),
         ]);
         let resolved = resolve(&raw, &Machine, Vec::new()).expect("good settings");
-        resolved.capture.stale_flows().is_some()
+        resolved.capture.facts().stale_flows.is_some()
     };
     assert!(is_captured(Source::Default(Kuma::CaptureAllDns)));
     assert!(!is_captured(Source::Key("redirect.dns.captureAll".to_owned())));

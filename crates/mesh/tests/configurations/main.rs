@@ -10,7 +10,9 @@ use mesh::limit::{Caution, CautionContext};
 use mesh::preview::{self, Preview};
 use mesh::settings::{self, Setting, SettingRow, Topic};
 use mesh::sources::{Host, Raw};
-use mesh::{Capture, Mesh, MeshEntry, Problems, Resolved, ambient, istio, kuma, linkerd, resolve};
+use mesh::{
+    Capture, CapturePart, Mesh, MeshEntry, Problems, Resolved, ambient, istio, kuma, linkerd, resolve,
+};
 use rules::finding::Code;
 use rules::simulate::{Direction, Packet};
 use rules::{Checked, ConnState, Family, Gid, Protocol, Uid};
@@ -114,16 +116,20 @@ fn described(call: &str) -> String {
         );
     }
     let passthrough = Family::BOTH.map(|family| proxy.passthrough(family));
-    text += &format!("captures nothing: {}\n", capture.captures_nothing());
-    text += &format!("{proxy:?}\n{passthrough:?}\n{:?}\n{:?}\n", capture.routing(), capture.stale_flows());
+    text += &format!("captures nothing: {}\n", capture.facts().captures_nothing);
+    text += &format!(
+        "{proxy:?}\n{passthrough:?}\n{:?}\n{:?}\n",
+        capture.facts().routing,
+        capture.facts().stale_flows
+    );
     text += &format!("{:?}\n{:?}\n", capture.without_ipv6(&raw, false), capture.without_ipv6(&raw, true));
     for form in [Preview::Restore, Preview::Commands, Preview::Nft] {
         text += &format!("---- {form:?}\n{}", preview::print(&*capture, form).text);
     }
-    let v4 = capture.ipv4_alone();
+    let v4 = capture.without(CapturePart::Ipv6);
     assert!(!v4.ipv6() && v4.desired().v6.is_none(), "{v4:?}");
     assert_eq!(v4.rules(Family::V4), capture.rules(Family::V4));
-    let without = capture.without_dns();
+    let without = capture.without(CapturePart::Dns);
     text += &format!("---- without DNS\n{}", preview::print(&*without, Preview::Restore).text);
     match &capture {
         Capture::Kuma(_) => {
