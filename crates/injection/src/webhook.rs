@@ -5,7 +5,7 @@ use crate::admission::{Namespace, texts};
 use crate::chart::ChartTemplate;
 use crate::configuration::selector;
 use crate::decision::{Decision, InjectionRules, LabelRequirement, LabelSelector, Operator, decide};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -296,10 +296,8 @@ fn injects(webhook: &Value) -> bool {
 
 /// The webhooks of a revision, as they are installed; with `everywhere`, also the one for all that say nothing.
 pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
-    let configurations = ChartTemplate::Webhooks.objects("", |values| {
-        values["revision"] = revision.into();
-        values["auto"] = everywhere.into();
-    });
+    let values = json!({ "injector": { "revision": revision, "auto": everywhere } });
+    let configurations = ChartTemplate::Webhooks.objects("", &values);
     let all = configurations.iter().flat_map(|configuration| {
         let named = |webhook| {
             Some(Webhook { name: short_name(webhook).to_owned(), ..of_value(configuration, webhook)? })
@@ -313,7 +311,6 @@ pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
 mod tests {
     use super::*;
     use crate::decision::INJECT;
-    use serde_json::json;
 
     /// Absent, the required value, another: for the revision and injection of the namespace, injection and
     /// revision of the pod.
