@@ -3,18 +3,14 @@
 use super::scene::{Scene, broken, pod};
 use crate::PROGRAM;
 use injection::chart::ChartTemplate;
-use serde_json::json;
 use std::collections::BTreeSet;
 use testkit::cluster::{self, Fault, Rule};
 use testkit::{until, word};
 
-fn rules(granted: BTreeSet<(String, Rule)>) -> BTreeSet<Rule> {
-    granted.into_iter().map(|(_, rule)| rule).collect()
-}
-
 pub(crate) fn allowed(action: &str) -> BTreeSet<Rule> {
-    let values = json!({ "repair": { "enabled": true, "action": action } });
-    rules(cluster::granted_by(&ChartTemplate::Repair.objects("kube-system", &values)))
+    let values = serde_json::json!({ "repair": { "enabled": true, "action": action } });
+    let granted = cluster::granted_by(&ChartTemplate::Repair.objects("kube-system", &values));
+    granted.into_iter().map(|(_, rule)| rule).collect()
 }
 
 /// What the program asks for with an action while a pod breaks twice, which makes it tell the same again.
@@ -22,7 +18,7 @@ fn granted(action: &str) -> BTreeSet<Rule> {
     let scene = Scene::new();
     // No namespace is this pod's: repair fails, and tells so each time.
     let mut broken_one = broken("web", 1);
-    broken_one["status"]["podIPs"] = json!([{ "ip": "10.213.9.9" }]);
+    broken_one["status"]["podIPs"] = serde_json::json!([{ "ip": "10.213.9.9" }]);
     scene.cluster.put(&pod("fresh"));
     scene.cluster.put(&broken_one.clone());
     if action != "repair" {
@@ -49,7 +45,8 @@ fn the_role_of_the_plugins_user_allows_to_get_a_pod_and_no_more() {
     let kubeconfig = scene.cluster.kubeconfig();
     let words = ["pod", "--kubeconfig", word(&kubeconfig), "--namespace", "shop", "--name", "web"];
     PROGRAM.printed(&[&words[..], &["--timeout", "20000"]].concat());
-    assert_eq!(rules(cluster::granted("cni/lookup/rbac.yaml")), scene.cluster.requested());
+    let allowed = cluster::granted("cni/lookup/rbac.yaml").into_iter().map(|(_, rule)| rule);
+    assert_eq!(allowed.collect::<BTreeSet<_>>(), scene.cluster.requested());
 }
 
 #[test]
