@@ -12,11 +12,13 @@ const HELPERS: &str = include_str!("../chart/templates/_helpers.tpl");
 const VALUES: &str = include_str!("../chart/values.yaml");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChartTemplate {
+pub enum ChartTemplate {
     Injector,
     Webhooks,
     Operator,
     Crd,
+    Cni,
+    Repair,
 }
 
 impl ChartTemplate {
@@ -26,23 +28,35 @@ impl ChartTemplate {
             Self::Webhooks => include_str!("../chart/templates/webhooks.yaml"),
             Self::Operator => include_str!("../chart/templates/operator.yaml"),
             Self::Crd => include_str!("../chart/templates/crd.yaml"),
+            Self::Cni => include_str!("../chart/templates/cni.yaml"),
+            Self::Repair => include_str!("../chart/templates/repair.yaml"),
         }
     }
 
-    /// `set` changes the values under `injector`.
+    /// The objects that `helm template` prints with these values over the chart's.
     ///
     /// # Panics
     /// When the chart is not one: its tests fill every template.
-    pub(crate) fn objects(self, namespace: &str, set: impl FnOnce(&mut Value)) -> Vec<Value> {
-        let mut values = reader::mapping("values.yaml", VALUES).expect("values of the chart are YAML");
-        set(&mut values["injector"]);
-        let data = json!({ "Values": values, "Release": { "Namespace": namespace } });
-        let filled = go::filled("chart", &[HELPERS, self.text()].concat(), &FUNCTIONS, &data);
-        let filled = filled.unwrap_or_else(|problems| panic!("{self:?}: {problems}"));
+    pub fn objects(self, namespace: &str, values: &Value) -> Vec<Value> {
+        let filled = filled(self.text(), namespace, values);
         let mut objects = mesh::pod::values("chart", &filled).unwrap_or_else(|problems| panic!("{problems}"));
         objects.retain(|object| !object.is_null());
         objects
     }
+}
+
+/// Problems of these values, each with the key and a colon before it.
+pub(crate) fn problems(values: &Value) -> Vec<String> {
+    let list = filled(r#"{{ include "sidecar-init.problems" . }}"#, "", values);
+    serde_json::from_str(list.trim()).expect("the chart's helper makes a list of texts")
+}
+
+fn filled(text: &str, namespace: &str, values: &Value) -> String {
+    let mut all = reader::mapping("values.yaml", VALUES).expect("values of the chart are YAML");
+    json_patch::merge(&mut all, values);
+    let data = json!({ "Values": all, "Release": { "Namespace": namespace } });
+    let filled = go::filled("chart", &[HELPERS, text].concat(), &FUNCTIONS, &data);
+    filled.unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 const FUNCTIONS: [(&str, Func); 2] = [("include", include), ("fromJsonArray", from_json_array)];

@@ -52,13 +52,12 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// A warning about a value that is neither true nor false. `is` is the verb: "would be" where no webhook is called.
-    pub fn warning(&self, is: &str) -> Option<String> {
+    /// A warning about a value that is neither true nor false.
+    pub fn warning(&self) -> Option<String> {
         let text = self.unclear.as_ref()?;
-        let negation = if self.inject { "" } else { "not " };
         Some(format!(
-            "{INJECT} is {text:?}, which says neither true nor false, so the pod {is} {negation}injected, as if it said \
-             nothing; expected \"true\" or \"false\""
+            "{INJECT} is {text:?}, which says neither true nor false, so it counts as if the pod said nothing; expected \
+             \"true\" or \"false\""
         ))
     }
 }

@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
-mod chart;
+pub mod chart;
 pub mod cluster_lint;
 pub mod compare;
 pub mod configuration;

@@ -1,11 +1,10 @@
-//! Each template is filled for a plain pod when a configuration is loaded, so that a missing function or field is reported then,
-//! and not by every pod that is refused. Refusals on purpose (`fail`) are no problems: the template may want another pod.
+//! Each template injects a few plain pods when a configuration is loaded, so that a missing function or field, or a pod that is not
+//! one, is reported then, and not by every pod that is refused.
 
-use crate::admission::{AdmissionContext, Namespace, Workload};
+use crate::admission::AdmissionContext;
 use crate::configuration::Configuration;
-use crate::pipeline::{TEMPLATES, inject};
-use crate::sidecar::Sidecar;
-use crate::template::{InjectionTemplate, TemplateContext, go};
+use crate::pipeline::{InjectionOutcome, TEMPLATES, inject};
+use crate::template::{InjectionTemplate, go};
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -13,66 +12,17 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateTrial {
     pub template: String,
+    pub is_built_in: bool,
     /// Pods that name no template get it: its problems are those of nearly every pod.
     pub is_default: bool,
     pub problems: Vec<InputProblem>,
+    /// Refusals on purpose (`fail`): the template may want another pod.
+    pub refusals: Vec<InputProblem>,
     pub warnings: Vec<String>,
 }
 
-/// Templates without problems and warnings are left out.
+/// Injects each pod with each template by itself. Built-in templates that the configuration does not use are left out.
 pub fn trial(configuration: &Configuration) -> Vec<TemplateTrial> {
-    let defaults = configuration.defaults();
-    let tried = configuration.templates.iter().filter_map(|(name, template)| {
-        let (mut problems, mut warnings) = (Vec::new(), Vec::new());
-        match template {
-            InjectionTemplate::BuiltIn(_) => return None,
-            InjectionTemplate::Unreadable(found) => problems.clone_from(&found.0),
-            InjectionTemplate::Go(template) => {
-                for native_sidecars in [false, true] {
-                    for problem in filled(template, native_sidecars, configuration, &mut warnings) {
-                        if !problems.contains(&problem) {
-                            problems.push(problem);
-                        }
-                    }
-                }
-            }
-        }
-        warnings.sort_unstable();
-        warnings.dedup();
-        let is_default = defaults.contains(&name.as_str());
-        let is_suspicious = !problems.is_empty() || !warnings.is_empty();
-        is_suspicious.then(|| TemplateTrial { template: name.clone(), is_default, problems, warnings })
-    });
-    tried.collect()
-}
-
-fn filled(
-    template: &go::Template,
-    native_sidecars: bool,
-    configuration: &Configuration,
-    warnings: &mut Vec<String>,
-) -> Vec<InputProblem> {
-    let [.., pod] = plain_pods(&json!({}));
-    let admission = AdmissionContext {
-        namespace: Namespace { name: "default".to_owned(), ..Namespace::default() },
-        workload: Some(Workload::of(&pod, "default")),
-        native_sidecars,
-        ..AdmissionContext::default()
-    };
-    let Configuration { values, mesh, .. } = configuration;
-    let sidecar = match Sidecar::of(&pod, &admission, values, mesh) {
-        Ok(sidecar) => sidecar,
-        Err(Problems(problems)) => return problems,
-    };
-    let context = TemplateContext { pod: &pod, admission: &admission, sidecar: &sidecar, values, mesh };
-    match template.render(&context, warnings) {
-        Err(Problems(problems)) if !go::refused() => problems,
-        Ok(_) | Err(_) => Vec::new(),
-    }
-}
-
-/// Injects a few plain pods with each template by itself. Built-in templates that the configuration does not use are left out.
-pub fn try_templates(configuration: &Configuration) -> Vec<TemplateTrial> {
     let named = configuration.default_templates.iter().chain(configuration.aliases.values().flatten());
     let named: Vec<&String> = named.collect();
     let defaults = configuration.defaults();
@@ -82,22 +32,31 @@ pub fn try_templates(configuration: &Configuration) -> Vec<TemplateTrial> {
         aliases: BTreeMap::new(),
         ..configuration.clone()
     };
-    let is_used = |(name, template): &(&String, &InjectionTemplate)| {
-        named.contains(name) || !matches!(template, InjectionTemplate::BuiltIn(_))
-    };
-    let tried = configuration.templates.iter().filter(is_used).map(|(template, _)| {
-        let mut problems: Vec<InputProblem> = Vec::new();
-        for pod in plain_pods(&json!({TEMPLATES: template})) {
+    let mut tried = Vec::new();
+    for (name, template) in &configuration.templates {
+        let is_built_in = matches!(template, InjectionTemplate::BuiltIn(_));
+        if is_built_in && !named.contains(&name) {
+            continue;
+        }
+        let (mut problems, mut refusals, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+        for pod in plain_pods(&json!({TEMPLATES: name})) {
             for native_sidecars in [false, true] {
                 let admission = AdmissionContext { native_sidecars, ..AdmissionContext::default() };
-                let refused = inject(&pod, &admission, &configuration).err();
-                problems.extend(refused.into_iter().flat_map(|Problems(found)| found));
+                match inject(&pod, &admission, &configuration) {
+                    Ok(InjectionOutcome::Injected(injected)) => warnings.extend(injected.warnings),
+                    Ok(InjectionOutcome::Skipped(_)) => {}
+                    Err(Problems(found)) if go::refused() => refusals.extend(found),
+                    Err(Problems(found)) => problems.extend(found),
+                }
             }
         }
-        let (is_default, problems) = (defaults.contains(&template.as_str()), Problems::first(problems));
-        TemplateTrial { template: template.clone(), is_default, problems, warnings: Vec::new() }
-    });
-    tried.collect()
+        warnings.sort_unstable();
+        warnings.dedup();
+        let [problems, refusals] = [problems, refusals].map(Problems::first);
+        let (template, is_default) = (name.clone(), defaults.contains(&name.as_str()));
+        tried.push(TemplateTrial { template, is_built_in, is_default, problems, refusals, warnings });
+    }
+    tried
 }
 
 /// A pod of a Deployment, one by itself with nothing but a container, and one with all that agents and proxies look at.

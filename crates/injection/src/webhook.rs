@@ -5,7 +5,7 @@ use crate::admission::{Namespace, texts};
 use crate::chart::ChartTemplate;
 use crate::configuration::selector;
 use crate::decision::{Decision, InjectionRules, LabelRequirement, LabelSelector, Operator, decide};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -20,6 +20,8 @@ pub struct Webhook {
     pub name: String,
     pub namespace: LabelSelector,
     pub object: LabelSelector,
+    pub client: WebhookClient,
+    pub injector: InjectorIdentity,
 }
 
 impl Webhook {
@@ -195,11 +197,11 @@ pub struct InjectorIdentity {
 }
 
 impl InjectorIdentity {
-    fn of(configuration: &Value, webhook: &Value) -> Self {
+    fn of(configuration: &Value, client: &WebhookClient) -> Self {
         let revision = configuration["metadata"]["labels"][REVISION].as_str().unwrap_or("default").to_owned();
-        let (namespace, service) = match WebhookClient::of(webhook) {
-            Some(WebhookClient::Service { namespace, name }) => (namespace, name),
-            Some(WebhookClient::Url(_)) | None => (ISTIO.to_owned(), String::new()),
+        let (namespace, service) = match client {
+            WebhookClient::Service { namespace, name } => (namespace.clone(), name.clone()),
+            WebhookClient::Url(_) => (ISTIO.to_owned(), String::new()),
         };
         Self { namespace, service, revision }
     }
@@ -226,14 +228,6 @@ pub fn read(configuration: &Value) -> Vec<Webhook> {
     injecting(configuration).filter_map(|webhook| of_value(configuration, webhook)).collect()
 }
 
-/// The webhooks of [`read`], with their injectors and clients.
-pub fn read_each(configuration: &Value) -> impl Iterator<Item = (InjectorIdentity, WebhookClient, Webhook)> {
-    injecting(configuration).filter_map(|webhook| {
-        let identity = InjectorIdentity::of(configuration, webhook);
-        Some((identity, WebhookClient::of(webhook)?, of_value(configuration, webhook)?))
-    })
-}
-
 /// Webhooks that are called for new pods at another path, such as linkerd's injector.
 pub fn read_others(configuration: &Value) -> Vec<Webhook> {
     let others = of_pods(configuration).filter(|webhook| !injects(webhook));
@@ -242,10 +236,13 @@ pub fn read_others(configuration: &Value) -> Vec<Webhook> {
 
 fn of_value(configuration: &Value, webhook: &Value) -> Option<Webhook> {
     let title = configuration["metadata"]["name"].as_str().unwrap_or_default();
+    let client = WebhookClient::of(webhook)?;
     Some(Webhook {
         name: format!("{} of {title}", short_name(webhook)),
         namespace: selector::of_webhook(&webhook["namespaceSelector"])?,
         object: selector::of_webhook(&webhook["objectSelector"])?,
+        injector: InjectorIdentity::of(configuration, &client),
+        client,
     })
 }
 
@@ -296,10 +293,8 @@ fn injects(webhook: &Value) -> bool {
 
 /// The webhooks of a revision, as they are installed; with `everywhere`, also the one for all that say nothing.
 pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
-    let configurations = ChartTemplate::Webhooks.objects("", |values| {
-        values["revision"] = revision.into();
-        values["auto"] = everywhere.into();
-    });
+    let values = json!({ "injector": { "revision": revision, "auto": everywhere } });
+    let configurations = ChartTemplate::Webhooks.objects("", &values);
     let all = configurations.iter().flat_map(|configuration| {
         let named = |webhook| {
             Some(Webhook { name: short_name(webhook).to_owned(), ..of_value(configuration, webhook)? })
@@ -313,7 +308,6 @@ pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
 mod tests {
     use super::*;
     use crate::decision::INJECT;
-    use serde_json::json;
 
     /// Absent, the required value, another: for the revision and injection of the namespace, injection and
     /// revision of the pod.
@@ -403,8 +397,7 @@ mod tests {
             (json!({"url": "https://a/injected"}), false),
             (json!({"url": "https://a"}), false),
             (json!({"service": {"path": "/inject"}, "url": "https://a/b"}), true),
-            (json!({"service": {}}), false),
-            (json!({}), false),
+            (json!({"service": {"name": "a", "namespace": "b"}}), false),
         ] {
             let rules = json!([rule(["CREATE", "", "v1", "pods"])]);
             let bad = json!({"matchLabels": {"a": 1}});
@@ -426,7 +419,7 @@ mod tests {
                 "rules": [{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": [resources] }],
                 "namespaceSelector": { "matchLabels": { "istio-injection": "enabled" } }, "objectSelector": {} })
         };
-        let service = |path: &str| json!({ "service": { "name": "istiod", "path": path } });
+        let service = |path: &str| json!({ "service": { "name": "istiod", "namespace": "istio-system", "path": path } });
         let mut configuration = json!({ "metadata": { "name": "c" }, "webhooks": [
             webhook("namespace.sidecar-injector.istio.io", service("/inject"), "pods"),
             webhook("remote.example", json!({ "url": "https://a:15017/inject/cluster/b" }), "*"),
@@ -458,10 +451,13 @@ mod tests {
             (vec![asks(Operator::In(some(&["b", "c"])))], "k=b"),
             (vec![asks(Operator::In(some(&["b", "c"]))), asks(Operator::NotIn(some(&["b"])))], "k=c"),
         ];
+        let client = WebhookClient::Url(String::new());
         let nothing = Webhook {
             name: "a".into(),
             namespace: LabelSelector::default(),
             object: LabelSelector::default(),
+            injector: InjectorIdentity::of(&Value::Null, &client),
+            client,
         };
         for (asked, expected) in requirements {
             let webhook = Webhook { object: LabelSelector(asked), ..nothing.clone() };

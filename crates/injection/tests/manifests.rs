@@ -2,31 +2,20 @@
 //!
 //! `UPDATE_GOLDENS=1` writes the files anew.
 
-use injection::manifests::{InstallOptions, Installation, files, kustomization, removed};
+use injection::manifests::{Installation, files, kustomization, removed};
 use mesh::data::{Tree, yaml};
-use serde_json::Value;
-
-fn text(text: &str) -> Option<String> {
-    Some(text.to_owned())
-}
-
-fn plain() -> InstallOptions {
-    InstallOptions {
-        namespace: "mesh".to_owned(),
-        image: text("example/injector:1"),
-        proxy_image: text("example/proxy:1"),
-        network_policy: false,
-        names_namespace: false,
-        ..InstallOptions::default()
-    }
-}
+use serde_json::{Value, json};
 
 fn block(object: &Value) -> String {
     yaml::block(&Tree::read(&object.to_string()))
 }
 
-fn shown(options: InstallOptions) -> String {
-    let target = Installation::read(options).unwrap_or_else(|problems| panic!("{problems}"));
+fn shown(namespace: &str, names_namespace: bool, mut values: Value) -> String {
+    for (key, image) in [("image", "example/injector:1"), ("proxyImage", "example/proxy:1")] {
+        values[key] = image.into();
+    }
+    let target = Installation::read(namespace, names_namespace, values);
+    let target = target.unwrap_or_else(|problems| panic!("{problems}"));
     let files = files(&target);
     let mut shown = String::new();
     for file in &files {
@@ -46,34 +35,23 @@ fn shown(options: InstallOptions) -> String {
 
 #[test]
 fn an_installation_is_what_its_file_tells() {
-    let hosts = ["shop.example.com", "*.example.org"].map(|host| host.parse().expect("a host"));
-    let everything = InstallOptions {
-        revision: "r1".to_owned(),
-        tags: vec!["stable".to_owned(), "default".to_owned()],
-        auto: true,
-        replicas: 1,
-        environment_labels: text("virtual-env"),
-        operator: true,
-        allow_hosts: hosts.to_vec(),
-        init_image: text("example/init:1"),
-        priority_class: text("system-cluster-critical"),
-        network_policy: true,
-        names_namespace: true,
-        ..plain()
-    };
-    let in_istios_place = InstallOptions {
-        namespace: "default".to_owned(),
-        revision: "r1".to_owned(),
-        tags: vec!["default".to_owned()],
-        environment_labels: text("virtual-env,team-env"),
-        names_namespace: true,
-        istio_names: true,
-        ..plain()
-    };
-    for (name, options) in
-        [("plain", plain()), ("everything", everything), ("in-istios-place", in_istios_place)]
+    let no_policy = json!({ "enabled": false });
+    let plain = shown("mesh", false, json!({ "networkPolicy": no_policy }));
+    let everything = json!({
+        "revision": "r1", "tags": ["stable", "default"], "auto": true, "replicas": 1,
+        "environmentLabels": ["virtual-env"], "initImage": "example/init:1",
+        "operator": { "enabled": true, "allowHosts": ["shop.example.com", "*.example.org"] },
+        "priorityClassName": "system-cluster-critical",
+    });
+    let everything = shown("mesh", true, everything);
+    let in_istios_place = json!({
+        "revision": "r1", "tags": ["default"], "environmentLabels": ["virtual-env", "team-env"],
+        "istioNames": true, "networkPolicy": no_policy,
+    });
+    let in_istios_place = shown("default", true, in_istios_place);
+    for (name, shown) in [("plain", plain), ("everything", everything), ("in-istios-place", in_istios_place)]
     {
         let file = format!("{}/tests/manifests/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
-        testkit::golden(file, &shown(options));
+        testkit::golden(file, &shown);
     }
 }

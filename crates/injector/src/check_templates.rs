@@ -7,7 +7,7 @@ use clap::Args;
 use command_line::program::BAD_INPUT;
 use diagnose::Style;
 use injection::compare::{ComparisonVerdict, PodComparison, compare};
-use injection::trial::try_templates;
+use injection::trial::{TemplateTrial, trial};
 use injection::{Configuration, Namespaces, admission::path_variables};
 use mesh::{InputProblem, Problems, visible};
 use serde_json::Value;
@@ -77,15 +77,16 @@ fn checked(flags: &CheckTemplatesFlags) -> Result<(String, bool), Problems> {
 
 fn templates(configuration: &Configuration) -> (String, bool) {
     let (mut out, mut is_equal) = (String::new(), true);
-    for tried in try_templates(configuration) {
-        let name = Style::Strong.paint(&tried.template);
-        let line = if OF_GATEWAYS.contains(&&*tried.template) {
+    for TemplateTrial { template, problems, refusals, .. } in trial(configuration) {
+        let name = Style::Strong.paint(&template);
+        let line = if OF_GATEWAYS.contains(&&*template) {
             format!("{}", Style::Quiet.paint("not tried: Istio's control plane deploys gateways from it"))
-        } else if tried.problems.is_empty() {
+        } else if problems.is_empty() && refusals.is_empty() {
             format!("{}", Style::Captured.paint("makes a pod of every plain pod"))
         } else {
             is_equal = false;
-            let problems = tried.problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>();
+            let problems = problems.iter().chain(&refusals);
+            let problems = problems.map(|problem| format!("\n  {problem}")).collect::<String>();
             format!("{}{problems}", Style::Dropped.paint("refuses plain pods"))
         };
         writeln!(out, "{name}: {line}").expect("a text takes it");

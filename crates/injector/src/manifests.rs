@@ -3,8 +3,8 @@
 use crate::environment::HostFlags;
 use crate::output::{self, ObjectFormat, document, print, report};
 use clap::Args;
-use injection::manifests::{InstallOptions, Installation, ManifestFile, NAMESPACE, files, kustomization};
-use serde_json::Value;
+use injection::manifests::{Installation, ManifestFile, NAMESPACE, files, kustomization};
+use serde_json::{Value, json};
 use std::{
     error::Error,
     fs, io,
@@ -88,31 +88,29 @@ pub(crate) fn run(flags: &ManifestsFlags) -> Result<ExitCode, Box<dyn Error>> {
     if flags.force && matches!(output, ManifestsOutput::Objects(_)) {
         return Err("--force: is about files; expected --output kustomize FOLDER beside it".into());
     }
-    let (flags, force) = (flags.clone(), flags.force);
-    let target = Installation::read(InstallOptions {
-        namespace: flags.namespace,
-        image: flags.image,
-        revision: flags.revision,
-        tags: flags.tags,
-        auto: flags.auto,
-        replicas: flags.replicas,
-        environment_labels: flags.environment_tag.then_some(flags.environment_labels),
-        operator: flags.operator,
-        allow_hosts: flags.hosts.allow_hosts,
-        proxy_image: flags.proxy_image,
-        init_image: flags.init_image,
-        priority_class: flags.priority_class,
-        network_policy: !flags.no_network_policy,
-        names_namespace: !flags.no_namespace,
-        istio_names: flags.istio_names,
-    })?;
+    let labels = flags.environment_tag.then_some(&flags.environment_labels);
+    let values = json!({
+        "image": flags.image.as_deref().unwrap_or_default(),
+        "proxyImage": flags.proxy_image.as_deref().unwrap_or_default(),
+        "initImage": flags.init_image.as_deref().unwrap_or_default(),
+        "revision": flags.revision,
+        "istioNames": flags.istio_names,
+        "tags": flags.tags,
+        "auto": flags.auto,
+        "replicas": flags.replicas,
+        "environmentLabels": Vec::from_iter(labels),
+        "operator": { "enabled": flags.operator, "allowHosts": flags.hosts.allow_hosts },
+        "networkPolicy": { "enabled": !flags.no_network_policy },
+        "priorityClassName": flags.priority_class.as_deref().unwrap_or_default(),
+    });
+    let target = Installation::read(&flags.namespace, !flags.no_namespace, values)?;
     let files = files(&target);
     match output {
         ManifestsOutput::Objects(format) => {
             let objects: Vec<Value> = files.into_iter().flat_map(|file| file.objects).collect();
             print(&output::objects(&objects, format))?;
         }
-        ManifestsOutput::Folder(folder) => write(&folder, &files, force)?,
+        ManifestsOutput::Folder(folder) => write(&folder, &files, flags.force)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,8 +2,9 @@
 
 use crate::output::{self, ObjectFormat, print};
 use clap::Args;
-use injection::manifests::{InstallOptions, Installation, NAMESPACE, removed};
+use injection::manifests::{Installation, NAMESPACE, removed};
 use mesh::Problems;
+use serde_json::json;
 use std::{error::Error, process::ExitCode};
 
 /// An installation that is known by its names: what `check` and `uninstall` need of the flags of `manifests`.
@@ -34,18 +35,12 @@ impl InstalledFlags {
         has_environment_tag: bool,
         has_operator: bool,
     ) -> Result<Installation, Problems> {
-        Installation::read(InstallOptions {
-            namespace: self.namespace.clone(),
-            image: Some(ANY_IMAGE.to_owned()),
-            revision: self.revision.clone(),
-            tags: self.tags.clone(),
-            environment_labels: has_environment_tag.then(|| "virtual-env".to_owned()),
-            operator: has_operator,
-            proxy_image: Some(ANY_IMAGE.to_owned()),
-            names_namespace,
-            istio_names: self.istio_names,
-            ..InstallOptions::default()
-        })
+        let values = json!({
+            "image": ANY_IMAGE, "proxyImage": ANY_IMAGE, "revision": self.revision, "tags": self.tags,
+            "environmentLabels": Vec::from_iter(has_environment_tag.then_some("virtual-env")),
+            "operator": { "enabled": has_operator }, "istioNames": self.istio_names,
+        });
+        Installation::read(&self.namespace, names_namespace, values)
     }
 }
 

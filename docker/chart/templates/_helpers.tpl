@@ -138,3 +138,72 @@ reinvocationPolicy: Never
 clientConfig:
   service: { name: {{ include "sidecar-init.injector" . }}, namespace: {{ .Release.Namespace | quote }}, path: /inject, port: 443 }
 {{- end }}
+
+{{/* Problems of values that the schema cannot express, as a JSON list: of a release, and of `sidecar-injector manifests`. */}}
+{{- define "sidecar-init.problems" -}}
+{{- $injector := .Values.injector }}
+{{- $problems := list }}
+{{- if not (or $injector.enabled .Values.cni.enabled .Values.repair.enabled) }}
+{{- $problems = append $problems "nothing is enabled; set injector.enabled, cni.enabled or repair.enabled" }}
+{{- end }}
+
+{{- /* Keys with the images, examples, whether they are required, and whether they are of injected pods. */}}
+{{- $images := list }}
+{{- if $injector.enabled }}
+{{- $images = append $images (list "injector.image" $injector.image "registry.example/sidecar-injector:0.1.0" true false) }}
+{{- $proxy := "istio/proxyv2:1.31.0, the version of the control plane" }}
+{{- $images = append $images (list "injector.proxyImage" $injector.proxyImage $proxy true true) }}
+{{- $images = append $images (list "injector.initImage" $injector.initImage "registry.example/sidecar-init:0.1.0" false true) }}
+{{- end }}
+{{- if .Values.cni.enabled }}
+{{- $images = append $images (list "cni.image" .Values.cni.image "registry.example/sidecar-init:0.1.0" true false) }}
+{{- end }}
+{{- if .Values.repair.enabled }}
+{{- $images = append $images (list "repair.image" .Values.repair.image "registry.example/sidecar-node:0.1.0" true false) }}
+{{- end }}
+{{- range $images }}
+{{- $key := index . 0 }}{{ $image := index . 1 }}{{ $example := index . 2 }}
+{{- $fault := "" }}
+{{- if not $image }}
+{{- if index . 3 }}
+{{- $missing := "is missing; expected an image with a tag or a digest, such as" }}
+{{- $problems = append $problems (printf "%s: %s %s" $key $missing $example) }}
+{{- end }}
+{{- else if regexMatch `[\s[:cntrl:]]` $image }}
+{{- $fault = "is not an image" }}
+{{- else if and (index . 4) (not (contains "/" $image)) }}
+{{- $fault = "has no slash, so it would be sought in the hub of the values" }}
+{{- else if contains "@" $image }}
+{{- /* The algorithms and forms of OCI's go-digest; container runtimes refuse any other. */}}
+{{- if not (regexMatch `^[^@]*@(sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})$` $image) }}
+{{- $fault = "has a digest that is not one, such as sha256: and 64 hexadecimal digits in small letters" }}
+{{- end }}
+{{- /* A colon before the last slash precedes the port of a registry. */}}
+{{- else if not (regexMatch `:[^/]*$` $image) }}
+{{- $fault = "has neither tag nor digest, which means the tag latest" }}
+{{- else if hasSuffix ":" $image }}
+{{- $fault = "has an empty tag" }}
+{{- else if hasSuffix ":latest" $image }}
+{{- $fault = "has the tag latest, which names another image tomorrow" }}
+{{- end }}
+{{- if $fault }}
+{{- $problems = append $problems (printf "%s: %q %s; expected a name such as %s" $key $image $fault $example) }}
+{{- end }}
+{{- end }}
+
+{{- $names := list $injector.revision }}
+{{- range $injector.tags }}
+{{- if has . $names }}
+{{- $fault := "is named already, and two webhooks would be called; name each once" }}
+{{- $problems = append $problems (printf "injector.tags: %q %s" . $fault) }}
+{{- end }}
+{{- $names = append $names . }}
+{{- end }}
+{{- if and $injector.auto (not (has "default" $names)) }}
+{{- $problems = append $problems "injector.auto: is for the default revision; expected default as the revision or as a tag" }}
+{{- end }}
+{{- if and $injector.operator.enabled (not $injector.enabled) }}
+{{- $problems = append $problems "injector.operator.enabled: requires injector.enabled" }}
+{{- end }}
+{{- toJson $problems }}
+{{- end }}

@@ -1,44 +1,32 @@
-//! What `docker/cni` asks of a node is accepted by the program, and takes no right but to write two folders of root's.
+//! What the chart's DaemonSet asks of a node is accepted by the program, and takes no right but to write two folders of root's.
 
 use crate::cni::install::node::{LIST, Node, program, types};
 use crate::support::namespace::Namespace;
 use crate::support::program::Outcome;
 use crate::support::wait;
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+use injection::chart::ChartTemplate;
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
 
 const FILE: &str = "10-a.conflist";
 
-fn manifest(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docker/cni").join(name);
-    fs::read_to_string(path).expect("the manifest")
-}
-
-fn arguments() -> Vec<String> {
-    let text = manifest("base/daemonset.yaml");
-    let list = text.split("          args:\n").nth(1).expect("arguments");
-    let items = list.lines().map_while(|line| line.trim().strip_prefix("- "));
-    items.map(str::to_owned).collect()
-}
-
-/// Arguments that a patch adds.
-fn added(overlay: &str) -> Vec<String> {
-    let text = manifest(&format!("{overlay}/kustomization.yaml"));
-    let values = text.lines().filter_map(|line| line.trim().strip_prefix("value: --"));
-    values.map(|value| format!("--{}", value.replace("$(HOST_IP)", "127.0.0.1"))).collect()
+fn arguments(mut values: Value) -> Vec<String> {
+    values["enabled"] = true.into();
+    let objects = ChartTemplate::Cni.objects("kube-system", &json!({ "cni": values }));
+    let set = objects.iter().find(|object| object["kind"] == "DaemonSet").expect("a DaemonSet");
+    let words = &set["spec"]["template"]["spec"]["containers"][0]["args"];
+    let words: Vec<String> = serde_json::from_value(words.clone()).expect("texts");
+    words.into_iter().map(|word| word.replace("$(HOST_IP)", "127.0.0.1")).collect()
 }
 
 /// Runs the container's program as root without any capability, on a node of the test's, until it is installed, and then
 /// asks it to end.
-fn check(overlays: &[&str]) -> (Node, String) {
+fn check(values: Value) -> (Node, String) {
     let (node, namespace) = (Node::new(), Namespace::new());
     node.put(FILE, LIST);
     let here = |folder: &str| node.path(folder).to_string_lossy().into_owned();
-    let arguments = arguments().into_iter().chain(overlays.iter().flat_map(|overlay| added(overlay)));
-    let arguments: Vec<String> = arguments
+    let arguments: Vec<String> = arguments(values)
+        .into_iter()
         .map(|word| {
             word.replace("/host/etc/cni/net.d", &here("net.d"))
                 .replace("/host/opt/cni/bin", &here("bin"))
@@ -58,21 +46,20 @@ fn check(overlays: &[&str]) -> (Node, String) {
 }
 
 #[test]
-fn the_base_installs_and_leaves_all_in_place() {
-    let (node, with) = check(&[]);
+fn it_installs_and_leaves_all_in_place() {
+    let (node, with) = check(json!({}));
     assert_eq!(types(&with), ["a", "sidecar-cni"]);
     assert!(node.read(FILE) == with && node.plugin().exists());
 }
 
 #[test]
 fn metrics_are_an_addition() {
-    assert_eq!(added("metrics").len(), 1);
-    check(&["metrics"]);
+    check(json!({ "metrics": true }));
 }
 
 #[test]
 fn the_way_back_leaves_nothing() {
-    let (node, _) = check(&["uninstall"]);
+    let (node, _) = check(json!({ "uninstallOnExit": true }));
     assert_eq!(node.read(FILE), LIST);
     assert!(!node.plugin().exists());
 }

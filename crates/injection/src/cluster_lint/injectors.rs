@@ -20,7 +20,6 @@ pub(super) struct Injectors<'a> {
 pub(super) struct InjectorWebhook<'a> {
     pub(super) configuration: &'a ClusterObject,
     pub(super) webhook: Webhook,
-    pub(super) client: WebhookClient,
     rules: usize,
 }
 
@@ -28,9 +27,9 @@ pub(super) struct InjectorWebhook<'a> {
 pub fn config_maps<'a>(
     configurations: impl IntoIterator<Item = &'a ClusterObject>,
 ) -> BTreeSet<(String, String)> {
-    let each = configurations.into_iter().flat_map(|configuration| webhook::read_each(&configuration.value));
-    let named = each.flat_map(|(identity, ..)| {
-        identity.config_maps().map(move |name| (identity.namespace.clone(), name))
+    let each = configurations.into_iter().flat_map(|configuration| webhook::read(&configuration.value));
+    let named = each.flat_map(|Webhook { injector, .. }| {
+        injector.config_maps().map(move |name| (injector.namespace.clone(), name))
     });
     named.collect()
 }
@@ -47,12 +46,12 @@ impl<'a> Injectors<'a> {
             for (why, name) in conditional.chain(unreadable) {
                 groups.not_judged(why, format!("webhook {name} of {}", configuration.meta("name")));
             }
-            for (identity, client, webhook) in webhook::read_each(&configuration.value) {
-                let at = *places.entry(identity.clone()).or_insert_with(|| {
-                    rules.push(read_rules(&identity, inventory, groups));
+            for webhook in webhook::read(&configuration.value) {
+                let at = *places.entry(webhook.injector.clone()).or_insert_with(|| {
+                    rules.push(read_rules(&webhook.injector, inventory, groups));
                     rules.len() - 1
                 });
-                webhooks.push(InjectorWebhook { configuration, webhook, client, rules: at });
+                webhooks.push(InjectorWebhook { configuration, webhook, rules: at });
             }
         }
         let is_known = inventory.is_whole || !inventory.webhooks.is_empty();
@@ -199,7 +198,7 @@ fn without_bundle(configuration: &ClusterObject, names: &[&str]) -> Finding {
 fn rivals(inventory: &Inventory<'_>, injectors: &Injectors<'_>, groups: &mut FindingGroups) {
     let all = &injectors.webhooks;
     for (at, first) in all.iter().enumerate() {
-        for second in all[at + 1..].iter().filter(|second| second.client != first.client) {
+        for second in all[at + 1..].iter().filter(|second| second.webhook.client != first.webhook.client) {
             if overlap(&first.webhook, &second.webhook).is_some() {
                 let finding = of_rivals(first, second, inventory);
                 for configuration in [first.configuration, second.configuration] {

@@ -5,6 +5,7 @@ use super::rule::{HttpRouteRule, RULE};
 use super::syntax::is_domain;
 use super::{suggestions, syntax};
 use mesh::{InputProblem, Problems};
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -162,8 +163,8 @@ fn list(text: Option<&str>, without: &str) -> Vec<String> {
 }
 
 /// Hosts that every namespace may route: a name of DNS, `*.` and a name for all below it, or `*`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AllowedHost(pub(crate) String);
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AllowedHost(String);
 
 impl FromStr for AllowedHost {
     type Err = &'static str;

@@ -5,7 +5,7 @@ use crate::chart::ChartTemplate;
 use crate::reader::DocumentReader;
 use mesh::{InputProblem, Problems};
 use regex_syntax::ast::{ErrorKind, parse::Parser};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub const GROUP: &str = "env.alibaba.com";
 pub const VERSION: &str = "v1alpha2";
@@ -29,8 +29,8 @@ pub struct VirtualEnvironment {
 /// The chart's CustomResourceDefinition, with upstream's name, group, version and spec, so that objects written for upstream are
 /// accepted. Defaults stand in descriptions alone: those of a schema would be written into every object.
 pub fn definition() -> Value {
-    let mut found =
-        ChartTemplate::Crd.objects("", |values| values["operator"]["enabled"] = true.into()).remove(0);
+    let values = json!({ "injector": { "operator": { "enabled": true } } });
+    let mut found = ChartTemplate::Crd.objects("", &values).remove(0);
     // It is for `helm uninstall`.
     found["metadata"].as_object_mut().expect("an object has metadata").remove("annotations");
     found
@@ -219,7 +219,6 @@ fn fault(expression: &str) -> Option<ErrorKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn read(spec: &Value) -> Result<EnvironmentSpec, String> {
         let object = json!({

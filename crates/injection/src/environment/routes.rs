@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The default version of Istio's objects: all since Istio 1.5 have it.
+/// The version of Istio's objects: all since Istio 1.5 have it.
 pub const ISTIO: &str = "v1beta1";
 
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +80,7 @@ impl UnroutedReason {
 }
 
 /// The routes of a VirtualEnvironment's namespace. Objects of other namespaces are left out. `hosts` are allowed
-/// outside of a Service's namespace, too; `version` is that of Istio's objects.
+/// outside of a Service's namespace, too.
 ///
 /// # Errors
 /// Problems of the VirtualEnvironment.
@@ -89,7 +89,6 @@ pub fn plan(
     services: &[Service],
     workloads: &[InventoryWorkload],
     hosts: &[AllowedHost],
-    version: &str,
 ) -> Result<Plan, Problems> {
     let spec = environment.spec.as_ref().map_err(Clone::clone)?;
     let mut warnings = spec_warnings(spec);
@@ -100,8 +99,7 @@ pub fn plan(
         services.iter().filter(|service| service.namespace == environment.namespace).collect();
     here.sort_by(|a, b| a.name.cmp(&b.name));
     here.iter().for_each(|service| warnings.extend(service.warnings.clone()));
-    let context =
-        PlanContext { environment, spec, environments: &environments, all, workloads, hosts, version };
+    let context = PlanContext { environment, spec, environments: &environments, all, workloads, hosts };
     let services = here.into_iter().map(|service| context.planned(service, &mut warnings)).collect();
     let filter = spec.auto_inject.then(|| envoy_filter(environment, spec));
     Ok(Plan { environments, services, filter, warnings })
@@ -161,7 +159,6 @@ struct PlanContext<'a> {
     all: &'a [InventoryWorkload],
     workloads: &'a [(&'a str, &'a InventoryWorkload)],
     hosts: &'a [AllowedHost],
-    version: &'a str,
 }
 
 impl PlanContext<'_> {
@@ -220,8 +217,8 @@ impl PlanContext<'_> {
             let service = &self.with_allowed_hosts(service, warnings);
             let metadata = existing::metadata(self.environment, &service.name);
             RouteDisposition::Routed {
-                virtual_service: virtual_service(self.version, &metadata, service, &routes),
-                destination_rule: destination_rule(self.version, &metadata, self.spec, service, &own),
+                virtual_service: virtual_service(&metadata, service, &routes),
+                destination_rule: destination_rule(&metadata, self.spec, service, &own),
             }
         };
         Planned { name: service.name.clone(), disposition, choices: Some(choices) }
@@ -351,18 +348,17 @@ fn without(spec: &EnvironmentSpec, at: usize) -> Map<String, Value> {
     others.map(|header| (header.clone(), json!({}))).collect()
 }
 
-fn virtual_service(version: &str, metadata: &Value, service: &Service, http: &[Value]) -> Value {
+fn virtual_service(metadata: &Value, service: &Service, http: &[Value]) -> Value {
     let hosts: Vec<&String> = [&service.name].into_iter().chain(&service.hosts).collect();
     let gateways: Vec<&str> =
         ["mesh"].into_iter().chain(service.gateways.iter().map(String::as_str)).collect();
     json!({
-        "apiVersion": format!("networking.istio.io/{version}"), "kind": VIRTUAL_SERVICE, "metadata": metadata,
+        "apiVersion": format!("networking.istio.io/{ISTIO}"), "kind": VIRTUAL_SERVICE, "metadata": metadata,
         "spec": {"hosts": hosts, "gateways": gateways, "http": http},
     })
 }
 
 fn destination_rule(
-    version: &str,
     metadata: &Value,
     spec: &EnvironmentSpec,
     service: &Service,
@@ -371,7 +367,7 @@ fn destination_rule(
     let of = |value: &&str| json!({"name": subset(value), "labels": {&spec.label: value}});
     let subsets: Vec<Value> = own.iter().map(of).collect();
     json!({
-        "apiVersion": format!("networking.istio.io/{version}"), "kind": DESTINATION_RULE, "metadata": metadata,
+        "apiVersion": format!("networking.istio.io/{ISTIO}"), "kind": DESTINATION_RULE, "metadata": metadata,
         "spec": {"host": service.name, "subsets": subsets},
     })
 }

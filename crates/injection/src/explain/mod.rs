@@ -222,7 +222,7 @@ impl<'a> AdmissionSubject<'a> {
             decision: ExplainedDecision { inject: decision.inject, because: because(decision.reason) },
             init: None,
             added: Vec::new(),
-            warnings: decision.warning("would be").into_iter().collect(),
+            warnings: decision.warning().into_iter().collect(),
             problems: Vec::new(),
             assumptions: self.assumptions(),
             remedies: Vec::new(),
@@ -269,7 +269,7 @@ impl<'a> AdmissionSubject<'a> {
             Ok(InjectionOutcome::Skipped(decision)) => {
                 explained.verdict = InjectionVerdict::Skipped;
                 explained.because = format!("{is_called} {}", because(decision.reason));
-                explained.warnings = decision.warning("is").into_iter().collect();
+                explained.warnings = decision.warning().into_iter().collect();
                 explained.remedies = remedy::of_decision(&decision);
             }
             Ok(InjectionOutcome::Injected(injected)) => {

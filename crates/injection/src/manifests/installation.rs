@@ -1,73 +1,19 @@
 //! Options of an installation, parsed once, all problems at once.
 
+use crate::chart;
 use crate::decision::SYSTEM_NAMESPACES;
-use crate::environment::{inventory::AllowedHost, tag};
+use crate::environment::tag;
 use crate::syntax::is_domain;
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
-use std::ops::Deref;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InstallOptions {
-    pub namespace: String,
-    pub image: Option<String>,
-    pub revision: String,
-    /// Other names by which namespaces and pods may ask for this revision.
-    pub tags: Vec<String>,
-    /// Pods of namespaces that say nothing are injected, too.
-    pub auto: bool,
-    pub replicas: u16,
-    /// The list after `--environment-labels`, if the environment's tag is enabled.
-    pub environment_labels: Option<String>,
-    pub operator: bool,
-    /// Hosts that the operator lets Services of any namespace route.
-    pub allow_hosts: Vec<AllowedHost>,
-    pub proxy_image: Option<String>,
-    pub init_image: Option<String>,
-    pub priority_class: Option<String>,
-    pub network_policy: bool,
-    /// The Namespace itself is among the objects, unless every cluster has it.
-    pub names_namespace: bool,
-    /// Webhook configurations have the names of istiod's.
-    pub istio_names: bool,
-}
-
-impl Default for InstallOptions {
-    /// Without the images, which are required.
-    fn default() -> Self {
-        Self {
-            namespace: NAMESPACE.to_owned(),
-            image: None,
-            revision: DEFAULT.to_owned(),
-            tags: Vec::new(),
-            auto: false,
-            replicas: 2,
-            environment_labels: None,
-            operator: false,
-            allow_hosts: Vec::new(),
-            proxy_image: None,
-            init_image: None,
-            priority_class: None,
-            network_policy: true,
-            names_namespace: true,
-            istio_names: false,
-        }
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
-    pub(super) options: InstallOptions,
-    /// The labels that name a pod's environment; empty where that is not enabled.
-    pub(super) environment_labels: Vec<String>,
-}
-
-impl Deref for Installation {
-    type Target = InstallOptions;
-
-    fn deref(&self) -> &InstallOptions {
-        &self.options
-    }
+    pub namespace: String,
+    /// The Namespace itself is among the objects, unless every cluster has it.
+    pub(super) names_namespace: bool,
+    /// Values of `injector` that differ from the chart's.
+    pub(super) values: Value,
 }
 
 pub const NAMESPACE: &str = "sidecar-injector";
@@ -83,74 +29,69 @@ fn is_of_every_cluster(namespace: &str) -> bool {
     namespace == "default" || SYSTEM_NAMESPACES.contains(&namespace)
 }
 
-pub(super) const DEFAULT: &str = "default";
+/// Values of the chart in whose problems the flags of `manifests` stand for their keys.
+const FLAGS: [(&str, &str); 5] = [
+    ("injector.image", "--image"),
+    ("injector.proxyImage", "--proxy-image"),
+    ("injector.initImage", "--init-image"),
+    ("injector.tags", "--tag"),
+    ("injector.auto", "--auto"),
+];
 
 impl Installation {
+    /// `values` are those of the chart's `injector`; what the chart's schema refuses is refused here, too.
+    ///
     /// # Errors
-    /// Every problem in it.
-    pub fn read(mut options: InstallOptions) -> Result<Self, Problems> {
+    /// Every problem in them.
+    pub fn read(namespace: &str, names_namespace: bool, mut values: Value) -> Result<Self, Problems> {
         let mut problems = Vec::new();
+        let text = |key: &str| values[key].as_str().unwrap_or_default();
+        let texts = |list: &Value| -> Vec<String> {
+            list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
         let mut name = |flag: &str, text: &str, most: usize| {
             problems.extend(label(text, most).err().map(|fault| InputProblem::with_item(flag, text, fault)));
         };
         // A revision becomes part of names of Services, which have 63 characters at most.
-        name("--namespace", &options.namespace, 63);
-        name("--revision", &options.revision, MAX_REVISION);
-        for tag in &options.tags {
-            name("--tag", tag, 63);
+        name("--namespace", namespace, 63);
+        name("--revision", revision(&values), MAX_REVISION);
+        for tag in texts(&values["tags"]) {
+            name("--tag", &tag, 63);
         }
-        if let Some(class) = options.priority_class.as_ref().filter(|class| !is_domain(class)) {
+        let class = text("priorityClassName");
+        if !class.is_empty() && !is_domain(class) {
             let text = "is not the name of a PriorityClass; expected one such as system-cluster-critical";
             problems.push(InputProblem::with_item("--priority-class", class, text));
         }
-        if let Some(word) = taken(&options.revision) {
+        if let Some(word) = taken(revision(&values)) {
             let text = format!(
                 "would take names of other objects (sidecar-injector-{word}..); choose a name that does not begin with {word}"
             );
-            problems.push(InputProblem::with_item("--revision", &options.revision, text));
+            problems.push(InputProblem::with_item("--revision", revision(&values), text));
         }
-        problems.extend(images(&options));
-        if options.replicas == 0 {
+        problems.extend(chart::problems(&json!({ "injector": values })).iter().filter_map(|problem| {
+            let (key, fault) = problem.split_once(": ")?;
+            let (_, flag) = FLAGS.iter().find(|(known, _)| *known == key)?;
+            Some(InputProblem::of(flag, fault))
+        }));
+        if values["replicas"] == 0 {
             problems
                 .push(InputProblem::of("--replicas", "is 0, so no replica would answer; expected 1 or more"));
         }
-        for (at, tag) in options.tags.iter().enumerate() {
-            if *tag == options.revision || options.tags[..at].contains(tag) {
-                let text = "is named already, and two webhooks would be called; name each once";
-                problems.push(InputProblem::with_item("--tag", tag, text));
-            }
-        }
-        let is_default = options.revision == DEFAULT || options.tags.iter().any(|tag| tag == DEFAULT);
-        if options.auto && !is_default {
-            let text = "is for the default revision; add --tag default, or leave out --revision";
-            problems.push(InputProblem::of("--auto", text));
-        }
-        if !options.allow_hosts.is_empty() && !options.operator {
+        let operator = &values["operator"];
+        if !texts(&operator["allowHosts"]).is_empty() && operator["enabled"] != true {
             problems.push(InputProblem::of("--allow-hosts", "is for the operator; add --operator"));
         }
-        let labels =
-            options.environment_labels.as_ref().map(|text| tag::labels("--environment-labels", text));
-        let labels = labels.transpose().map_err(|Problems(others)| problems.extend(others));
+        let labels = texts(&values["environmentLabels"]);
+        if !labels.is_empty() {
+            match tag::labels("--environment-labels", &labels.join(",")) {
+                Ok(labels) => values["environmentLabels"] = json!(labels),
+                Err(Problems(others)) => problems.extend(others),
+            }
+        }
         Problems::check(problems)?;
-        options.names_namespace &= !is_of_every_cluster(&options.namespace);
-        Ok(Self { environment_labels: labels.ok().flatten().unwrap_or_default(), options })
-    }
-
-    pub(super) fn set(&self, values: &mut Value) {
-        values["image"] = json!(self.image);
-        values["proxyImage"] = json!(self.proxy_image);
-        values["initImage"] = json!(self.init_image);
-        values["revision"] = json!(self.revision);
-        values["istioNames"] = json!(self.istio_names);
-        values["tags"] = json!(self.tags);
-        values["auto"] = json!(self.auto);
-        values["replicas"] = json!(self.replicas);
-        values["environmentLabels"] = json!(self.environment_labels);
-        values["operator"]["enabled"] = json!(self.operator);
-        let hosts = self.allow_hosts.iter().map(|host| &*host.0);
-        values["operator"]["allowHosts"] = hosts.collect();
-        values["networkPolicy"]["enabled"] = json!(self.network_policy);
-        values["priorityClassName"] = json!(self.priority_class);
+        let names_namespace = names_namespace && !is_of_every_cluster(namespace);
+        Ok(Self { namespace: namespace.to_owned(), names_namespace, values })
     }
 
     pub fn name(&self) -> String {
@@ -161,9 +102,22 @@ impl Installation {
         self.with_revision("sidecar-injector-ca")
     }
 
-    pub(super) fn with_revision(&self, name: &str) -> String {
-        if self.revision == DEFAULT { name.to_owned() } else { format!("{name}-{}", self.revision) }
+    pub fn revision(&self) -> &str {
+        revision(&self.values)
     }
+
+    pub(super) fn with_revision(&self, name: &str) -> String {
+        match self.revision() {
+            DEFAULT => name.to_owned(),
+            revision => format!("{name}-{revision}"),
+        }
+    }
+}
+
+const DEFAULT: &str = "default";
+
+fn revision(values: &Value) -> &str {
+    values["revision"].as_str().unwrap_or(DEFAULT)
 }
 
 /// The longest revision: the longest name made of it has 63 characters.
@@ -179,86 +133,29 @@ pub fn label(text: &str, most: usize) -> Result<(), String> {
     if is_one { Ok(()) } else { Err(format!("is not a name; expected up to {most} {form} (RFC 1123)")) }
 }
 
-/// Images have to be complete, and pinned: under a tag that moves, pods of one Deployment would run different programs.
-fn images(options: &InstallOptions) -> Vec<InputProblem> {
-    let injector = "registry.example/sidecar-injector:0.1.0";
-    let proxy = "istio/proxyv2:1.31.0, the version of the control plane";
-    let mut problems = Vec::new();
-    for (flag, image, example, is_required) in [
-        ("--image", &options.image, injector, true),
-        ("--proxy-image", &options.proxy_image, proxy, true),
-        ("--init-image", &options.init_image, "registry.example/sidecar-init:0.1.0", false),
-    ] {
-        if let Some(image) = image {
-            let text = fault(image, flag != "--image");
-            let text = text.map(|text| format!("{text}; expected a name such as {example}"));
-            problems.extend(text.map(|text| InputProblem::with_item(flag, image, text)));
-        } else if is_required {
-            let text = format!("is missing; expected an image with a tag or a digest, such as {example}");
-            problems.push(InputProblem::of(flag, text));
-        }
-    }
-    problems
-}
-
-fn fault(image: &str, of_pods: bool) -> Option<&'static str> {
-    if image.is_empty() || image.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Some("is not an image");
-    }
-    if of_pods && !image.contains('/') {
-        return Some("has no slash, so it would be sought in the hub of the values");
-    }
-    if let Some((_, digest)) = image.split_once('@') {
-        // The algorithms and forms of OCI's go-digest; container runtimes refuse any other.
-        let is_digest = digest.split_once(':').is_some_and(|(algorithm, hash)| {
-            matches!((algorithm, hash.len()), ("sha256", 64) | ("sha384", 96) | ("sha512", 128))
-                && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-        });
-        return (!is_digest).then_some(
-            "has a digest that is not one, such as sha256: and 64 hexadecimal digits in small letters",
-        );
-    }
-    // A colon before the last slash precedes the port of a registry.
-    let last = image.rsplit('/').next().unwrap_or_default();
-    match last.split_once(':') {
-        None => Some("has neither tag nor digest, which means the tag latest"),
-        Some((_, "")) => Some("has an empty tag"),
-        Some((_, "latest")) => Some("has the tag latest, which names another image tomorrow"),
-        Some(_) => None,
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    pub(crate) fn plain() -> InstallOptions {
-        let [image, proxy_image] = ["mesh/injector:1", "mesh/proxy:1"].map(|name| Some(name.to_owned()));
-        InstallOptions { image, proxy_image, ..InstallOptions::default() }
+    pub(crate) fn plain(mut values: Value) -> Result<Installation, Problems> {
+        let mut all = json!({ "image": "mesh/injector:1", "proxyImage": "mesh/proxy:1" });
+        json_patch::merge(&mut all, &values.take());
+        Installation::read(NAMESPACE, true, all)
     }
 
     #[test]
     fn all_problems_are_reported_at_once() {
-        let text = |text: &str| Some(text.to_owned());
-        let options = InstallOptions {
-            namespace: "Mesh".to_owned(),
-            image: text(""),
-            revision: "canary".to_owned(),
-            tags: ["canary", "-", "canary"].map(str::to_owned).to_vec(),
-            auto: true,
-            replicas: 0,
-            environment_labels: text("a/b/c"),
-            allow_hosts: vec!["*".parse().expect("hosts")],
-            proxy_image: text("proxyv2"),
-            init_image: text("mesh/init 1"),
-            priority_class: text("High"),
-            ..InstallOptions::default()
-        };
-        let refused = Installation::read(options).expect_err("nothing of it is right").to_string();
+        let values = json!({
+            "image": "", "proxyImage": "proxyv2", "initImage": "mesh/init 1", "revision": "canary",
+            "tags": ["canary", "-", "canary"], "auto": true, "replicas": 0, "environmentLabels": ["a/b/c"],
+            "operator": { "allowHosts": ["*"] }, "priorityClassName": "High",
+        });
+        let refused = Installation::read("Mesh", true, values).expect_err("nothing of it is right");
+        let refused = refused.to_string();
         let expected = [
             "--namespace: \"Mesh\"",
             "--tag: \"-\"",
-            "--image: \"\"",
+            "--image: is missing",
             "--proxy-image: \"proxyv2\" has no slash",
             "--init-image: \"mesh/init 1\"",
             "--replicas: is 0",
@@ -276,8 +173,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_revision_is_part_of_names() {
-        let read =
-            |revision: &str| Installation::read(InstallOptions { revision: revision.to_owned(), ..plain() });
+        let read = |revision: &str| plain(json!({ "revision": revision }));
         for (revision, name) in [
             ("default", "sidecar-injector"),
             ("1-30", "sidecar-injector-1-30"),
@@ -294,13 +190,16 @@ pub(super) mod tests {
 
     #[test]
     fn images_are_pinned_or_required() {
+        let fault =
+            |key: &str, image: &str| plain(json!({ key: image })).err().map(|fault| fault.to_string());
         let digest = format!("mesh/proxy@sha256:{}", "0a".repeat(32));
         for image in ["mesh/proxy:1", "localhost:5000/proxy:latest-1", "a.b/c/proxy:v1.2", &digest] {
-            assert_eq!(fault(image, true), None, "{image}");
+            assert_eq!(fault("proxyImage", image), None, "{image}");
         }
         for (image, text) in [
-            ("", "not an image"),
+            ("", "--proxy-image: is missing; expected an image"),
             ("mesh/proxy 1", "not an image"),
+            ("mesh/proxy\u{7f}:1", "not an image"),
             ("proxy:1", "no slash"),
             ("mesh/proxy", "neither tag nor digest"),
             ("localhost:5000/proxy", "neither tag nor digest"),
@@ -312,12 +211,9 @@ pub(super) mod tests {
             (digest.replace("0a", "0A").as_str(), "a digest that is not one"),
             (digest.replace("sha256", "md5").as_str(), "a digest that is not one"),
         ] {
-            assert!(fault(image, true).is_some_and(|fault| fault.contains(text)), "{image}");
+            assert!(fault("proxyImage", image).is_some_and(|fault| fault.contains(text)), "{image}");
         }
-        assert_eq!(fault("injector:1", false), None, "an image of the nodes");
-        let problems: Vec<String> =
-            images(&InstallOptions::default()).iter().map(ToString::to_string).collect();
-        assert_eq!(problems.len(), 2, "{problems:?}");
-        assert!(problems[1].contains("--proxy-image: is missing; expected an image"), "{problems:?}");
+        assert_eq!(fault("image", "injector:1"), None, "an image of the nodes");
+        assert_eq!(fault("initImage", ""), None, "the proxies' image");
     }
 }

@@ -5,7 +5,7 @@
 
 mod installation;
 
-pub use installation::{InstallOptions, Installation, MAX_REVISION, NAMESPACE, label};
+pub use installation::{Installation, MAX_REVISION, NAMESPACE, label};
 
 use crate::chart::ChartTemplate;
 use crate::environment::resource;
@@ -23,7 +23,8 @@ pub struct ManifestFile {
 
 /// Everything, in the order in which it is applied: webhooks last, so that none is called before it can answer.
 pub fn files(target: &Installation) -> Vec<ManifestFile> {
-    let objects = |template: ChartTemplate| template.objects(&target.namespace, |values| target.set(values));
+    let values = json!({ "injector": target.values });
+    let objects = |template: ChartTemplate| template.objects(&target.namespace, &values);
     let mut files = Vec::new();
     if target.names_namespace {
         files.push(ManifestFile { name: "namespace", objects: vec![namespace(target)] });
@@ -37,7 +38,7 @@ pub fn files(target: &Installation) -> Vec<ManifestFile> {
         ManifestFile { name: "configuration", objects: configuration },
         ManifestFile { name: "server", objects: server },
     ]);
-    if target.operator {
+    if target.values["operator"]["enabled"] == true {
         let all = std::iter::once(resource::definition()).chain(objects(ChartTemplate::Operator)).collect();
         files.push(ManifestFile { name: "operator", objects: all });
     }
@@ -59,10 +60,8 @@ fn namespace(target: &Installation) -> Value {
 /// what the programs have written, and read; at last the namespace, if the installation names it. The CRD stays.
 pub fn removed(target: &Installation) -> Vec<Value> {
     let mut everything = target.clone();
-    everything.options.operator = true;
-    if everything.environment_labels.is_empty() {
-        everything.environment_labels.push("virtual-env".to_owned());
-    }
+    everything.values["operator"]["enabled"] = true.into();
+    everything.values["environmentLabels"] = json!(["virtual-env"]);
     let installed: Vec<Value> = files(&everything).into_iter().flat_map(|file| file.objects).collect();
     let mut all: Vec<Value> = installed.iter().filter_map(named).collect();
     let lease = everything.with_revision("sidecar-injector-environment");
@@ -114,9 +113,8 @@ mod tests {
 
     #[test]
     fn everything_is_removed_but_the_namespace_and_the_crd() {
-        let environment_labels = Some("virtual-env".to_owned());
-        let target = InstallOptions { operator: true, environment_labels, ..plain() };
-        let target = Installation::read(target).expect("right");
+        let values = json!({ "operator": { "enabled": true }, "environmentLabels": ["virtual-env"] });
+        let target = plain(values).expect("right");
         let kind = |object: &Value| object["kind"].as_str().expect("a kind").to_owned();
         let installed: BTreeSet<String> =
             files(&target).iter().flat_map(|file| &file.objects).map(kind).collect();

@@ -191,7 +191,7 @@ impl ManifestInjection<'_> {
                     self.problems.extend(new.map(|problem| located(problem, pod, &at)));
                 }
                 Ok(InjectionOutcome::Skipped(decision)) => {
-                    self.warn(&at, &decision.warning("is"));
+                    self.warn(&at, &decision.warning());
                     self.notes.push(Note::Skipped { kind: holder.kind.clone(), name: full, decision });
                 }
                 Ok(InjectionOutcome::Injected(injected)) => {

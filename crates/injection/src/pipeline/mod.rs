@@ -72,7 +72,7 @@ pub fn inject(
     let prepared = PreparedInjection::of(submitted, &admission, configuration)?;
     admission.cancellation.check()?;
     let (pod, found) = prepared.finish(&admission, configuration)?;
-    let warnings = decision.warning("is").into_iter().chain(found).collect();
+    let warnings = decision.warning().into_iter().chain(found).collect();
     Ok(InjectionOutcome::Injected(Box::new(Injected { decision, pod: pod.into_value(), warnings })))
 }
 

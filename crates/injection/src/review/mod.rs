@@ -100,7 +100,7 @@ fn answered(
     {
         Ok(pipeline::InjectionOutcome::Skipped(decision)) => {
             let mut reply = reply(ReviewOutcome::Skipped, format!("not injected: {}", decision.reason));
-            reply.report.warnings.extend(decision.warning("is"));
+            reply.report.warnings.extend(decision.warning());
             reply
         }
         Ok(pipeline::InjectionOutcome::Injected(injected)) => {

@@ -2,7 +2,7 @@
 
 use injection::environment::inventory::{InventoryWorkload, Service};
 use injection::environment::resource::VirtualEnvironment;
-use injection::environment::routes::{ISTIO, Plan, RouteDisposition, plan};
+use injection::environment::routes::{Plan, RouteDisposition, plan};
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ impl Scene {
             self.services.iter().filter_map(|object| Service::read(object, "")).collect();
         let workloads: Vec<InventoryWorkload> =
             self.workloads.iter().filter_map(|object| InventoryWorkload::read(object, "")).collect();
-        plan(&self.read(), &services, &workloads, &["m.example".parse().expect("a host")], ISTIO)
+        plan(&self.read(), &services, &workloads, &["m.example".parse().expect("a host")])
             .expect("a sound VirtualEnvironment")
     }
 

@@ -25,7 +25,7 @@ fn shown(trials: &[TemplateTrial]) -> Vec<String> {
 }
 
 #[test]
-fn templates_are_tried_with_a_plain_pod() {
+fn templates_are_tried_with_plain_pods() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/go_template/trial.txt");
     testkit::sections::answers(file, ", tried", |config| {
         shown(&tried(config)).iter().map(|line| format!("{line}\n")).collect()
@@ -54,8 +54,9 @@ fn a_template_that_no_pod_uses_spoils_nothing() {
         .expect_err("no template")
         .to_string();
     assert!(refused.contains("templates.other: line 1: "), "{refused}");
-    let [found] = trial(&configuration).try_into().expect("one of the two");
-    assert!(found.template == "other" && !found.is_default && found.problems.len() == 1, "{found:?}");
+    let [other, sidecar] = trial(&configuration).try_into().expect("both");
+    assert!(other.template == "other" && !other.is_default && other.problems.len() == 1, "{other:?}");
+    assert_eq!(sidecar.problems, []);
     let shown = configured(&broken.replace("'{}'", "'{{ end }}'")).expect_err("the default one");
     assert!(shown.starts_with("1 problem") && shown.contains("templates.sidecar: line 1: "), "{shown}");
 }

@@ -3,7 +3,7 @@
 
 use super::cases::{Case, Setup};
 use injection::compare::{ComparisonVerdict, compare};
-use injection::trial::try_templates;
+use injection::trial::trial;
 use injection::{Configuration, InjectionOutcome, Namespaces};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -132,7 +132,7 @@ fn each_template_is_tried_by_itself() {
         "bad": "spec: {containers: [{image: y}]}",
         "worse": "{{ .Nothing.Of.This }}",
     }, "aliases": {"good": ["good", "bad"]}, "policy": "off"}});
-    let tried: BTreeMap<String, usize> = try_templates(&setup(&head).configuration)
+    let tried: BTreeMap<String, usize> = trial(&setup(&head).configuration)
         .into_iter()
         .map(|tried| (tried.template, tried.problems.len()))
         .collect();

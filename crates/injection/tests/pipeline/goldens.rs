@@ -15,7 +15,7 @@ fn shown(case: &Case, plain: &Value) -> String {
     match case.setup().inject(&case.pod()) {
         Err(problems) => problems.to_string().lines().map(|line| format!("# {line}\n")).collect(),
         Ok(InjectionOutcome::Skipped(decision)) => {
-            let warning = decision.warning("is").map(|warning| format!("# warning: {warning}\n"));
+            let warning = decision.warning().map(|warning| format!("# warning: {warning}\n"));
             format!("# skipped: {}\n{}", decision.reason, warning.unwrap_or_default())
         }
         Ok(InjectionOutcome::Injected(injected)) => {

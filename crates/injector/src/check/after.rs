@@ -18,7 +18,7 @@ const DAY: i64 = 86_400;
 
 pub(super) fn absent(checked: &CheckedInstallation, ours: &[&Value]) -> InstallationFinding {
     let topic = InstallationTopic::Server;
-    let title = format!("Deployment {}/{}", checked.namespace, checked.target.name());
+    let title = format!("Deployment {}/{}", checked.target.namespace, checked.target.name());
     match ours {
         [] => topic.ok(format!("{title} is not there; the checks of an installation are left out")),
         some => {
@@ -36,7 +36,7 @@ pub(super) fn absent(checked: &CheckedInstallation, ours: &[&Value]) -> Installa
 
 pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Server;
-    let title = format!("Deployment {}/{}", checked.namespace, checked.target.name());
+    let title = format!("Deployment {}/{}", checked.target.namespace, checked.target.name());
     let conditions = deployment["status"]["conditions"].as_array().into_iter().flatten();
     let available = conditions.into_iter().find(|one| one["type"] == "Available");
     let count = |value: &Value| value.as_u64().unwrap_or(0);
@@ -49,7 +49,7 @@ pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) ->
         }
         Some(one) if one["status"] == "True" => topic.warn(
             format!("{title} is available, but only {ready} of {wanted} pods are ready"),
-            format!("see kubectl -n {} get pods", checked.namespace),
+            format!("see kubectl -n {} get pods", checked.target.namespace),
         ),
         other => {
             let message = other.and_then(|one| one["message"].as_str()).unwrap_or("it has no status yet");
@@ -57,13 +57,13 @@ pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) ->
                 format!("{title} is not available: {message}"),
                 format!(
                     "after an installation, wait a minute; otherwise see kubectl -n {} describe pods",
-                    checked.namespace
+                    checked.target.namespace
                 ),
             )
         }
     });
     let selector = format!("app.kubernetes.io%2Finstance%3D{}", checked.target.name());
-    let path = format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", checked.namespace);
+    let path = format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", checked.target.namespace);
     match checked.api.list(&path).await {
         Err(error) => findings.push(unknown(topic, "pods can't be listed", &error)),
         Ok(pods) => findings.extend(pods.iter().flat_map(waiting)),
@@ -103,8 +103,8 @@ fn waiting(pod: &Value) -> Vec<InstallationFinding> {
 pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value]) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Certificates;
     let secret = checked.target.secret();
-    let path = format!("/api/v1/namespaces/{}/secrets/{secret}", checked.namespace);
-    let title = format!("Secret {}/{secret}", checked.namespace);
+    let path = format!("/api/v1/namespaces/{}/secrets/{secret}", checked.target.namespace);
+    let title = format!("Secret {}/{secret}", checked.target.namespace);
     let repair = "see the log of the server; a running replica writes the Secret again when it is deleted";
     let kept = match checked.api.get(&path).await {
         Err(error) => {
@@ -179,7 +179,7 @@ pub(super) async fn roles(
 /// has a right.
 async fn roles_of(checked: &CheckedInstallation, name: &str) -> InstallationFinding {
     let topic = InstallationTopic::Roles;
-    let account = ServiceAccount { namespace: &checked.namespace, name };
+    let account = ServiceAccount { namespace: &checked.target.namespace, name };
     let own = checked.objects.iter().filter(|one| one["metadata"]["name"] == *name);
     let rights: Vec<Right> = own.filter(|one| !one["rules"].is_null()).flat_map(granted).collect();
     let mut missing = Vec::new();

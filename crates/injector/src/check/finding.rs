@@ -15,8 +15,6 @@ pub(super) struct CheckedInstallation {
     pub(super) service: WebhookService,
     /// As `manifests` prints them.
     pub(super) objects: Vec<Value>,
-    pub(super) namespace: String,
-    pub(super) revision: String,
 }
 
 pub(super) fn unknown(topic: InstallationTopic, what: &str, error: &NoAnswer) -> InstallationFinding {

@@ -79,12 +79,10 @@ pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
             api: ApiServer::new(client),
             objects,
             service: WebhookService {
-                namespace: flags.installed.namespace.clone(),
+                namespace: target.namespace.clone(),
                 name: target.name(),
                 hosts: Vec::new(),
             },
-            namespace: flags.installed.namespace.clone(),
-            revision: flags.installed.revision.clone(),
             target,
         };
         findings(&checked, &server).await

@@ -52,11 +52,14 @@ pub(super) async fn injected(
     let status = status.and_then(|text| serde_json::from_str::<Value>(text).ok());
     let revision = status.as_ref().map(|status| status["revision"].as_str().unwrap_or_default());
     match revision {
-        Some(revision) if revision == checked.revision => {
+        Some(revision) if revision == checked.target.revision() => {
             topic.ok(format!("{subject} was injected by revision {revision}"))
         }
         Some(revision) => topic.fail(
-            format!("{subject} was injected by revision {revision:?}; expected {:?}", checked.revision),
+            format!(
+                "{subject} was injected by revision {revision:?}; expected {:?}",
+                checked.target.revision()
+            ),
             "compare the values of the ConfigMap (revision), and the labels of the namespace",
         ),
         None => topic.fail(
@@ -73,7 +76,7 @@ fn namespace_and_labels(
     webhooks: &[Webhook],
     namespaces: &[Value],
 ) -> Option<(String, BTreeMap<String, String>)> {
-    let asking = match checked.revision.as_str() {
+    let asking = match checked.target.revision() {
         "default" => BTreeMap::from([(INJECT.to_owned(), "true".to_owned())]),
         revision => BTreeMap::from([(REVISION.to_owned(), revision.to_owned())]),
     };
@@ -131,18 +134,20 @@ pub(super) fn findings(
         Err(error) => return vec![unknown(topic, "namespaces can't be listed", error)],
     };
     let mut findings = Vec::new();
-    let own = namespaces.iter().find(|one| one["metadata"]["name"] == *checked.namespace);
+    let own = namespaces.iter().find(|one| one["metadata"]["name"] == *checked.target.namespace);
     let level = own.and_then(|own| own["metadata"]["labels"][ENFORCE].as_str());
     findings.push(match (own, level) {
-        (None, _) => topic.ok(format!("namespace {} is created by the manifests", checked.namespace)),
-        (Some(_), None) => topic.ok(format!("namespace {} enforces no standard", checked.namespace)),
+        (None, _) => topic.ok(format!("namespace {} is created by the manifests", checked.target.namespace)),
+        (Some(_), None) => topic.ok(format!("namespace {} enforces no standard", checked.target.namespace)),
         // What `manifests` prints meets `restricted`, the strictest one.
-        (Some(_), Some(level @ ("privileged" | "baseline" | "restricted"))) => topic
-            .ok(format!("namespace {} enforces {level}, which the injector's pods meet", checked.namespace)),
+        (Some(_), Some(level @ ("privileged" | "baseline" | "restricted"))) => topic.ok(format!(
+            "namespace {} enforces {level}, which the injector's pods meet",
+            checked.target.namespace
+        )),
         (Some(_), Some(other)) => topic.warn(
             format!(
                 "namespace {} enforces {other:?}, which is not a level, so restricted applies",
-                checked.namespace
+                checked.target.namespace
             ),
             "set the label to privileged, baseline or restricted",
         ),

@@ -2,18 +2,15 @@
 
 use crate::output::print;
 use clap::{Args, Subcommand};
-use std::{
-    error::Error,
-    io::{self, Read, Write},
-    net::{SocketAddr, TcpStream},
-    process::ExitCode,
-    time::Duration,
-};
+use cluster::error::describe;
+use hyper::Request;
+use kube::{Client, Config};
+use std::{error::Error, net::SocketAddr, process::ExitCode, time::Duration};
+use tokio::runtime::Builder;
 
 /// The operator's default address, as upstream's.
 pub(super) const ADDRESS: &str = "127.0.0.1:8000";
 const TIMEOUT: Duration = Duration::from_secs(10);
-const MAX_BYTES: u64 = 256 << 20;
 
 #[derive(Args)]
 pub(crate) struct InspectFlags {
@@ -45,17 +42,18 @@ pub(crate) fn run(flags: &InspectFlags) -> Result<ExitCode, Box<dyn Error>> {
         InspectCommand::Log { level: Some(level) } => format!("/log?{}", encoded(level)),
     };
     let address = flags.address;
-    let (status, body) = ask(address, &path).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => format!("--address {address}: {error}; try again"),
-        _ => format!(
-            "--address {address}: no operator answers there: {error}; expected the address of its --status-address"
-        ),
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let (is_done, body) = runtime.block_on(ask(address, &path)).map_err(|error| {
+        format!(
+            "--address {address}: no operator answers there: {}; expected the address of its --status-address",
+            describe(&error)
+        )
     })?;
     print(&body)?;
     if !body.ends_with('\n') {
         print("\n")?;
     }
-    Ok(if status >= 400 { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// A query, percent-encoded as a request line needs it.
@@ -66,27 +64,14 @@ fn encoded(text: &str) -> String {
         .collect()
 }
 
-/// The status and the body of an answer. HTTP/1.0, so that the connection's end is the answer's; one that ends before its
-/// `Content-Length` is an error.
-fn ask(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
-    let mut answer = Vec::new();
-    stream.take(MAX_BYTES).read_to_end(&mut answer)?;
-    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "what answers does not speak HTTP");
-    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").ok_or_else(wrong)?;
-    let (head, body) = (String::from_utf8_lossy(&answer[..end]), &answer[end + 4..]);
-    let status =
-        head.strip_prefix("HTTP/1.").and_then(|head| head.get(2..5)).and_then(|code| code.parse().ok());
-    let status = status.ok_or_else(wrong)?;
-    let mut fields = head.lines().filter_map(|line| line.split_once(':'));
-    let length = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let length = length.and_then(|(_, value)| value.trim().parse::<usize>().ok());
-    if let Some(length) = length.filter(|length| *length > body.len()) {
-        let text = format!("the answer ends after {} of {length} bytes", body.len());
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+/// The body of an answer, and whether the request is done.
+async fn ask(address: SocketAddr, path: &str) -> kube::Result<(bool, String)> {
+    let server = format!("http://{address}").parse().expect("an address is part of a URL");
+    let mut config = Config::new(server);
+    (config.connect_timeout, config.read_timeout) = (Some(TIMEOUT), Some(TIMEOUT));
+    let request = Request::get(path).body(Vec::new()).expect("the path is encoded");
+    match Client::try_from(config)?.request_text(request).await {
+        Err(kube::Error::Api(refusal)) => Ok((false, refusal.message)),
+        answer => answer.map(|body| (true, body)),
     }
-    Ok((status, String::from_utf8_lossy(body).into_owned()))
 }

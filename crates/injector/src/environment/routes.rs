@@ -11,7 +11,7 @@ use injection::environment::conditions::acting;
 use injection::environment::existing::Existing;
 use injection::environment::inventory::{AllowedHost, InventoryWorkload, Service};
 use injection::environment::resource::{self, EnvironmentSpec, VirtualEnvironment};
-use injection::environment::routes::{ISTIO, Plan, RouteDisposition, UnroutedReason, plan};
+use injection::environment::routes::{Plan, RouteDisposition, UnroutedReason, plan};
 use injection::environment::suggestions;
 use injection::environment::table::table;
 use mesh::pod::Located;
@@ -113,7 +113,7 @@ fn routed<'a>(
             notes.push(format!("{}: a namespace has one; {} acts", other.title(), environment.name));
         }
         let Ok(spec) = &environment.spec else { continue };
-        let Ok(plan) = plan(environment, &manifests.services, &manifests.workloads, hosts, ISTIO) else {
+        let Ok(plan) = plan(environment, &manifests.services, &manifests.workloads, hosts) else {
             continue;
         };
         for service in &plan.services {

@@ -145,10 +145,10 @@ fn grouped(configurations: &[Value]) -> Vec<(InjectorIdentity, Vec<Webhook>)> {
         for conditional in webhook::conditional(configuration) {
             warn(format!("webhook {conditional} has matchConditions, which are not evaluated here"));
         }
-        for (identity, _, webhook) in webhook::read_each(configuration) {
-            match groups.iter_mut().find(|(known, _)| *known == identity) {
+        for webhook in webhook::read(configuration) {
+            match groups.iter_mut().find(|(known, _)| *known == webhook.injector) {
                 Some((_, known)) => known.push(webhook),
-                None => groups.push((identity, vec![webhook])),
+                None => groups.push((webhook.injector.clone(), vec![webhook])),
             }
         }
     }

@@ -60,10 +60,11 @@ impl ConfigurationFiles {
     }
 }
 
-/// Tries them on a plain pod. Problems of those that a pod has to name are logged.
+/// Tries those of the configuration on plain pods. Problems of those that a pod has to name are logged.
 pub(super) fn try_templates(configuration: &Configuration) -> Result<(), Problems> {
     let mut problems = Vec::new();
-    for TemplateTrial { template, is_default, problems: found, warnings } in trial(configuration) {
+    let written = trial(configuration).into_iter().filter(|tried| !tried.is_built_in);
+    for TemplateTrial { template, is_default, problems: found, warnings, .. } in written {
         for warning in warnings {
             tracing::warn!(template, warning, "a template has a likely mistake");
         }

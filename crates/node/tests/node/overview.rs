@@ -108,7 +108,7 @@ fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
     let of_other = |event: &Value| event["regarding"]["uid"] == json!(uid("b"));
     until("an event of the other pod", || drifts().iter().any(of_other));
     let requested = scene.cluster.requested();
-    assert!(requested.is_subset(&allowed("repair/rbac.yaml")), "{requested:?}");
+    assert!(requested.is_subset(&allowed("repair")), "{requested:?}");
     assert_eq!(program.stop(), Some(0));
 }
 

@@ -1,14 +1,16 @@
-//! The roles in `docker/cni/repair`, for each action its own, and in `docker/cni/lookup` hold what the program asks for, and
-//! nothing else.
+//! The roles of the chart, for each action its own, and in `docker/cni/lookup` hold what the program asks for, and nothing else.
 
 use super::scene::{Scene, broken, pod};
 use crate::PROGRAM;
+use injection::chart::ChartTemplate;
 use std::collections::BTreeSet;
 use testkit::cluster::{self, Fault, Rule};
 use testkit::{until, word};
 
-pub(crate) fn allowed(file: &str) -> BTreeSet<Rule> {
-    cluster::granted(&format!("cni/{file}")).into_iter().map(|(_, rule)| rule).collect()
+pub(crate) fn allowed(action: &str) -> BTreeSet<Rule> {
+    let values = serde_json::json!({ "repair": { "enabled": true, "action": action } });
+    let granted = cluster::granted_by(&ChartTemplate::Repair.objects("kube-system", &values));
+    granted.into_iter().map(|(_, rule)| rule).collect()
 }
 
 /// What the program asks for with an action while a pod breaks twice, which makes it tell the same again.
@@ -43,15 +45,13 @@ fn the_role_of_the_plugins_user_allows_to_get_a_pod_and_no_more() {
     let kubeconfig = scene.cluster.kubeconfig();
     let words = ["pod", "--kubeconfig", word(&kubeconfig), "--namespace", "shop", "--name", "web"];
     PROGRAM.printed(&[&words[..], &["--timeout", "20000"]].concat());
-    assert_eq!(allowed("lookup/rbac.yaml"), scene.cluster.requested());
+    let allowed = cluster::granted("cni/lookup/rbac.yaml").into_iter().map(|(_, rule)| rule);
+    assert_eq!(allowed.collect::<BTreeSet<_>>(), scene.cluster.requested());
 }
 
 #[test]
 fn roles_allow_what_is_asked_for_and_no_more() {
-    let repair = allowed("repair/rbac.yaml");
-    assert_eq!(granted("repair"), repair);
-    for action in ["label", "delete"] {
-        let more = allowed(&format!("repair/{action}/rbac.yaml"));
-        assert_eq!(granted(action), repair.union(&more).cloned().collect(), "{action}");
+    for action in ["repair", "label", "delete"] {
+        assert_eq!(granted(action), allowed(action), "{action}");
     }
 }

@@ -123,12 +123,16 @@ pub fn grants(rule: &Value, access: &Access) -> bool {
 pub fn granted(file: &str) -> BTreeSet<(String, Rule)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docker").join(file);
     let text = fs::read_to_string(path).expect("a manifest");
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
+    granted_by(&serde_saphyr::from_multiple::<Value>(&text).expect("YAML"))
+}
+
+/// The same of the roles among objects.
+pub fn granted_by(objects: &[Value]) -> BTreeSet<(String, Rule)> {
     let list = |rule: &Value, field: &str| -> Vec<String> {
         serde_json::from_value(rule[field].clone()).expect("a list of texts")
     };
     let mut granted = BTreeSet::new();
-    for role in &documents {
+    for role in objects {
         for rule in role["rules"].as_array().into_iter().flatten() {
             for (group, resource) in list(rule, "apiGroups")
                 .into_iter()

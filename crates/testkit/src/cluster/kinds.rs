@@ -140,11 +140,6 @@ impl Kinds {
         }
     }
 
-    /// Serves a resource no more, in no version.
-    pub fn forget(&mut self, plural: &str) {
-        self.0.retain(|kind| kind.plural != plural);
-    }
-
     pub(crate) fn target(&self, path: &str) -> Option<Target> {
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         let (group, version, rest) = match &parts[..] {

@@ -24,7 +24,7 @@ mod state;
 mod write;
 
 pub use admission::selects;
-pub use authorization::{granted, grants};
+pub use authorization::{granted, granted_by, grants};
 pub use kinds::{Access, Kinds, Rule};
 pub use state::{Fault, State};
 

@@ -30,7 +30,6 @@ pub(super) struct Core {
     store: ObjectStore,
     debounce: Duration,
     hosts: Vec<AllowedHost>,
-    istio: &'static str,
     leading: bool,
     due: BTreeMap<String, Due>,
     failures: BTreeMap<String, ExponentialBackoff>,
@@ -88,12 +87,11 @@ impl NamespaceWork {
 }
 
 impl Core {
-    pub(super) fn new(debounce: Duration, hosts: Vec<AllowedHost>, istio: &'static str) -> Self {
+    pub(super) fn new(debounce: Duration, hosts: Vec<AllowedHost>) -> Self {
         Self {
             store: ObjectStore::default(),
             debounce,
             hosts,
-            istio,
             leading: false,
             due: BTreeMap::new(),
             failures: BTreeMap::new(),
@@ -104,10 +102,6 @@ impl Core {
 
     pub(super) fn store(&self) -> &ObjectStore {
         &self.store
-    }
-
-    pub(super) fn set_version(&mut self, istio: &'static str) {
-        self.istio = istio;
     }
 
     pub(super) fn handle(&mut self, resource: Resource, event: Event<Value>, now: Instant) {
@@ -223,7 +217,7 @@ impl Core {
             };
         };
         let (services, workloads) = (self.store.services(&namespace), self.store.workloads(&namespace));
-        let plan = plan(oldest, &services, &workloads, &self.hosts, self.istio);
+        let plan = plan(oldest, &services, &workloads, &self.hosts);
         let changes = match &plan {
             Ok(plan) => changes(&ranked, plan, &existing),
             Err(_) => adoptions(&ranked, &existing),

@@ -140,11 +140,8 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     let watching = access::client(kubeconfig, flags.watch_timeout + flags.call_timeout).await?;
     let own = client.default_namespace().to_owned();
     let namespace = (!flags.all).then(|| flags.namespace.clone().unwrap_or_else(|| own.clone()));
-    let core = Rc::new(RefCell::new(core::Core::new(
-        flags.debounce,
-        flags.hosts.allow_hosts.clone(),
-        watch::VERSIONS[0],
-    )));
+    let core = core::Core::new(flags.debounce, flags.hosts.allow_hosts.clone());
+    let core = Rc::new(RefCell::new(core));
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
     let unlisted = Arc::from("not all that is watched is known yet");
@@ -169,7 +166,6 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     let leads_until = if flags.no_lease { always.subscribe() } else { candidate.until() };
     let operator = EnvironmentOperator {
         client: watching,
-        server,
         scope: watch::WatchScope {
             namespace,
             timeout: flags.watch_timeout,

@@ -3,7 +3,6 @@
 use super::core::{Core, WorkOutcome};
 use super::watch::{self, WatchScope};
 use super::writes::{Metrics, OperatorWriter};
-use cluster::error::{describe, in_time, kind};
 use futures::{StreamExt, future::OptionFuture};
 use kube::{Client, runtime::watcher::Event};
 use std::{
@@ -11,19 +10,13 @@ use std::{
     pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 use tokio::{sync::watch::Receiver, time};
-
-/// The delays after failed questions for the version of Istio's objects.
-const FIRST_DELAY: Duration = Duration::from_millis(200);
-const MAX_DELAY: Duration = Duration::from_secs(30);
 
 pub(super) struct EnvironmentOperator {
     /// Its read timeout exceeds a watch's.
     pub(super) client: Client,
-    /// The address of the API server, which no error names.
-    pub(super) server: String,
     pub(super) scope: WatchScope,
     pub(super) core: Rc<RefCell<Core>>,
     pub(super) metrics: Metrics,
@@ -37,41 +30,9 @@ type InProgress = (String, Pin<Box<dyn Future<Output = WorkOutcome>>>);
 
 impl EnvironmentOperator {
     pub(super) async fn run(mut self) {
-        let mut istio_version = self.served_istio_version().await;
-        loop {
-            self.core.borrow_mut().set_version(istio_version);
-            istio_version = self.run_with_version(istio_version).await;
-        }
-    }
-
-    async fn served_istio_version(&self) -> &'static str {
-        let mut backoff = cluster::backoff(FIRST_DELAY, MAX_DELAY, false);
-        let mut logged = None;
-        loop {
-            let (kind, error) = match in_time(self.scope.call_timeout, watch::istio(&self.client)).await {
-                Ok(version) => return version,
-                Err(error) => (kind(&error), describe(&error)),
-            };
-            self.metrics.watch_failed("groups".to_owned(), kind);
-            if logged.as_ref() != Some(&error) {
-                tracing::warn!(
-                    resource = "groups",
-                    kind,
-                    server = self.server,
-                    error,
-                    "the API groups can't be listed"
-                );
-                logged = Some(error);
-            }
-            time::sleep(backoff.next().unwrap_or(MAX_DELAY)).await;
-        }
-    }
-
-    /// Works with one version of Istio's objects, as long as that is served. Returns the next one.
-    async fn run_with_version(&mut self, istio_version: &'static str) -> &'static str {
-        let mut events = pin!(watch::events(&self.client, &self.scope, istio_version));
+        let mut events = pin!(watch::events(&self.client, &self.scope));
         let mut in_progress: Option<InProgress> = None;
-        let next = loop {
+        loop {
             let now = Instant::now();
             let leads_until = *self.leads_until.borrow_and_update();
             let leads = leads_until.is_some_and(|until| now < until);
@@ -81,7 +42,7 @@ impl EnvironmentOperator {
                 // Another one may act from now on: what is under way ends here.
                 in_progress = None;
             } else if in_progress.is_none() {
-                in_progress = self.start_work(istio_version, now);
+                in_progress = self.start_work(now);
             }
             let due = self.core.borrow().next_due().filter(|_| in_progress.is_none());
             tokio::select! {
@@ -94,15 +55,7 @@ impl EnvironmentOperator {
                         }
                     }
                     Err(failure) => {
-                        let plural = watch::resource(resource, istio_version).plural;
-                        self.metrics.watch_failed(plural, failure.kind);
-                        // Nothing is done meanwhile, as nothing can be written to what is not there.
-                        if watch::is_missing(resource, &failure)
-                            && let Ok(served) = in_time(self.scope.call_timeout, watch::istio(&self.client)).await
-                            && served != istio_version
-                        {
-                            break served;
-                        }
+                        self.metrics.watch_failed(watch::resource(resource).plural, failure.kind);
                     }
                 },
                 Some(outcome) = OptionFuture::from(in_progress.as_mut().map(|(_, work)| work)) => {
@@ -115,14 +68,10 @@ impl EnvironmentOperator {
                 // The sender lives as long as the process.
                 Ok(()) = self.leads_until.changed() => {}
             }
-        };
-        if let Some((namespace, _)) = in_progress {
-            self.core.borrow_mut().finished(&namespace, WorkOutcome::Failed, Instant::now());
         }
-        next
     }
 
-    fn start_work(&self, istio_version: &'static str, now: Instant) -> Option<InProgress> {
+    fn start_work(&self, now: Instant) -> Option<InProgress> {
         let work = self.core.borrow_mut().start(now)?;
         self.metrics.rounds.inc();
         let namespace = work.namespace.clone();
@@ -132,7 +81,6 @@ impl EnvironmentOperator {
         }
         let writer = OperatorWriter {
             client: self.client.clone(),
-            istio_version,
             timeout: self.scope.call_timeout,
             leads_until: self.leads_until.clone(),
             metrics: self.metrics.clone(),

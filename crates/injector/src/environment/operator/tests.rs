@@ -32,7 +32,7 @@ fn workload(value: &str) -> Value {
 
 /// A core that leads and knows this.
 fn core(known: &[(Resource, Value)], now: Instant) -> Core {
-    let mut core = Core::new(5 * SECOND, Vec::new(), "v1beta1");
+    let mut core = Core::new(5 * SECOND, Vec::new());
     core.lead(true, now);
     list(&mut core, known, now);
     core
@@ -64,7 +64,7 @@ fn kinds(steps: &[ChangeStep]) -> Vec<&str> {
 #[test]
 fn nothing_is_done_before_all_is_known_or_by_who_does_not_lead() {
     let now = Instant::now();
-    let mut core = Core::new(5 * SECOND, Vec::new(), "v1beta1");
+    let mut core = Core::new(5 * SECOND, Vec::new());
     core.lead(true, now);
     core.handle(Resource::Environments, Event::Apply(environment("demo", "")), now);
     assert_eq!(core.next_due(), None);

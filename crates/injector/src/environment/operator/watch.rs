@@ -8,6 +8,7 @@ use cluster::watch::{self, WatchFailure};
 use futures::stream::{LocalBoxStream, select_all};
 use futures::{Stream, StreamExt};
 use injection::environment::resource::{GROUP, KIND, VERSION};
+use injection::environment::routes;
 use kube::api::{ApiResource, GroupVersionKind, TypeMeta};
 use kube::core::Object;
 use kube::runtime::watcher::{Config, Event};
@@ -15,9 +16,6 @@ use kube::{Api, Client};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{fmt::Debug, time::Duration};
-
-/// Versions of Istio's objects, the preferred one first: all since Istio 1.5 have it.
-pub(super) const VERSIONS: [&str; 3] = [injection::environment::routes::ISTIO, "v1", "v1alpha3"];
 
 const ISTIO: &str = "networking.istio.io";
 
@@ -34,56 +32,38 @@ pub(super) struct WatchScope {
     pub(super) call_timeout: Duration,
 }
 
-pub(super) fn resource(of: Resource, istio: &str) -> ApiResource {
+pub(super) fn resource(of: Resource) -> ApiResource {
     let (group, version, kind) = match of {
         Resource::Environments => (GROUP, VERSION, KIND),
         Resource::Services => ("", "v1", "Service"),
         Resource::Deployments => ("apps", "v1", "Deployment"),
         Resource::StatefulSets => ("apps", "v1", "StatefulSet"),
-        Resource::VirtualServices => (ISTIO, istio, "VirtualService"),
-        Resource::DestinationRules => (ISTIO, istio, "DestinationRule"),
+        Resource::VirtualServices => (ISTIO, routes::ISTIO, "VirtualService"),
+        Resource::DestinationRules => (ISTIO, routes::ISTIO, "DestinationRule"),
         // There is no other version of it.
         Resource::EnvoyFilters => (ISTIO, "v1alpha3", "EnvoyFilter"),
     };
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
-/// The version of Istio's objects that the API server has; the usual one where it says nothing of Istio.
-pub(super) async fn istio(client: &Client) -> Result<&'static str, kube::Error> {
-    let groups = client.list_api_groups().await?.groups;
-    let served =
-        groups.into_iter().find(|group| group.name == ISTIO).map(|group| group.versions).unwrap_or_default();
-    let is_served = |version: &&&str| served.iter().any(|there| there.version == **version);
-    Ok(VERSIONS.iter().find(is_served).copied().unwrap_or(VERSIONS[0]))
-}
-
 pub(super) type WatchEvent = (Resource, Result<Event<Value>, WatchFailure>);
 
-pub(super) fn events(
-    client: &Client,
-    scope: &WatchScope,
-    istio: &str,
-) -> impl Stream<Item = WatchEvent> + use<> {
+pub(super) fn events(client: &Client, scope: &WatchScope) -> impl Stream<Item = WatchEvent> + use<> {
     select_all(Resource::ALL.map(|of| match of {
-        Resource::Deployments | Resource::StatefulSets => of_one::<WorkloadSpec>(client, scope, of, istio),
+        Resource::Deployments | Resource::StatefulSets => of_one::<WorkloadSpec>(client, scope, of),
         Resource::Environments
         | Resource::Services
         | Resource::VirtualServices
         | Resource::DestinationRules
-        | Resource::EnvoyFilters => of_one::<Value>(client, scope, of, istio),
+        | Resource::EnvoyFilters => of_one::<Value>(client, scope, of),
     }))
 }
 
-fn of_one<S>(
-    client: &Client,
-    scope: &WatchScope,
-    of: Resource,
-    istio: &str,
-) -> LocalBoxStream<'static, WatchEvent>
+fn of_one<S>(client: &Client, scope: &WatchScope, of: Resource) -> LocalBoxStream<'static, WatchEvent>
 where
     S: Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
 {
-    let resource = resource(of, istio);
+    let resource = resource(of);
     let api: Api<Reduced<S>> = match &scope.namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
@@ -102,12 +82,6 @@ where
         (of, event)
     });
     events.boxed_local()
-}
-
-/// Nothing of this name and version is served. Istio's objects may be served in another one.
-pub(super) fn is_missing(of: Resource, failure: &WatchFailure) -> bool {
-    let is_istio = matches!(of, Resource::VirtualServices | Resource::DestinationRules);
-    is_istio && failure.status == Some(404)
 }
 
 /// The spec of a Deployment or StatefulSet, as far as it decides about routes.
@@ -154,12 +128,12 @@ mod tests {
         .to_string();
         let parsed: Reduced<WorkloadSpec> = serde_json::from_str(&text).expect("a Deployment");
         assert_eq!(
-            value(parsed, &resource(Resource::Deployments, "v1")),
+            value(parsed, &resource(Resource::Deployments)),
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
                 "spec": {"replicas": 2, "template": {"metadata": {"labels": {"app": "cart"}}}}})
         );
         let parsed: Reduced<Value> =
             serde_json::from_str(r#"{"metadata": {}}"#).expect("an object without spec");
-        assert_eq!(value(parsed, &resource(Resource::Services, "v1"))["spec"], Value::Null);
+        assert_eq!(value(parsed, &resource(Resource::Services))["spec"], Value::Null);
     }
 }

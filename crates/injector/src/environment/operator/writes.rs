@@ -26,7 +26,6 @@ type Unwritten = (WorkOutcome, String);
 
 pub(super) struct OperatorWriter {
     pub(super) client: Client,
-    pub(super) istio_version: &'static str,
     pub(super) timeout: Duration,
     pub(super) leads_until: Receiver<Option<Instant>>,
     pub(super) metrics: Metrics,
@@ -92,7 +91,7 @@ impl OperatorWriter {
     }
 
     fn api(&self, namespace: &str, of: Resource) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), namespace, &watch::resource(of, self.istio_version))
+        Api::namespaced_with(self.client.clone(), namespace, &watch::resource(of))
     }
 
     async fn step(&self, namespace: &str, step: &ChangeStep) -> (&'static str, Result<(), Unwritten>) {
@@ -143,7 +142,7 @@ impl OperatorWriter {
     }
 
     async fn status(&self, namespace: &str, name: &str, status: &Value) -> Result<(), Unwritten> {
-        let resource = watch::resource(Resource::Environments, self.istio_version);
+        let resource = watch::resource(Resource::Environments);
         let api = self.api(namespace, Resource::Environments);
         let object = json!({
             "apiVersion": resource.api_version, "kind": resource.kind,

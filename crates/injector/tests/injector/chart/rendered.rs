@@ -1,4 +1,4 @@
-//! Objects as the three programs print them: Helm, kustomize and `sidecar-injector manifests`.
+//! Objects as Helm and `sidecar-injector manifests` print them.
 
 use crate::PROGRAM;
 use serde_json::{Value, json};
@@ -7,10 +7,7 @@ use std::{
     process::{Command, Stdio},
     sync::OnceLock,
 };
-use testkit::{
-    command_line::{Ended, ended, ended_with},
-    folder::Folder,
-};
+use testkit::command_line::{Ended, ended_with};
 
 /// The namespace of the release.
 pub(super) const NAMESPACE: &str = "mesh";
@@ -24,16 +21,14 @@ pub(super) fn root() -> PathBuf {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tool {
     Helm,
-    Kustomize,
     Promtool,
 }
 
 /// A call of a program, in the root of the repository. It is compiled or fetched on first use.
 pub(super) fn call(tool: Tool) -> Command {
-    static PLACES: [OnceLock<String>; 3] = [const { OnceLock::new() }; 3];
+    static PLACES: [OnceLock<String>; 2] = [const { OnceLock::new() }; 2];
     let script: &[&str] = match tool {
         Tool::Helm => &["scripts/tool", "helm"],
-        Tool::Kustomize => &["scripts/tool", "kustomize"],
         Tool::Promtool => &["scripts/promtool"],
     };
     let place = PLACES[tool as usize].get_or_init(|| {
@@ -86,24 +81,4 @@ pub(super) fn manifests(flags: &[&str]) -> Vec<Value> {
     let words: Vec<&str> =
         ["manifests", "--no-namespace", "--namespace", NAMESPACE].into_iter().chain(images).collect();
     objects(&PROGRAM.printed(&[&words[..], flags].concat()))
-}
-
-/// A kustomization over a base and components of `docker/cni`, as a user writes it for images.
-pub(super) fn kustomize(base: &str, components: &[&str]) -> Vec<Value> {
-    let overlay = Folder::new("chart");
-    // kustomize refuses absolute paths.
-    let up = "../".repeat(overlay.canonicalize().expect("a folder").components().count() - 1);
-    let root = root();
-    let here =
-        |name: &str| format!("{up}{}/docker/cni/{name}", root.strip_prefix("/").expect("absolute").display());
-    let text = json!({
-        "resources": [here(base)],
-        "components": components.iter().map(|name| here(name)).collect::<Vec<_>>(),
-        "images": [
-            { "name": "sidecar-init", "newName": "registry.example/sidecar-init", "newTag": "1" },
-            { "name": "sidecar-node", "newName": "registry.example/sidecar-node", "newTag": "1" },
-        ],
-    });
-    overlay.write("kustomization.yaml", &text);
-    objects(&ended(call(Tool::Kustomize).arg("build").arg(&*overlay)).with(0).stdout)
 }

@@ -90,27 +90,6 @@ fn lists_that_are_refused_for_ever_come_more_and_more_seldom() {
     assert!(operator.terminate());
 }
 
-/// Istio's objects in the one version that came later.
-#[test]
-fn a_version_that_is_served_later_is_found_without_a_new_start() {
-    let cluster = super::program::cluster();
-    let mut definitions = Vec::new();
-    for plural in ["virtualservices", "destinationrules"] {
-        let name = format!("{plural}.networking.istio.io");
-        let mut definition = cluster.find("customresourcedefinitions", "", &name).expect("it");
-        definition["spec"]["versions"] = json!([{ "name": "v1", "served": true }]);
-        definition["metadata"] = json!({ "name": name });
-        definitions.push(definition);
-        cluster.state().kinds.forget(plural);
-    }
-    shop(&cluster);
-    let operator = Operator::start(&cluster, &SHOP);
-    until("it is told", || operator.line("the watch failed").is_some());
-    definitions.iter().for_each(|definition| drop(cluster.put(definition)));
-    until_subsets(&cluster, &["base", "base-red"]);
-    assert!(operator.terminate());
-}
-
 /// So many that the shop's own one is in the third page.
 fn more_deployments(cluster: &Cluster) {
     for number in 0..450 {

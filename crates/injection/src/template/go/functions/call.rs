@@ -49,9 +49,9 @@ pub(in crate::template::go) fn remarks() -> Vec<String> {
     RENDERING.with_borrow_mut(|rendering| mem::take(&mut rendering.remarks))
 }
 
-/// True where the last rendering of this thread refused the pod on purpose.
+/// True where a rendering of this thread, since the last call, refused the pod on purpose.
 pub(crate) fn refused() -> bool {
-    RENDERING.with_borrow(|rendering| rendering.refused)
+    RENDERING.with_borrow_mut(|rendering| mem::take(&mut rendering.refused))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
