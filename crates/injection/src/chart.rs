@@ -1,9 +1,9 @@
 //! The Helm chart as the one source of what is installed: its templates are filled here as Helm fills them, with the functions that
 //! Helm adds to sprig's.
 
-use crate::reader;
 use crate::template::go;
 use gtmpl_ng::{Func, FuncError, Value as TemplateValue};
+use mesh::data::document::mapping;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -34,7 +34,7 @@ impl ChartTemplate {
     /// # Panics
     /// When the chart is not one: its tests fill every template.
     pub(crate) fn objects(self, namespace: &str, set: impl FnOnce(&mut Value)) -> Vec<Value> {
-        let mut values = reader::mapping("values.yaml", VALUES).expect("values of the chart are YAML");
+        let mut values = mapping("values.yaml", VALUES).expect("values of the chart are YAML");
         set(&mut values["injector"]);
         let data = json!({ "Values": values, "Release": { "Namespace": namespace } });
         let filled = go::filled("chart", &[HELPERS, self.text()].concat(), &FUNCTIONS, &data);
