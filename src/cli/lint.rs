@@ -14,7 +14,7 @@ use mesh::sources::{Raw, SettingReader};
 use mesh::{Capture, Problems, Setting};
 use serde::Serialize;
 use sidecar_init::sys::address;
-use std::{fs, path::Path, slice};
+use std::{path::Path, slice};
 
 pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     match subjects {
@@ -57,9 +57,8 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
     let form = prepared.first().map_or(LintFormat::Text, |((_, _, form), _)| *form);
     let mut answer = LintAnswer { form, sections: Vec::new(), results: Vec::new() };
     let given = subjects.first().and_then(|subject| subject.raw.get(Setting::Filename));
-    // Standard input, a pipe and a document among the arguments can't be read again, so findings name no lines of them.
+    // Standard input, a pipe and a document among the arguments are no files, so findings name no lines of them.
     let file = given.map(|given| given.value.as_str()).filter(|file| Path::new(file).is_file());
-    let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
     let mut denies = false;
     for (subject, ((deny, notes, _), call)) in subjects.iter().zip(&prepared) {
         // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
@@ -77,7 +76,8 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
         findings.retain(|finding| *notes || is_denied(finding.level));
         denies |= *deny && findings.iter().any(|finding| is_denied(finding.level));
         let basis = noted.cloned().or_else(|| subject.described()).unwrap_or(Basis::Flags);
-        let place = FindingLocation { file, text: &text, title: subject.title.as_deref() };
+        let (place, title) = (subject.place.as_ref(), subject.title.as_deref());
+        let place = FindingLocation { file, place, title };
         answer.add(subject.title.as_deref(), &basis, subjects.len() == 1, &reports(&findings), &place);
     }
     Ok(answer.print(denies))

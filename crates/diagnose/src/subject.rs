@@ -6,7 +6,9 @@ use crate::explain::{
 };
 use crate::picture;
 use crate::picture::Picture;
-use mesh::pod::{Application, EXCLUDED_NAMESPACES, GivenSettings, ManifestObject, Reading, Skip};
+use mesh::pod::{
+    Application, EXCLUDED_NAMESPACES, GivenSettings, ManifestObject, ObjectPlace, Reading, Skip,
+};
 use mesh::settings::{Setting, counterparts};
 use mesh::sources::{Dialect, Given, Host, Raw, RemoteHost, SettingReader, Source};
 use mesh::{Capture, InputProblem, Mesh, Problems, pod};
@@ -20,6 +22,8 @@ pub type HostOf = fn(&Raw) -> Box<dyn Host>;
 pub struct Subject {
     /// The object's kind, namespace and name.
     pub title: Option<String>,
+    /// The place of the object; `None` for flags.
+    pub place: Option<ObjectPlace>,
     pub raw: Raw,
     /// Problems before it comes to values.
     pub before: Vec<InputProblem>,
@@ -30,7 +34,7 @@ pub struct Subject {
 impl Subject {
     /// The subject that flags alone configure on the machine where they are read. `problems` are those of their form.
     pub fn of_flags(raw: Raw, problems: Vec<InputProblem>, machine: HostOf) -> Self {
-        Self { title: None, raw, before: problems, reading: None, machine }
+        Self { title: None, place: None, raw, before: problems, reading: None, machine }
     }
 
     /// The pods of a manifest, at least one, which `name` names in messages, with the flags over their settings.
@@ -50,6 +54,7 @@ impl Subject {
             let before = problems.chain(settings.problems()).collect();
             Self {
                 title: Some(object.title.clone()),
+                place: object.place.clone(),
                 raw: settings.raw,
                 before,
                 reading: Some(reading),

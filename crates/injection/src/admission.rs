@@ -120,21 +120,15 @@ impl Namespaces {
         Self { default: default.to_owned(), labels, annotations, described: BTreeMap::new() }
     }
 
-    /// Takes the namespaces of a manifest's document, alone or in a list. Of two of one name the last counts.
-    pub fn describe(&mut self, document: &Value) {
-        let items = document.get("items").and_then(Value::as_array).into_iter().flatten();
-        for object in std::iter::once(document).chain(items) {
-            let name = object.pointer("/metadata/name").and_then(Value::as_str);
-            // Other groups have a kind of this name too, such as that of Azure Service Bus.
-            let is_core = object["apiVersion"].as_str().is_none_or(|version| version == "v1");
-            if is_core
-                && object["kind"] == "Namespace"
-                && let Some(name) = name
-            {
-                let (labels, annotations) = (texts(object, "labels"), texts(object, "annotations"));
-                let known = Namespace { name: name.to_owned(), labels, annotations };
-                self.described.insert(name.to_owned(), known);
-            }
+    /// Takes an object that is a namespace. Of two of one name the last counts.
+    pub fn describe(&mut self, object: &Value) {
+        let name = object.pointer("/metadata/name").and_then(Value::as_str);
+        // Other groups have a kind of this name too, such as that of Azure Service Bus.
+        let is_core = object["apiVersion"].as_str().is_none_or(|version| version == "v1");
+        if let Some(name) = name.filter(|_| is_core && object["kind"] == "Namespace") {
+            let (labels, annotations) = (texts(object, "labels"), texts(object, "annotations"));
+            let known = Namespace { name: name.to_owned(), labels, annotations };
+            self.described.insert(name.to_owned(), known);
         }
     }
 
@@ -272,7 +266,7 @@ mod tests {
         let bus = json!({"apiVersion": "servicebus.azure.com/v1api20211101", "kind": "Namespace",
             "metadata": {"name": "shop", "labels": {"a": "2"}}});
         let pod = json!({"kind": "Pod", "metadata": {"name": "other"}});
-        all.describe(&json!({"kind": "List", "items": [shop, pod, bus]}));
+        [shop, pod, bus].iter().for_each(|object| all.describe(object));
         assert!(all.knows_labels_of("shop") && !all.knows_labels_of("other"));
         all.labels = Some(pairs(&[("b", "2")]));
         all.annotations = pairs(&[("d", "2")]);

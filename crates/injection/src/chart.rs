@@ -1,9 +1,9 @@
 //! The Helm chart as the one source of what is installed: its templates are filled here as Helm fills them, with the functions that
 //! Helm adds to sprig's.
 
-use crate::reader;
 use crate::template::go;
 use gtmpl_ng::{Func, FuncError, Value as TemplateValue};
+use mesh::data::document::mapping;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -52,7 +52,7 @@ pub(crate) fn problems(values: &Value) -> Vec<String> {
 }
 
 fn filled(text: &str, namespace: &str, values: &Value) -> String {
-    let mut all = reader::mapping("values.yaml", VALUES).expect("values of the chart are YAML");
+    let mut all = mapping("values.yaml", VALUES).expect("values of the chart are YAML");
     json_patch::merge(&mut all, values);
     let data = json!({ "Values": all, "Release": { "Namespace": namespace } });
     let filled = go::filled("chart", &[HELPERS, text].concat(), &FUNCTIONS, &data);

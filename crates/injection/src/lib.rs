@@ -28,7 +28,6 @@ mod mesh_config;
 pub mod offline;
 pub mod patch;
 pub mod pipeline;
-mod reader;
 pub mod review;
 pub mod sidecar;
 mod syntax;

@@ -6,9 +6,10 @@ use diagnose::finding::FindingReport;
 use diagnose::plain;
 use injection::Namespaces;
 use injection::cluster_lint::{
-    ClusterItem, ClusterLintReport, ClusterObject, ClusterQuestion, RESOURCES, config_maps, lint_cluster,
+    ClusterItem, ClusterLintReport, ClusterQuestion, RESOURCES, config_maps, lint_cluster, objects_of_file,
     sarif, text,
 };
+use mesh::pod::KubernetesObject;
 use rules::finding::{Code, Level};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,11 +64,11 @@ fn cases() -> Vec<LintCase> {
     found
 }
 
-fn objects(text: &str) -> Vec<ClusterObject> {
-    ClusterObject::in_file("input.yaml", text).unwrap_or_else(|problems| panic!("{problems}"))
+fn objects(text: &str) -> Vec<KubernetesObject> {
+    objects_of_file("input.yaml", text).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-fn lint(objects: &[ClusterObject]) -> ClusterLintReport {
+fn lint(objects: &[KubernetesObject]) -> ClusterLintReport {
     let namespaces = Namespaces::new("default", None, BTreeMap::new());
     lint_cluster(&ClusterQuestion { objects, namespaces, is_whole: false })
 }
@@ -140,9 +141,10 @@ fn lists_of_a_cluster_are_unpacked() {
     let pod =
         json!({"metadata": {"name": "a", "namespace": "shop"}, "spec": {"containers": [{"name": "web"}]}});
     let list = json!({"apiVersion": "v1", "kind": "PodList", "items": [pod]});
-    let unpacked = ClusterObject::unpacked(list);
-    let base = objects(&base()).into_iter().map(|object| ClusterObject { place: None, ..object });
-    let all: Vec<ClusterObject> = base.chain(unpacked).collect();
+    let unpacked = KubernetesObject::of(list);
+    let mut all = objects(&base());
+    all.iter_mut().for_each(|object| object.place = None);
+    all.extend(unpacked);
     let found = lint(&all);
     assert_eq!(
         found.findings.iter().filter(counts).map(shown).collect::<Vec<_>>(),
@@ -273,44 +275,5 @@ fn sarif_has_lines_and_fingerprints_that_stay_while_lines_move() {
     assert_eq!(places, [("SI027", begins + 6), ("SI030", begins)]);
     for ((code, line, print), (_, after, same)) in first.iter().zip(&moved) {
         assert_eq!((line + 2, print), (*after, same), "{code}");
-    }
-}
-
-#[test]
-fn an_object_has_the_lines_up_to_the_next_one() {
-    let text = "# first\nkind: Pod\n---\n\nkind: List\nitems:\n- kind: A\n  a: 1\n- kind: B\n---\n# nothing\n---\nkind: C\n";
-    let found = objects(text);
-    let places = found.iter().map(|object| {
-        let place = object.place.as_ref().expect("a file");
-        (object.value["kind"].as_str().expect("a kind"), place.line, &*place.text)
-    });
-    let places: Vec<(&str, usize, &str)> = places.collect();
-    let expected = [
-        ("Pod", 2, "kind: Pod\n---\n\nkind: List\nitems:\n"),
-        ("A", 7, "- kind: A\n  a: 1\n"),
-        ("B", 9, "- kind: B\n"),
-        ("C", 13, "kind: C\n"),
-    ];
-    assert_eq!(places, expected);
-}
-
-#[test]
-fn what_kubectl_prints_is_unpacked_by_its_kind() {
-    for (printed, expected) in [
-        (json!({"kind": "Pod", "a": 1}), vec![json!({"kind": "Pod", "a": 1})]),
-        (
-            json!({"kind": "List", "apiVersion": "v1", "items": [{"kind": "A"}, {}]}),
-            vec![json!({"kind": "A"}), json!({})],
-        ),
-        (
-            json!({"kind": "PodList", "apiVersion": "v1", "items": [{"kind": "A", "apiVersion": "v2"}, {}]}),
-            vec![json!({"kind": "A", "apiVersion": "v2"}), json!({"kind": "Pod", "apiVersion": "v1"})],
-        ),
-        (json!({"kind": "PodList", "items": [{}]}), vec![json!({"kind": "Pod"})]),
-        (json!({"kind": "PodList"}), vec![]),
-        (json!("Pod"), vec![]),
-    ] {
-        let found = ClusterObject::unpacked(printed.clone()).into_iter();
-        assert_eq!(found.map(|object| object.value).collect::<Vec<_>>(), expected, "{printed}");
     }
 }

@@ -9,7 +9,7 @@ use crate::sources::configuration;
 use clap::Args;
 use injection::offline::{Manifest, Note, RefusedManifest, Surroundings, diff, manifest};
 use injection::{admission::path_variables, pipeline::TEMPLATES};
-use mesh::{InputProblem, Problems};
+use mesh::{InputProblem, Problems, pod::KubernetesObject};
 use serde_json::{Deserializer, Map, Value};
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
@@ -94,8 +94,8 @@ fn injected(flags: &InjectFlags) -> Result<Vec<InjectedFile>, Problems> {
     let (read, mut namespaces, unread) = flags.input.read();
     problems.extend(unread);
     // Problems of a text are reported below.
-    let documents = read.iter().filter_map(|file| mesh::pod::values(&file.name, &file.text).ok());
-    documents.flatten().for_each(|document| namespaces.describe(&document));
+    let objects = read.iter().filter_map(|file| KubernetesObject::all(&file.name, &file.text).ok());
+    objects.flatten().for_each(|object| namespaces.describe(&object.value));
     let around = Surroundings {
         namespaces,
         variables: path_variables(&flags.path),

@@ -5,7 +5,7 @@ use injection::{
     Namespaces,
     manifests::{MAX_REVISION, label},
 };
-use mesh::{InputProblem, Problems, pod::located};
+use mesh::{InputProblem, Problems, pod::KubernetesObject};
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, io};
 
@@ -82,7 +82,7 @@ pub(crate) fn objects(flag: &str, names: &[String], expected: &str) -> Result<Ve
     for name in names {
         let text = read(name, expected);
         let text = text.map_err(|unread| Problems(vec![InputProblem::with_item(flag, name, unread)]));
-        match text.and_then(|text| located(&format!("{flag} {name}"), &text)) {
+        match text.and_then(|text| KubernetesObject::all(&format!("{flag} {name}"), &text)) {
             Ok(found) => objects.extend(found.into_iter().map(|object| object.value)),
             Err(Problems(found)) => problems.extend(found),
         }

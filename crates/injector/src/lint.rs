@@ -6,7 +6,9 @@ use clap::{Args, ValueEnum};
 use command_line::columns;
 use command_line::program::BAD_INPUT;
 use diagnose::lint::Code;
-use injection::cluster_lint::{ClusterLintReport, ClusterObject, ClusterQuestion, lint_cluster, sarif, text};
+use injection::cluster_lint::{
+    ClusterLintReport, ClusterQuestion, lint_cluster, objects_of_file, sarif, text,
+};
 use mesh::Problems;
 use std::{error::Error, process::ExitCode};
 
@@ -71,7 +73,7 @@ fn findings(flags: &LintFlags) -> Result<ClusterLintReport, Problems> {
     let (files, namespaces, mut problems) = flags.input.read();
     let mut objects = Vec::new();
     for file in &files {
-        match ClusterObject::in_file(&file.name, &file.text) {
+        match objects_of_file(&file.name, &file.text) {
             Ok(found) => objects.extend(found),
             Err(Problems(found)) => problems.extend(found),
         }
@@ -79,9 +81,7 @@ fn findings(flags: &LintFlags) -> Result<ClusterLintReport, Problems> {
     Problems::check(problems)?;
     // What comes by standard input has no file.
     for object in &mut objects {
-        if object.place.as_ref().is_some_and(|place| flags.input.is_standard_input(&place.file)) {
-            object.place = None;
-        }
+        object.place.take_if(|place| flags.input.is_standard_input(&place.file));
     }
     Ok(lint_cluster(&ClusterQuestion { objects: &objects, namespaces, is_whole: false }))
 }

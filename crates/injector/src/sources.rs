@@ -6,7 +6,7 @@
 use crate::input;
 use clap::Args;
 use injection::configuration::{Configuration, ConfigurationText, Texts};
-use mesh::{InputProblem, Problems, pod::located};
+use mesh::{InputProblem, Problems, pod::KubernetesObject};
 use serde_json::Value;
 use std::{
     array, fs,
@@ -94,7 +94,7 @@ fn file(part: &ConfigurationPart, path: &Path) -> Result<SourceFile, Problems> {
             format!("can't be read: {error}; expected the text {}, or a ConfigMap that holds it", part.key);
         Problems(vec![InputProblem::of(&name, text)])
     })?;
-    let maps = maps(located(&name, &text)?.into_iter().map(|object| object.value));
+    let maps = maps(KubernetesObject::all(&name, &text)?.into_iter().map(|object| object.value));
     Ok(SourceFile { text, maps: Maps { name, maps } })
 }
 

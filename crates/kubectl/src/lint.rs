@@ -7,8 +7,9 @@ use crate::kubectl::Kubectl;
 use command_line::{columns, output::print_styled};
 use injection::Namespaces;
 use injection::cluster_lint::{
-    ClusterObject, ClusterQuestion, NeededResource, RESOURCES, config_maps, lint_cluster, sarif, text,
+    ClusterQuestion, NeededResource, RESOURCES, config_maps, lint_cluster, sarif, text,
 };
+use mesh::pod::KubernetesObject;
 
 pub(crate) fn run(arguments: &LintArguments) -> Result<CommandOutcome, CaptureFailure> {
     let objects = objects(&Kubectl::new(&arguments.connection), arguments)?;
@@ -28,18 +29,17 @@ pub(crate) fn run(arguments: &LintArguments) -> Result<CommandOutcome, CaptureFa
     Ok(if is_denied { CommandOutcome::Different } else { CommandOutcome::Done })
 }
 
-fn objects(kubectl: &Kubectl, arguments: &LintArguments) -> Result<Vec<ClusterObject>, CaptureFailure> {
+fn objects(kubectl: &Kubectl, arguments: &LintArguments) -> Result<Vec<KubernetesObject>, CaptureFailure> {
     let mut objects = Vec::new();
     for resource in RESOURCES {
-        let listed = kubectl.object(&list(resource, arguments))?;
-        objects.extend(ClusterObject::unpacked(listed));
+        objects.extend(KubernetesObject::of(kubectl.object(&list(resource, arguments))?));
     }
     for (namespace, name) in config_maps(&objects) {
         // In one word, so that no name is taken for a flag: the API server does not check those of webhooks.
         let map = format!("configmap/{name}");
         let call = KubectlCall::get(CallKind::GetConfigMap, Some(&namespace), &[map.as_str()]);
         match kubectl.object(&call) {
-            Ok(map) => objects.extend(ClusterObject::unpacked(map)),
+            Ok(map) => objects.extend(KubernetesObject::of(map)),
             // An injector has not all of the names.
             Err(failure) if failure.is_not_found() => {}
             Err(failure) => return Err(failure.into()),

@@ -117,8 +117,8 @@ fn answer(subject: &Subject) -> String {
     let findings: Vec<_> = findings.into_iter().map(|finding| subject.dialect().name_in(finding)).collect();
     let items = reports(&lint::all(subject, &resolved.warnings, findings));
     text += &plain(&lint::text(&items, WIDTH));
-    let place =
-        FindingLocation { file: Some("a b/shop.yaml"), text: MANIFEST, title: subject.title.as_deref() };
+    let (place, title) = (subject.place.as_ref(), subject.title.as_deref());
+    let place = FindingLocation { file: Some("a b/shop.yaml"), place, title };
     text += &github(&items, &place);
     text += &sarif(&sarif_results(&items, &place), "0.1.0");
     text += "\n";

@@ -2,6 +2,7 @@
 
 use super::{Code, Level};
 use crate::finding::FindingReport;
+use mesh::pod::ObjectPlace;
 use serde_json::{Value, json};
 
 /// The place of the findings' settings.
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 pub struct FindingLocation<'a> {
     /// The path of the manifest; `None` for flags, and for standard input.
     pub file: Option<&'a str>,
-    pub text: &'a str,
+    pub place: Option<&'a ObjectPlace>,
     /// The object that the findings are about.
     pub title: Option<&'a str>,
 }
@@ -83,31 +84,19 @@ impl FindingLocation<'_> {
         format!("{title}{subject}{text}{remedy}")
     }
 
-    /// The line that names what the finding names, of the document that the object is in; else the first of that document.
+    /// The line of the object that names what the finding names; else its first.
     fn line(&self, finding: &FindingReport) -> usize {
-        let lines: Vec<&str> = self.text.lines().collect();
-        let mut documents = vec![0];
-        documents.extend((0..lines.len()).filter(|at| lines[*at].starts_with("---")).map(|at| at + 1));
-        let range = |at: usize| {
-            let end = documents.get(at + 1).map_or(lines.len(), |next| next - 1);
-            documents[at].min(end)..end
-        };
-        let name = self.title.and_then(|title| title.rsplit([' ', '/']).next()).unwrap_or_default();
-        let names_it = |line: &&str| {
-            let value =
-                line.split_once("name:").map(|(_, value)| value.trim().trim_matches(['"', '\'', '}', ',']));
-            value.is_some_and(|value| value.split([',', '}']).next() == Some(name))
-        };
-        let of_object = (0..documents.len()).find(|at| lines[range(*at)].iter().any(&names_it));
-        let range = range(of_object.unwrap_or_default());
+        let Some(place) = self.place else { return 1 };
+        let own = place.own_text();
+        let lines: Vec<&str> = own.lines().collect();
         let words = finding.subject.as_deref().into_iter().chain(finding.text.split_whitespace());
         let words = words.map(|word| word.trim_matches([',', ':', '"', '\'', ';'])).filter(|word| {
             // Annotations, variables, long flags and fields; other words are found anywhere.
             word.len() > 4
                 && (word.contains(['/', '_', '=']) || word.starts_with("--") || word.starts_with("runAs"))
         });
-        let of_word = |word: &str| range.clone().find(|at| lines[*at].contains(word));
-        words.into_iter().find_map(of_word).unwrap_or(range.start) + 1
+        let of_word = |word: &str| lines.iter().position(|line| line.contains(word));
+        place.lines.start + words.into_iter().find_map(of_word).unwrap_or_default()
     }
 }
 

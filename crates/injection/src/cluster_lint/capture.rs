@@ -64,7 +64,7 @@ impl Captures {
             }
         }
         if !is_captured && membership.signs.is_empty() {
-            let names = pod.annotations.keys().filter(|name| {
+            let names = pod.read.pod.annotations.keys().filter(|name| {
                 annotated.iter().any(|source| matches!(source, Source::Annotation(own) if own == *name))
             });
             names.for_each(|name| groups.about(without_effect(name), pod));

@@ -1,18 +1,17 @@
 //! Findings grouped by their text, each with all its objects, worst first; as lines for people, and as SARIF 2.1.0.
 
-use super::inventory::{ClusterObject, ObjectName, ObjectPlace};
-use super::inventory::{DescribedPod, Inventory};
+use super::inventory::{DescribedPod, Inventory, ObjectName, name_in};
 use data_encoding::HEXLOWER;
 use diagnose::finding::FindingReport;
 use diagnose::lint::annotate::{self, FindingLocation};
 use diagnose::{Style, TextLine, painted};
+use mesh::pod::{KubernetesObject, ObjectPlace};
 use rules::finding::{Code, Finding, Level};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 const VERSION: u32 = 1;
 
@@ -56,7 +55,7 @@ pub struct ItemObject {
     /// Its first line in the file; null for an object of a cluster.
     pub line: Option<usize>,
     #[serde(skip)]
-    pub(super) text: Arc<str>,
+    place: Option<ObjectPlace>,
 }
 
 impl ClusterLintReport {
@@ -105,7 +104,6 @@ pub(super) enum Unjudged {
     Conditions,
     Selector,
     WebhookService,
-    Unread,
 }
 
 impl Unjudged {
@@ -133,7 +131,6 @@ impl Unjudged {
                     "whether {listed} exists, which a webhook calls: the input has no Service of its namespace"
                 )
             }
-            Self::Unread => format!("objects that can't be read: {listed}"),
         }
     }
 }
@@ -149,11 +146,11 @@ fn few(names: &BTreeSet<String>) -> String {
 
 impl FindingGroups {
     pub(super) fn about(&mut self, finding: Finding, pod: &DescribedPod<'_>) {
-        self.add(finding, &pod.workload, pod.place, pod.is_pod);
+        self.add(finding, &pod.workload, pod.read.place.as_ref(), pod.is_pod);
     }
 
-    pub(super) fn about_object(&mut self, finding: Finding, object: &ClusterObject, namespace: &str) {
-        self.add(finding, &object.name_in(namespace), object.place.as_ref(), false);
+    pub(super) fn about_object(&mut self, finding: Finding, object: &KubernetesObject, namespace: &str) {
+        self.add(finding, &name_in(object, namespace), object.place.as_ref(), false);
     }
 
     fn add(&mut self, finding: Finding, name: &ObjectName, place: Option<&ObjectPlace>, is_pod: bool) {
@@ -170,16 +167,11 @@ impl FindingGroups {
         self.not_judged.entry(why).or_default().insert(about.into());
     }
 
-    pub(super) fn finish(mut self, inventory: &Inventory<'_>) -> ClusterLintReport {
-        for problem in &inventory.unread {
-            self.not_judged(Unjudged::Unread, problem);
-        }
+    pub(super) fn finish(self, inventory: &Inventory<'_>) -> ClusterLintReport {
         let object = |(object, (pod_count, place)): (ObjectName, GroupedObject)| {
-            let (file, line, text) = match place {
-                Some(ObjectPlace { file, line, text }) => (Some(file.to_string()), Some(line), text),
-                None => (None, None, "".into()),
-            };
-            ItemObject { object, pod_count, file, line, text }
+            let file = place.as_ref().map(|place| place.file.to_string());
+            let line = place.as_ref().map(|place| place.lines.start);
+            ItemObject { object, pod_count, file, line, place }
         };
         let group = |(finding, objects): (Finding, BTreeMap<_, _>)| ClusterItem {
             finding: finding.into(),
@@ -250,13 +242,10 @@ pub fn sarif(found: &ClusterLintReport, version: &str) -> String {
 
 fn result(finding: &FindingReport, object: &ItemObject, seen: &mut BTreeMap<String, usize>) -> Value {
     let title = object.object.to_string();
-    let location = FindingLocation { file: object.file.as_deref(), text: &object.text, title: Some(&title) };
+    let (file, place) = (object.file.as_deref(), object.place.as_ref());
+    let location = FindingLocation { file, place, title: Some(&title) };
     let mut result = annotate::sarif_results(std::slice::from_ref(finding), &location).remove(0);
-    if let Some(first) = object.line {
-        let line = &mut result["locations"][0]["physicalLocation"]["region"]["startLine"];
-        // It was counted within the object's own text.
-        *line = (line.as_u64().unwrap_or(1) + first as u64 - 1).into();
-    } else {
+    if file.is_none() {
         result["locations"] = json!([{}]);
     }
     let kind = object.object.kind.to_lowercase();

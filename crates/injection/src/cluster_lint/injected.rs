@@ -40,7 +40,7 @@ pub(super) fn judge(
     if !pod.namespace.is_known && injectors.is_known && !inventory.is_whole {
         groups.not_judged(Unjudged::UnknownNamespace, &namespace.name);
     }
-    let is_mirror = pod.annotations.contains_key(MIRROR);
+    let is_mirror = pod.read.pod.annotations.contains_key(MIRROR);
     if found.has(Mesh::default()) || !found.is_known || is_mirror {
         return found;
     }
@@ -78,7 +78,7 @@ struct InjectionWish {
 
 fn wish(pod: &DescribedPod<'_>) -> Option<InjectionWish> {
     let namespace = &pod.namespace.namespace.labels;
-    let own = pod.labels.get(INJECT).or_else(|| pod.annotations.get(INJECT)).map(String::as_str);
+    let own = pod.labels.get(INJECT).or_else(|| pod.read.pod.annotations.get(INJECT)).map(String::as_str);
     let wish = |option: &str, is_of_pod, revision: Option<&String>| {
         Some(InjectionWish { option: option.to_owned(), is_of_pod, revision: revision.cloned() })
     };

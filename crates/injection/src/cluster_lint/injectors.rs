@@ -2,12 +2,12 @@
 //! called in vain, are not trusted, or inject beside each other.
 
 use super::findings::{FindingGroups, Unjudged};
-use super::inventory::ClusterObject;
 use super::inventory::{DescribedPod, Inventory};
 use crate::configuration::{Configuration, ConfigurationText, Texts};
 use crate::decision::{InjectionRules, Operator};
 use crate::webhook::{self, INJECTION, InjectorIdentity, REVISION, Webhook, WebhookClient, overlap};
 use mesh::Problems;
+use mesh::pod::KubernetesObject;
 use rules::finding::{Code, Finding};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,14 +18,14 @@ pub(super) struct Injectors<'a> {
 }
 
 pub(super) struct InjectorWebhook<'a> {
-    pub(super) configuration: &'a ClusterObject,
+    pub(super) configuration: &'a KubernetesObject,
     pub(super) webhook: Webhook,
     rules: usize,
 }
 
 /// Namespaces and names of the ConfigMaps that the injectors behind these MutatingWebhookConfigurations may go by.
 pub fn config_maps<'a>(
-    configurations: impl IntoIterator<Item = &'a ClusterObject>,
+    configurations: impl IntoIterator<Item = &'a KubernetesObject>,
 ) -> BTreeSet<(String, String)> {
     let each = configurations.into_iter().flat_map(|configuration| webhook::read(&configuration.value));
     let named = each.flat_map(|Webhook { injector, .. }| {
@@ -92,8 +92,9 @@ fn read_rules(
     groups: &mut FindingGroups,
 ) -> InjectionRules {
     let found = identity.config_maps().find_map(|name| {
-        let is_it =
-            |map: &&&ClusterObject| map.meta("namespace") == identity.namespace && map.meta("name") == name;
+        let is_it = |map: &&&KubernetesObject| {
+            map.meta("namespace") == identity.namespace && map.meta("name") == name
+        };
         let map = inventory.config_maps.iter().find(is_it)?;
         Some((name, map.value["data"]["config"].as_str()?))
     });
@@ -176,17 +177,18 @@ fn without_service(service: &str, refuses: bool, names: &[&str]) -> Finding {
 }
 
 /// True for manifests whose bundle another program is known to fill in.
-fn is_filled_in(configuration: &ClusterObject) -> bool {
+fn is_filled_in(configuration: &KubernetesObject) -> bool {
     let annotations = configuration.value["metadata"]["annotations"].as_object();
     let mut names = annotations.into_iter().flatten().map(|(name, _)| name.as_str());
-    !configuration.is_of_cluster() && names.any(|name| name.starts_with("cert-manager.io/inject-"))
+    configuration.meta("uid").is_empty() && names.any(|name| name.starts_with("cert-manager.io/inject-"))
 }
 
-fn without_bundle(configuration: &ClusterObject, names: &[&str]) -> Finding {
+fn without_bundle(configuration: &KubernetesObject, names: &[&str]) -> Finding {
     let lacking = listed(names, "has", "have");
     let text = format!("the {lacking} no caBundle, so that the API server does not trust the injector");
     let option = "clientConfig.caBundle";
-    if configuration.is_of_cluster() {
+    // A manifest has no uid.
+    if !configuration.meta("uid").is_empty() {
         let remedy = "check the log of the injector, which fills it in where it makes its own certificate";
         Finding::warning(Code::WebhookUntrusted, option, text, remedy)
     } else {

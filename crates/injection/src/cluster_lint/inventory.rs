@@ -1,36 +1,32 @@
 //! The input: objects of a cluster as values, with the place of those that are written in files, and the same by kind: pods and
 //! templates of pods with the workload behind them, namespaces, Services, webhooks.
 
-use crate::admission::{Namespace, Namespaces, Workload, controller_of, texts};
-use mesh::pod::{ENFORCE, ManifestObject, Standard, called, located, objects_in, template_of};
+use crate::admission::{Namespace, Namespaces, Workload, controller_of};
+use mesh::data::document::at;
+use mesh::pod::{ENFORCE, KubernetesObject, ManifestObject, Standard};
 use mesh::{InputProblem, Problems};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
 
 pub(super) struct Inventory<'a> {
     pub(super) pods: Vec<DescribedPod<'a>>,
-    pub(super) services: BTreeMap<String, Vec<&'a ClusterObject>>,
-    pub(super) webhooks: Vec<&'a ClusterObject>,
-    pub(super) config_maps: Vec<&'a ClusterObject>,
+    pub(super) services: BTreeMap<String, Vec<&'a KubernetesObject>>,
+    pub(super) webhooks: Vec<&'a KubernetesObject>,
+    pub(super) config_maps: Vec<&'a KubernetesObject>,
     pub(super) is_whole: bool,
-    /// Objects that describe pods in a form that Kubernetes refuses: their names and the reasons.
-    pub(super) unread: Vec<String>,
 }
 
 /// A pod, or the template of a workload.
 pub(super) struct DescribedPod<'a> {
     pub(super) workload: ObjectName,
-    pub(super) place: Option<&'a ObjectPlace>,
     pub(super) template: &'a Value,
     /// The same as it is read for settings.
     pub(super) read: ManifestObject,
     pub(super) namespace: Rc<KnownNamespace>,
     pub(super) labels: BTreeMap<String, String>,
-    pub(super) annotations: BTreeMap<String, String>,
     pub(super) is_pod: bool,
     /// Its containers have not ended for good.
     pub(super) is_running: bool,
@@ -61,10 +57,9 @@ impl<'a> Inventory<'a> {
             webhooks: Vec::new(),
             config_maps: Vec::new(),
             is_whole: question.is_whole,
-            unread: Vec::new(),
         };
         let workloads: BTreeSet<ObjectName> = (question.objects.iter())
-            .map(|object| object.name_in(&namespace(object.meta("namespace")).namespace.name))
+            .map(|object| name_in(object, &namespace(object.meta("namespace")).namespace.name))
             .collect();
         for object in question.objects {
             match object.kind() {
@@ -74,14 +69,7 @@ impl<'a> Inventory<'a> {
                 }
                 "MutatingWebhookConfiguration" => found.webhooks.push(object),
                 "ConfigMap" => found.config_maps.push(object),
-                kind => {
-                    let version = object.value["apiVersion"].as_str().unwrap_or_default();
-                    let Some(path) = template_of(kind, version) else { continue };
-                    let template = path.iter().try_fold(&object.value, |value, step| value.get(step));
-                    let Some(template) = template else { continue };
-                    let of = namespace(object.meta("namespace"));
-                    found.take(object, template, of, &workloads);
-                }
+                _ => found.take(object, namespace(object.meta("namespace")), &workloads),
             }
         }
         found
@@ -89,13 +77,16 @@ impl<'a> Inventory<'a> {
 
     fn take(
         &mut self,
-        object: &'a ClusterObject,
-        template: &'a Value,
+        object: &'a KubernetesObject,
         namespace: Rc<KnownNamespace>,
         workloads: &BTreeSet<ObjectName>,
     ) {
+        let template = object.template().and_then(|path| at(&object.value, path));
+        let Some((template, mut read)) = template.and_then(|template| Some((template, object.pod()?))) else {
+            return;
+        };
         let is_pod = object.kind() == "Pod";
-        let own = object.name_in(&namespace.namespace.name);
+        let own = name_in(object, &namespace.namespace.name);
         let workload = if is_pod { of_pod(object, &own) } else { controller(object, &own) };
         // The template of what a Deployment or a CronJob has made is that one's, or an older one.
         let is_replaced = !is_pod && workload != own && workloads.contains(&workload);
@@ -103,12 +94,6 @@ impl<'a> Inventory<'a> {
         if is_replaced || is_idle {
             return;
         }
-        let name = own.to_string();
-        let mut read = match objects_in(&name, &object.value) {
-            Ok(mut read) if read.len() == 1 => read.remove(0),
-            Ok(_) => return,
-            Err(problems) => return self.unread.push(problems.joined()),
-        };
         read.pod.namespace.clone_from(&namespace.namespace.name);
         read.enforced = Standard::enforced(namespace.namespace.labels.get(ENFORCE).map(String::as_str));
         let status = &object.value["status"];
@@ -121,13 +106,11 @@ impl<'a> Inventory<'a> {
             || (object.kind() == "Job" && conditions.any(is_finished));
         let is_running = !has_ended && object.meta("deletionTimestamp").is_empty();
         self.pods.push(DescribedPod {
+            labels: read.pod.labels.clone().unwrap_or_default(),
             workload,
-            place: object.place.as_ref(),
             template,
             read,
             namespace,
-            labels: texts(template, "labels"),
-            annotations: texts(template, "annotations"),
             is_pod,
             is_running,
         });
@@ -135,7 +118,7 @@ impl<'a> Inventory<'a> {
 }
 
 /// The workload of a pod. Not every dump has the prefix of a generated name, by which injectors recognize such pods.
-fn of_pod(object: &ClusterObject, own: &ObjectName) -> ObjectName {
+fn of_pod(object: &KubernetesObject, own: &ObjectName) -> ObjectName {
     let pod = serde_json::json!({ "metadata": {
         "name": own.name,
         "labels": object.value["metadata"]["labels"],
@@ -147,7 +130,7 @@ fn of_pod(object: &ClusterObject, own: &ObjectName) -> ObjectName {
     if kind == "Node" { own.clone() } else { ObjectName { kind, namespace, name } }
 }
 
-fn controller(object: &ClusterObject, own: &ObjectName) -> ObjectName {
+fn controller(object: &KubernetesObject, own: &ObjectName) -> ObjectName {
     let Some(owner) = controller_of(&object.value) else { return own.clone() };
     let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
     ObjectName { kind: text("kind"), namespace: own.namespace.clone(), name: text("name") }
@@ -163,29 +146,13 @@ impl DescribedPod<'_> {
     }
 }
 
-/// An object of Kubernetes; lists are not objects.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClusterObject {
-    pub value: Value,
-    /// `None` for objects of an API server.
-    pub place: Option<ObjectPlace>,
-}
-
 #[derive(Clone, Debug)]
 pub struct ClusterQuestion<'a> {
     /// Lists are unpacked.
-    pub objects: &'a [ClusterObject],
+    pub objects: &'a [KubernetesObject],
     pub namespaces: Namespaces,
     /// The objects are all Namespaces, Services and webhooks of a cluster: an absent one does not exist.
     pub is_whole: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectPlace {
-    pub file: Arc<str>,
-    pub line: usize,
-    /// Its lines, up to the next object. Empty where they are not known.
-    pub text: Arc<str>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -220,84 +187,30 @@ pub const RESOURCES: &[NeededResource] = &[
     needed("cronjobs.batch", true),
 ];
 
-impl ClusterObject {
-    /// The objects in the output of `kubectl get -o json`: one, or a list.
-    pub fn unpacked(value: Value) -> Vec<Self> {
-        let Value::Object(mut fields) = value else { return Vec::new() };
-        let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let Some(of) = kind.strip_suffix("List").map(str::to_owned) else {
-            return vec![Self { value: Value::Object(fields), place: None }];
-        };
-        let version = fields.get("apiVersion").cloned();
-        let Some(Value::Array(items)) = fields.remove("items") else { return Vec::new() };
-        let complete = |mut item: Value| {
-            // Items of a typed list have no kind.
-            if let Value::Object(fields) = &mut item
-                && !of.is_empty()
-            {
-                fields.entry("kind").or_insert_with(|| of.clone().into());
-                if let Some(version) = &version {
-                    fields.entry("apiVersion").or_insert_with(|| version.clone());
-                }
-            }
-            Self { value: item, place: None }
-        };
-        items.into_iter().map(complete).collect()
+/// The objects of a file, at least one. `name` is that of the file, for findings and problems.
+///
+/// # Errors
+/// When it is neither YAML nor JSON, or holds no object.
+pub fn objects_of_file(name: &str, text: &str) -> Result<Vec<KubernetesObject>, Problems> {
+    let found = KubernetesObject::all(name, text)?;
+    let expected = "expected manifests, or what kubectl get -o yaml prints";
+    let problem = |text: String| Err(Problems(vec![InputProblem::of(name, text)]));
+    if let Some(other) = found.iter().find(|object| object.kind().is_empty()) {
+        let line = other.place.as_ref().map_or(1, |place| place.lines.start);
+        return problem(format!(
+            "has something at line {line} that is not an object: it has no kind; {expected}"
+        ));
     }
+    if found.is_empty() {
+        return problem(format!("holds no object; {expected}"));
+    }
+    // Problems of one form are one finding, wherever they stand.
+    Ok(found.into_iter().map(KubernetesObject::without_positions).collect())
+}
 
-    /// The objects of a file. `name` is that of the file, for findings and problems.
-    ///
-    /// # Errors
-    /// When it is neither YAML nor JSON, or holds no object.
-    pub fn in_file(name: &str, text: &str) -> Result<Vec<Self>, Problems> {
-        let found = located(name, text)?;
-        let starts: Vec<Option<usize>> = found.iter().map(|one| one.line).collect();
-        let lines: Vec<&str> = text.split_inclusive('\n').collect();
-        let file: Arc<str> = name.into();
-        let mut objects = Vec::new();
-        for (at, one) in found.into_iter().enumerate().filter(|(_, one)| !one.value.is_null()) {
-            let place = match starts[at] {
-                Some(line) => {
-                    let next = starts[at + 1..].iter().flatten().next().copied().unwrap_or(lines.len() + 1);
-                    let own = lines.get(line - 1..next.max(line) - 1).unwrap_or_default();
-                    ObjectPlace { file: file.clone(), line, text: own.concat().into() }
-                }
-                None => ObjectPlace { file: file.clone(), line: 1, text: "".into() },
-            };
-            if one.value.get("kind").and_then(Value::as_str).is_none() {
-                let text = format!(
-                    "has something at line {} that is not an object: it has no kind; expected manifests, or what \
-                     kubectl get -o yaml prints",
-                    place.line
-                );
-                return Err(Problems(vec![InputProblem::of(name, text)]));
-            }
-            objects.push(Self { value: one.value, place: Some(place) });
-        }
-        if objects.is_empty() {
-            let text = "holds no object; expected manifests, or what kubectl get -o yaml prints";
-            return Err(Problems(vec![InputProblem::of(name, text)]));
-        }
-        Ok(objects)
-    }
-
-    pub(super) fn kind(&self) -> &str {
-        self.value["kind"].as_str().unwrap_or_default()
-    }
-
-    pub(super) fn meta(&self, field: &str) -> &str {
-        self.value["metadata"][field].as_str().unwrap_or_default()
-    }
-
-    pub(super) fn name_in(&self, namespace: &str) -> ObjectName {
-        let name = called(Some(self.meta("name")), Some(self.meta("generateName"))).unwrap_or_default();
-        ObjectName { kind: self.kind().to_owned(), namespace: namespace.to_owned(), name }
-    }
-
-    /// A manifest has no uid.
-    pub(super) fn is_of_cluster(&self) -> bool {
-        !self.meta("uid").is_empty()
-    }
+pub(super) fn name_in(object: &KubernetesObject, namespace: &str) -> ObjectName {
+    let (kind, name) = (object.kind().to_owned(), object.called().unwrap_or_default());
+    ObjectName { kind, namespace: namespace.to_owned(), name }
 }
 
 impl fmt::Display for ObjectName {

@@ -19,7 +19,7 @@ mod ports;
 
 pub use findings::{ClusterItem, ClusterLintReport, ItemObject, sarif, text};
 pub use injectors::config_maps;
-pub use inventory::{ClusterObject, ClusterQuestion, NeededResource, ObjectName, ObjectPlace, RESOURCES};
+pub use inventory::{ClusterQuestion, NeededResource, ObjectName, RESOURCES, objects_of_file};
 
 use capture::Captures;
 use findings::FindingGroups;

@@ -2,10 +2,10 @@
 
 use super::capture::PodCapture;
 use super::findings::FindingGroups;
-use super::inventory::ClusterObject;
 use super::inventory::{DescribedPod, Inventory};
 use crate::pipeline::pod::{NETWORK_ACTIONS, PROBES, port_number};
 use mesh::Mesh;
+use mesh::pod::KubernetesObject;
 use mesh::settings::mapping::TABLE;
 use rules::finding::{Code, Finding};
 use serde_json::Value;
@@ -73,7 +73,7 @@ fn is_uncaptured(port: u16, pod: &DescribedPod<'_>, capture: &PodCapture) -> boo
     (of_application || !of_proxy()) && !capture.has_port(port)
 }
 
-fn selects(service: &ClusterObject, pod: &DescribedPod<'_>) -> bool {
+fn selects(service: &KubernetesObject, pod: &DescribedPod<'_>) -> bool {
     let selector = service.value["spec"]["selector"].as_object();
     selector.is_some_and(|selector| {
         !selector.is_empty()

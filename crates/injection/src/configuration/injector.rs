@@ -3,9 +3,9 @@
 use super::selector;
 use crate::configuration::Configuration;
 use crate::decision::{InjectionPolicy, LabelSelector};
-use crate::reader::DocumentReader;
 use crate::template::InjectionTemplate;
 use mesh::InputProblem;
+use mesh::data::document::DocumentReader;
 use mesh::settings::nearest;
 use serde_json::Value;
 

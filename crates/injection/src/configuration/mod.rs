@@ -9,8 +9,8 @@ pub use crate::mesh_config::{
 
 use crate::decision::{InjectionPolicy, InjectionRules};
 use crate::mesh_config::{camel, default_mesh, default_values};
-use crate::reader;
 use crate::template::{BuiltIn, InjectionTemplate};
+use ::mesh::data::document::mapping;
 use ::mesh::{InputProblem, Problems};
 use mesh::settings::nearest_value;
 use serde_json::Value;
@@ -120,7 +120,7 @@ impl Configuration {
 }
 
 fn of(text: &ConfigurationText) -> Result<Value, Problems> {
-    let document = reader::mapping(&text.name, &text.text)?;
+    let document = mapping(&text.name, &text.text)?;
     match (document["apiVersion"].as_str(), document["kind"].as_str()) {
         (Some(_), Some(kind)) => {
             let problem = format!(

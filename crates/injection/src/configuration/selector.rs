@@ -3,8 +3,8 @@
 //! no effect, and a number or boolean is the string that is written.
 
 use crate::decision::{LabelRequirement, LabelSelector, Operator};
-use crate::reader::scalar;
 use crate::syntax::{is_label_key, is_label_value};
+use mesh::data::document::scalar;
 use serde_json::Value;
 
 const KEYS: [&str; 2] = ["matchLabels", "matchExpressions"];

@@ -2,7 +2,7 @@
 
 use super::syntax;
 use crate::chart::ChartTemplate;
-use crate::reader::DocumentReader;
+use mesh::data::document::DocumentReader;
 use mesh::{InputProblem, Problems};
 use regex_syntax::ast::{ErrorKind, parse::Parser};
 use serde_json::{Value, json};

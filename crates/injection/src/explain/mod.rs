@@ -2,15 +2,16 @@
 
 mod remedy;
 
-use crate::admission::{AdmissionContext, Namespaces, texts};
+use crate::admission::{Namespaces, texts};
 use crate::configuration::Configuration;
 use crate::decision::{DecisionReason, decide};
-use crate::offline::{as_texts, is_reported, workload};
+use crate::offline::{AdmissionSubject, Surroundings};
 use crate::pipeline::pod::PodSpecItem;
-use crate::pipeline::{Injected, InjectionOutcome, inject};
+use crate::pipeline::{Injected, InjectionOutcome};
 use crate::webhook::{Webhook, judge, webhooks};
 use diagnose::Style;
-use mesh::pod::{Document, ENFORCE, INIT, ManifestObject, Standard, VALIDATION, holders};
+use mesh::data::document::at;
+use mesh::pod::{ENFORCE, INIT, KubernetesObject, Standard, VALIDATION};
 use mesh::{InputProblem, Problems, visible};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -120,72 +121,44 @@ pub fn explain(
     injectors: &[DeployedInjector],
 ) -> Result<Vec<Explained>, Problems> {
     let (mut manifests, mut problems) = (Vec::new(), Vec::new());
-    let mut namespaces = question.namespaces.clone();
+    let (namespaces, native_sidecars) = (question.namespaces.clone(), question.native_sidecars);
+    let mut around = Surroundings { namespaces, native_sidecars, ..Surroundings::default() };
     for (name, text) in question.manifests {
-        match holders(name, text) {
-            Ok(documents) => {
-                documents.iter().for_each(|document| namespaces.describe(&document.value));
-                manifests.push((*name, documents));
+        match KubernetesObject::all(name, text) {
+            Ok(objects) => {
+                objects.iter().for_each(|object| around.namespaces.describe(&object.value));
+                manifests.push((*name, objects));
             }
             Err(Problems(found)) => problems.extend(found),
         }
     }
     Problems::check(problems)?;
     let mut found = Vec::new();
-    for (name, documents) in &manifests {
-        for (index, document) in documents.iter().enumerate() {
-            for holder in &document.holders {
-                let subject = AdmissionSubject::of(question, &namespaces, holder);
-                let explained = subject.explain(document, injectors);
-                found.push(Explained { file: (*name).to_owned(), document: index + 1, ..explained });
-            }
+    for (name, objects) in &manifests {
+        for object in objects {
+            let Some(subject) = AdmissionSubject::of(object, &around) else { continue };
+            let (file, document) = ((*name).to_owned(), object.document);
+            found.push(Explained { file, document, ..subject.explain(injectors, &around.namespaces) });
         }
     }
     if found.is_empty() { Err(Problems(manifests.iter().map(without_pods).collect())) } else { Ok(found) }
 }
 
-fn without_pods((name, documents): &(&str, Vec<Document>)) -> InputProblem {
-    let strangers: Vec<&str> =
-        documents.iter().flat_map(|document| &document.strangers).map(String::as_str).collect();
-    let text = match &strangers[..] {
+fn without_pods((name, objects): &(&str, Vec<KubernetesObject>)) -> InputProblem {
+    let unknown: Vec<String> = objects.iter().filter_map(KubernetesObject::unknown_holder).collect();
+    let text = match &unknown[..] {
         [] => "describes no pod; expected a Pod, or a kind that makes pods, such as a Deployment".to_owned(),
-        strangers => format!(
+        unknown => format!(
             "describes pods by kinds that are not known here ({}); give one of the pods that they make",
-            strangers.join(", ")
+            unknown.join(", ")
         ),
     };
     InputProblem::of(name, text)
 }
 
-struct AdmissionSubject<'a> {
-    holder: &'a ManifestObject,
-    admission: AdmissionContext,
-    known: bool,
-}
-
-impl<'a> AdmissionSubject<'a> {
-    fn of(question: &InjectionQuestion<'_>, namespaces: &Namespaces, holder: &'a ManifestObject) -> Self {
-        let namespace = namespaces.of(&holder.namespace);
-        let known = namespaces.knows_labels_of(&namespace.name);
-        let admission = AdmissionContext {
-            workload: workload(holder, &namespace.name),
-            namespace,
-            native_sidecars: question.native_sidecars,
-            ..AdmissionContext::default()
-        };
-        Self { holder, admission, known }
-    }
-
-    fn title(&self) -> String {
-        let name = self.holder.called("without a name");
-        format!("{} {}/{name}", self.holder.kind, self.admission.namespace.name)
-    }
-
-    fn explain(&self, document: &Document, injectors: &[DeployedInjector]) -> Explained {
-        let pod = document.value.pointer(&self.holder.template).unwrap_or(&Value::Null);
-        // A value that is not a string is a problem already. As a string it shows the intention.
-        let corrected = (!self.holder.problems.is_empty()).then(|| as_texts(pod));
-        let pod = corrected.as_ref().unwrap_or(pod);
+impl AdmissionSubject<'_> {
+    fn explain(&self, injectors: &[DeployedInjector], namespaces: &Namespaces) -> Explained {
+        let pod = &*self.pod;
         let labels = texts(pod, "labels");
         let namespace = &self.admission.namespace;
         let all: Vec<(&DeployedInjector, &Webhook)> = injectors
@@ -206,7 +179,7 @@ impl<'a> AdmissionSubject<'a> {
         let mut revisions: Vec<&str> = injectors.iter().map(|injector| &*injector.revision).collect();
         revisions.dedup();
         let mut explained = Explained {
-            title: self.title(),
+            title: format!("{} {}", self.object.kind(), self.name("without a name")),
             file: String::new(),
             document: 0,
             namespace: namespace.name.clone(),
@@ -224,44 +197,34 @@ impl<'a> AdmissionSubject<'a> {
             added: Vec::new(),
             warnings: decision.warning().into_iter().collect(),
             problems: Vec::new(),
-            assumptions: self.assumptions(),
+            assumptions: self.assumptions(namespaces),
             remedies: Vec::new(),
             injected: None,
         };
         match called {
             // The API server reads it before it calls a webhook.
-            _ if !self.holder.problems.is_empty() => {
-                let of_injection = inject(pod, &self.admission, configuration).err();
+            _ if !self.described.problems.is_empty() => {
                 explained.verdict = InjectionVerdict::Refused;
                 explained.because = "the API server can't read it".to_owned();
-                explained.problems = self.problems(of_injection.as_ref());
+                let form = self.described.problems.iter().map(ToString::to_string);
+                explained.problems = form.chain(self.refusals(configuration)).collect();
                 explained.webhooks.iter_mut().for_each(|webhook| webhook.called = false);
             }
             Some((_, webhook)) => {
-                self.called(webhook, document, pod, configuration, &mut explained);
+                self.called(webhook, configuration, &mut explained);
             }
             None => {
-                explained.problems = match inject(pod, &self.admission, configuration) {
-                    Err(Problems(problems)) => problems.iter().map(ToString::to_string).collect(),
-                    Ok(InjectionOutcome::Skipped(_) | InjectionOutcome::Injected(_)) => Vec::new(),
-                };
+                explained.problems = self.refusals(configuration);
                 explained.remedies = remedy::of_misses(&decision, &misses, namespace, &revisions);
             }
         }
         explained
     }
 
-    fn called(
-        &self,
-        webhook: &Webhook,
-        document: &Document,
-        pod: &Value,
-        configuration: &Configuration,
-        explained: &mut Explained,
-    ) {
+    fn called(&self, webhook: &Webhook, configuration: &Configuration, explained: &mut Explained) {
         let is_called = format!("webhook {} is called, and", webhook.name);
-        match inject(pod, &self.admission, configuration) {
-            Err(Problems(problems)) => {
+        match self.inject(configuration) {
+            Err(problems) => {
                 explained.verdict = InjectionVerdict::Refused;
                 explained.because = format!("{is_called} the pod can't be injected");
                 explained.problems = problems.iter().map(ToString::to_string).collect();
@@ -275,7 +238,7 @@ impl<'a> AdmissionSubject<'a> {
             Ok(InjectionOutcome::Injected(injected)) => {
                 explained.verdict = InjectionVerdict::Injected;
                 explained.because = format!("{is_called} {}", because(injected.decision.reason));
-                self.injected(*injected, document, pod, explained);
+                self.injected(*injected, explained);
                 self.secured(&is_called, explained);
             }
         }
@@ -286,8 +249,7 @@ impl<'a> AdmissionSubject<'a> {
         let namespace = &self.admission.namespace;
         let label = namespace.labels.get(ENFORCE).map(String::as_str);
         let (Some(standard), Some(object)) = (Standard::enforced(label), &explained.injected) else { return };
-        let within = self.holder.template.strip_prefix(&self.holder.object).unwrap_or_default();
-        let pod = object.pointer(within).unwrap_or(&Value::Null);
+        let pod = at(object, self.path).unwrap_or(&Value::Null);
         let names: Vec<&str> = explained.added.iter().map(|added| &*added.name).collect();
         let names = [&names[..], explained.init.as_ref().map(|init| &*init.name).as_slice()].concat();
         let refused = remedy::refused(standard, pod, &names);
@@ -303,22 +265,20 @@ impl<'a> AdmissionSubject<'a> {
         }
     }
 
-    /// Problems of the pod's form, and those that would keep it from being injected.
-    fn problems(&self, of_injection: Option<&Problems>) -> Vec<String> {
-        let form = &self.holder.problems;
-        let others = of_injection.into_iter().flat_map(|Problems(problems)| problems);
-        let others = others.filter(|problem| !is_reported(problem, form));
-        form.iter().chain(others).map(ToString::to_string).collect()
+    /// Problems that would keep it from being injected.
+    fn refusals(&self, configuration: &Configuration) -> Vec<String> {
+        let problems = self.inject(configuration).err().into_iter().flatten();
+        problems.map(|problem| problem.to_string()).collect()
     }
 
-    fn injected(&self, injected: Injected, document: &Document, pod: &Value, explained: &mut Explained) {
+    fn injected(&self, injected: Injected, explained: &mut Explained) {
         let Injected { pod: after, warnings, .. } = injected;
         explained.warnings = warnings;
         // Containers of an earlier injection are put in again.
-        let earlier = self.holder.pod.status().unwrap_or_default();
+        let earlier = self.described.pod.status().unwrap_or_default();
         let before: Vec<&str> = ["containers", "initContainers"]
             .iter()
-            .flat_map(|place| pod["spec"].list(place))
+            .flat_map(|place| self.pod["spec"].list(place))
             .map(PodSpecItem::name)
             .filter(|name| !earlier.containers.iter().chain(&earlier.init_containers).any(|one| one == name))
             .collect();
@@ -335,28 +295,20 @@ impl<'a> AdmissionSubject<'a> {
                 }
             }
         }
-        let mut object = document.value.pointer(&self.holder.object).cloned().unwrap_or_default();
-        let within = self.holder.template.strip_prefix(&self.holder.object).unwrap_or_default();
-        if let Some(place) = object.pointer_mut(within) {
-            *place = after;
-        }
-        // The next reader needs them, even where they came from a list.
-        if let Value::Object(fields) = &mut object {
-            fields.insert("apiVersion".to_owned(), self.holder.api_version.as_str().into());
-            fields.insert("kind".to_owned(), self.holder.kind.as_str().into());
-        }
+        let mut object = self.object.value.clone();
+        self.put(Some(&mut object), after);
         explained.injected = Some(object);
     }
 
-    fn assumptions(&self) -> Vec<String> {
+    fn assumptions(&self, namespaces: &Namespaces) -> Vec<String> {
         let mut found = Vec::new();
         let name = &self.admission.namespace.name;
-        if !self.known {
+        if !namespaces.knows_labels_of(name) {
             found.push(format!(
                 "the labels of namespace {name} are unknown; set them with --namespace-labels"
             ));
         }
-        if self.holder.namespace.is_empty() {
+        if self.object.meta("namespace").is_empty() {
             found.push(format!(
                 "the object names no namespace, and is taken to be in {name}; set it with --namespace"
             ));

@@ -3,8 +3,8 @@
 //! Istio's agent, rewritten probes and merged metrics, are off until a text asks for them.
 
 use super::proxy_config;
-use crate::reader::{DocumentReader, without};
 use mesh::InputProblem;
+use mesh::data::document::DocumentReader;
 use mesh::istio::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER};
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
@@ -184,6 +184,18 @@ fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) ->
         under.insert(key.clone(), merged);
     }
     Value::Object(under)
+}
+
+/// A value without the fields, at any depth, that are to be left out.
+pub(crate) fn without(value: &Value, is_out: fn(&Value) -> bool) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(_, value)| !is_out(value));
+            Value::Object(kept.map(|(key, value)| (key.clone(), without(value, is_out))).collect())
+        }
+        Value::Array(items) => items.iter().map(|item| without(item, is_out)).collect(),
+        scalar => scalar.clone(),
+    }
 }
 
 fn by_name(mut under: Vec<Value>, given: &[Value]) -> Value {

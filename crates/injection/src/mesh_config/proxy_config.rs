@@ -3,8 +3,9 @@
 //! are left out, with a warning. Of messages within it, only null fields and the spelling of the fields' names are changed.
 
 use super::mesh::{camel, written_twice};
-use crate::reader::{DocumentReader, noun, without};
+use crate::mesh_config::without;
 use mesh::InputProblem;
+use mesh::data::document::{DocumentReader, noun};
 use mesh::settings::nearest;
 use mesh::sources::duration;
 use serde_json::{Map, Value};
@@ -265,10 +266,10 @@ mod tests {
         let seconds = "whole seconds from 1s, such as 45s or 1m30s, in quotes";
         let units = "numbers with units, such as 5s or 1m30s, in quotes";
         let modes = "REDIRECT, TPROXY, NONE";
-        let string = "a string, in quotes where it looks like something else";
+        let string = "a string, so write it in quotes";
         for (name, values, fault, expected) in [
             ("meshId", json!([1]), "a number", string),
-            ("meshId", json!([[]]), "a list", string),
+            ("meshId", json!([[]]), "a list", "a string"),
             ("statsCompression", json!(["true"]), OTHER, "true or false, without quotes"),
             ("concurrency", json!([2_147_483_648_u32, -1, 1.5]), "a number", number),
             ("concurrency", json!([""]), OTHER, number),

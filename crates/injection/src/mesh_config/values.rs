@@ -1,8 +1,8 @@
 //! The values that templates are filled with, as the `values` of Istio's ConfigMap hold them.
 
 use super::mesh::{default_values, over_defaults};
-use crate::reader::DocumentReader;
 use crate::syntax::{LABEL_VALUE, is_label_value, quantity};
+use mesh::data::document::DocumentReader;
 use mesh::settings::mapping::{AnnotationForm, TABLE};
 use mesh::{InputProblem, Setting};
 use serde_json::Value;

@@ -4,15 +4,16 @@
 //! edited until it reads as the new data; the text of all others is not touched.
 //!
 //! ```text
-//! text ── mesh::pod::holders ── data, and where its pods are ── pipeline::inject ── new data
+//! text ── mesh::pod::KubernetesObject ── its pods ── pipeline::inject ── new data
 //!   └──── edit::split ─────────── text of one document ────────── edit ────────────── new text
 //! ```
 
 mod diff;
 mod edit;
 mod manifest;
+mod subject;
 
 pub use diff::diff;
 pub use edit::{Edited, edit};
 pub use manifest::{Manifest, Note, RefusedManifest, Surroundings, manifest};
-pub(crate) use manifest::{as_texts, is_reported, workload};
+pub(crate) use subject::AdmissionSubject;

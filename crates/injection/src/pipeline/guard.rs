@@ -5,7 +5,7 @@ use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use super::users::IDS;
 use crate::sidecar::{INIT, Mode, PROXY, Sidecar};
 use mesh::Capture;
-use mesh::pod::{CaptureMethod, objects_in, read};
+use mesh::pod::{CaptureMethod, KubernetesObject, read};
 use mesh::sources::RemoteHost;
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value, json};
@@ -72,9 +72,10 @@ fn capture(pod: &CheckedPod, starting: &[&Value]) -> Result<Option<(String, Capt
     let lists = [(PodSpecList::InitContainers, starting), (PodSpecList::Containers, proxy)];
     reduced["spec"] =
         lists.map(|(list, items)| (list.field().to_owned(), Value::Array(items))).into_iter().collect();
-    let described = objects_in("the injected pod", &reduced)?;
-    let Some(object) = described.first() else { return Ok(None) };
-    let reading = read(object, &[""; 0]);
+    let Some(object) = KubernetesObject::of(reduced).first().and_then(KubernetesObject::pod) else {
+        return Ok(None);
+    };
+    let reading = read(&object, &[""; 0]);
     let CaptureMethod::InitContainer(name) = &reading.way else { return Ok(None) };
     // The caller knows better which pod it is.
     let title = format!("{}: ", object.full_title());

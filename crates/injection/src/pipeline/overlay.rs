@@ -5,7 +5,7 @@ use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
 use super::record::Overrides;
 use crate::admission::Cancellation;
 use crate::merge::{SchemaKind, merge};
-use crate::reader::without;
+use crate::mesh_config::without;
 use crate::sidecar::PROXY;
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};

@@ -2,7 +2,7 @@
 //! each patch; all the rest is kept as it was written.
 
 use crate::admission::strings;
-use crate::reader::{DocumentReader, noun};
+use mesh::data::document::{DocumentReader, noun};
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -279,18 +279,12 @@ impl CheckedPod {
 }
 
 fn check(reader: &mut DocumentReader<'_>) {
-    for field in ["name", "generateName", "namespace"].map(|field| format!("metadata.{field}")) {
-        if let Some(other) = reader.at(&field).filter(|value| !value.is_string()) {
-            reader.refuse_as_string(&field, other);
-        }
-    }
     reader.mapping("metadata");
+    for field in ["metadata.name", "metadata.generateName", "metadata.namespace"] {
+        reader.string(field);
+    }
     for field in ["metadata.labels", "metadata.annotations"] {
-        for (name, value) in reader.mapping(field).into_iter().flatten() {
-            if !value.is_string() && !value.is_null() {
-                reader.refuse_as_string(&format!("{field}.{name}"), value);
-            }
-        }
+        reader.strings(field);
     }
     reader.mapping("spec");
     for list in PodSpecList::ALL {

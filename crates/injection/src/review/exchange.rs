@@ -193,8 +193,7 @@ impl<'a> Request<'a> {
             "" => self.0.get("kind").map_or("", |kind| text(kind, "kind")),
             kind => kind,
         };
-        let own = |field: &str| Some(text(self.metadata(), field));
-        let name = called(own("name"), own("generateName")).unwrap_or_else(|| self.text("name").to_owned());
+        let name = called(self.metadata()).unwrap_or_else(|| self.text("name").to_owned());
         format!("{kind} {}/{name}", self.namespace()).trim_start().to_owned()
     }
 

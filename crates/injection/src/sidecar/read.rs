@@ -7,8 +7,8 @@ use super::{InitMode, Mode, Sidecar};
 use crate::admission::{AdmissionContext, strings};
 use crate::mesh_config::{IstioValues, MeshConfig, Native, ProxyReadinessProbe, proxy_config};
 use crate::pipeline::NETWORK;
-use crate::reader;
 use crate::syntax::is_more;
+use mesh::data::document::mapping;
 use mesh::istio::annotations as known;
 use mesh::{Problems, Setting};
 use serde_json::{Map, Value};
@@ -132,7 +132,7 @@ impl Sidecar {
 fn config(annotations: &mut Annotations<'_>, of_mesh: &Value) -> Value {
     let name = known::PROXY_CONFIG;
     let Some(text) = annotations.get(name) else { return of_mesh.clone() };
-    match reader::mapping(name, text) {
+    match mapping(name, text) {
         Ok(document) => {
             let written = proxy_config::read(name, &document);
             annotations.problems.extend(written.problems);

@@ -8,8 +8,8 @@ mod opentelemetry;
 pub use built_in::BuiltIn;
 pub use context::TemplateContext;
 
-use crate::reader::noun;
 use crate::sidecar::Sidecar;
+use mesh::data::document::noun;
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
 

@@ -14,7 +14,7 @@ use injection::environment::resource::{self, EnvironmentSpec, VirtualEnvironment
 use injection::environment::routes::{Plan, RouteDisposition, UnroutedReason, plan};
 use injection::environment::suggestions;
 use injection::environment::table::table;
-use mesh::pod::Located;
+use mesh::pod::KubernetesObject;
 use mesh::{InputProblem, Problems, visible};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -221,10 +221,10 @@ impl Manifests {
             }
             match read(file, "a manifest as YAML or JSON") {
                 Err(unread) => problems.push(InputProblem::of(file, unread)),
-                Ok(text) => match mesh::pod::located(file, &text) {
+                Ok(text) => match KubernetesObject::all(file, &text) {
                     Err(found) => problems.extend(found.0),
                     Ok(objects) => {
-                        let taken = objects.into_iter().map(|object| manifests.take(file, object, namespace));
+                        let taken = objects.into_iter().map(|object| manifests.take(object, namespace));
                         problems.extend(taken.filter_map(Result::err));
                     }
                 },
@@ -241,9 +241,9 @@ impl Manifests {
         (manifests, problems)
     }
 
-    fn take(&mut self, file: &str, object: Located, namespace: &str) -> Result<(), InputProblem> {
-        let Located { line, value } = object;
-        let place = line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"));
+    fn take(&mut self, object: KubernetesObject, namespace: &str) -> Result<(), InputProblem> {
+        let KubernetesObject { value, place, .. } = object;
+        let place = place.map(|place| place.to_string()).unwrap_or_default();
         let group = format!("{}/", resource::GROUP);
         let is_ours = value["apiVersion"].as_str().is_some_and(|version| version.starts_with(&group));
         if is_ours && value["kind"] == resource::KIND {

@@ -9,7 +9,7 @@ use injection::Namespaces;
 use injection::explain::DeployedInjector;
 use injection::review::runs_native_sidecars;
 use injection::webhook::{self, InjectorIdentity, Webhook};
-use mesh::{InputProblem, pod::holders};
+use mesh::{InputProblem, pod::KubernetesObject};
 use serde_json::Value;
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use tokio::runtime::Builder;
@@ -115,9 +115,9 @@ impl ExplainClusterFlags {
 
 /// The namespaces of all objects that describe pods. Problems of manifests are reported later.
 fn names(manifests: &[(&str, &str)], namespaces: &Namespaces) -> BTreeSet<String> {
-    let documents = manifests.iter().filter_map(|(name, text)| holders(name, text).ok()).flatten();
-    let holders = documents.flat_map(|document| document.holders);
-    holders.map(|holder| namespaces.of(&holder.namespace).name).collect()
+    let objects = manifests.iter().filter_map(|(name, text)| KubernetesObject::all(name, text).ok());
+    let holders = objects.flatten().filter(|object| object.template().is_some());
+    holders.map(|holder| namespaces.of(holder.meta("namespace")).name).collect()
 }
 
 /// True if every kubelet runs them, as the webhook asks for pods that have no node yet.

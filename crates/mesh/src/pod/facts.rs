@@ -1,8 +1,7 @@
 //! Facts of a pod or a template from any source: a manifest, an API server, or a container runtime that hands over annotations and
 //! nothing else. What is unknown is empty or `None`. Reading an object reports every field of the wrong form.
 
-use crate::InputProblem;
-use crate::data::{ScalarKind, Tree, TreeValue};
+use crate::data::document::DocumentReader;
 use crate::settings::mapping::PROXY;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -105,178 +104,83 @@ impl Container {
     }
 }
 
-struct PodField<'a> {
-    path: String,
-    tree: &'a Tree,
-}
-
-impl<'a> PodField<'a> {
-    fn get(&self, key: &str) -> Option<Self> {
-        let tree = self.tree.get(key)?;
-        let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
-        Some(Self { path, tree })
-    }
-
-    fn is(&self, key: &str, text: &str) -> bool {
-        self.tree.get(key).is_some_and(|value| value.text() == Some(text))
-    }
-}
-
 impl Pod {
-    /// The tree is that of the pod or of its template; `title` is the object's, for problems.
-    pub(super) fn read(
-        title: &str,
-        template: &Tree,
-        name: &str,
-        namespace: &str,
-    ) -> (Self, Vec<InputProblem>) {
-        let mut reader = FieldReader { title, problems: Vec::new() };
-        let template = PodField { path: String::new(), tree: template };
-        let metadata = template.get("metadata");
-        let mut texts = |key: &str| reader.texts(metadata.as_ref().and_then(|metadata| metadata.get(key)));
-        let labels = Some(texts("labels"));
-        let annotations = texts("annotations");
-        let spec = Some(reader.spec(&template));
+    /// The document is the pod or its template.
+    pub(super) fn read(reader: &mut DocumentReader<'_>, name: &str, namespace: &str) -> Self {
         let (name, namespace) = (name.to_owned(), namespace.to_owned());
-        (Self { name, namespace, labels, annotations, spec }, reader.problems)
+        let mut texts = |path: &str| {
+            let texts = reader.strings(path).into_iter();
+            texts.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
+        };
+        let (labels, annotations) = (Some(texts("metadata.labels")), texts("metadata.annotations"));
+        Self { name, namespace, labels, annotations, spec: Some(spec(reader)) }
     }
 }
 
-struct FieldReader<'a> {
-    title: &'a str,
-    problems: Vec<InputProblem>,
+fn spec(reader: &mut DocumentReader<'_>) -> Spec {
+    if reader.at("spec").is_none() {
+        reader.problem("spec", None, "is absent, so that nothing is known of the pod's containers");
+        return Spec::default();
+    }
+    reader.mapping("spec");
+    // With another policy, the cluster's own servers or the node's come first, which no manifest names.
+    let names_dns = reader.at("spec.dnsPolicy").is_some_and(|policy| policy == "None");
+    let names_dns = names_dns && reader.at("spec.dnsConfig").is_some();
+    Spec {
+        host_network: reader.boolean("spec.hostNetwork").unwrap_or(false),
+        runtime_class: text(reader, "spec.runtimeClassName"),
+        run_as_user: id(reader, "spec.securityContext.runAsUser"),
+        run_as_group: id(reader, "spec.securityContext.runAsGroup"),
+        init_containers: each(reader, "spec.initContainers", container),
+        containers: each(reader, "spec.containers", container),
+        addresses: addresses(reader),
+        dns_servers: names_dns.then(|| each(reader, "spec.dnsConfig.nameservers", text)),
+    }
 }
 
-impl FieldReader<'_> {
-    fn spec(&mut self, template: &PodField<'_>) -> Spec {
-        let Some(spec) = template.get("spec") else {
-            let absent = PodField { path: "spec".to_owned(), tree: template.tree };
-            self.problem(&absent, None, "is absent, so that nothing is known of the pod's containers");
-            return Spec::default();
-        };
-        self.expect_mapping(&spec);
-        // With another policy, the cluster's own servers or the node's come first, which no manifest names.
-        let dns = spec.get("dnsConfig").filter(|_| spec.is("dnsPolicy", "None"));
-        Spec {
-            host_network: self.boolean(spec.get("hostNetwork")),
-            runtime_class: self.text(spec.get("runtimeClassName")).unwrap_or_default(),
-            run_as_user: self.id(&spec, "runAsUser"),
-            run_as_group: self.id(&spec, "runAsGroup"),
-            init_containers: self.each(spec.get("initContainers"), Self::container),
-            containers: self.each(spec.get("containers"), Self::container),
-            addresses: self.addresses(template.get("status")),
-            dns_servers: dns.map(|config| self.each(config.get("nameservers"), Self::item)),
-        }
-    }
+fn addresses(reader: &mut DocumentReader<'_>) -> Vec<String> {
+    let all = each(reader, "status.podIPs", |reader, path| text(reader, &format!("{path}.ip")));
+    if all.is_empty() { reader.string("status.podIP").map(str::to_owned).into_iter().collect() } else { all }
+}
 
-    fn addresses(&mut self, status: Option<PodField<'_>>) -> Vec<String> {
-        let Some(status) = status else { return Vec::new() };
-        let all =
-            self.each(status.get("podIPs"), |reader, one| reader.text(one.get("ip")).unwrap_or_default());
-        if all.is_empty() { self.text(status.get("podIP")).into_iter().collect() } else { all }
+fn container(reader: &mut DocumentReader<'_>, path: &str) -> Container {
+    reader.mapping(path);
+    let at = |field: &str| format!("{path}.{field}");
+    Container {
+        name: text(reader, &at("name")),
+        command: each(reader, &at("command"), text),
+        args: each(reader, &at("args"), text),
+        env: each(reader, &at("env"), variable),
+        has_foreign_env: reader.at(&at("envFrom[0]")).is_some(),
+        run_as_user: id(reader, &at("securityContext.runAsUser")),
+        run_as_group: id(reader, &at("securityContext.runAsGroup")),
+        always_restarts: reader.at(&at("restartPolicy")).is_some_and(|policy| policy == "Always"),
     }
+}
 
-    fn container(&mut self, container: &PodField<'_>) -> Container {
-        self.expect_mapping(container);
-        Container {
-            name: self.text(container.get("name")).unwrap_or_default(),
-            command: self.each(container.get("command"), Self::item),
-            args: self.each(container.get("args"), Self::item),
-            env: self.each(container.get("env"), Self::variable),
-            has_foreign_env: container.get("envFrom").is_some_and(|from| !from.tree.items().is_empty()),
-            run_as_user: self.id(container, "runAsUser"),
-            run_as_group: self.id(container, "runAsGroup"),
-            always_restarts: container.is("restartPolicy", "Always"),
-        }
-    }
+fn variable(reader: &mut DocumentReader<'_>, path: &str) -> Variable {
+    reader.mapping(path);
+    let name = text(reader, &format!("{path}.name"));
+    let value = match reader.at(&format!("{path}.valueFrom")) {
+        Some(_) => Value::Unknowable,
+        None => Value::Text(text(reader, &format!("{path}.value"))),
+    };
+    Variable { name, value }
+}
 
-    fn variable(&mut self, variable: &PodField<'_>) -> Variable {
-        self.expect_mapping(variable);
-        let name = self.text(variable.get("name")).unwrap_or_default();
-        let value = match variable.get("valueFrom") {
-            Some(_) => Value::Unknowable,
-            None => Value::Text(self.text(variable.get("value")).unwrap_or_default()),
-        };
-        Variable { name, value }
-    }
+fn id(reader: &mut DocumentReader<'_>, path: &str) -> Option<String> {
+    reader
+        .typed(path, "a whole number", |value| (value.is_i64() || value.is_u64()).then(|| value.to_string()))
+}
 
-    fn id(&mut self, of: &PodField<'_>, key: &str) -> Option<String> {
-        let field = of.get("securityContext")?.get(key)?;
-        let item = match &field.tree.value {
-            TreeValue::Scalar { kind: ScalarKind::Whole(number), .. } => return Some(number.to_string()),
-            TreeValue::Scalar { text, .. } => Some(text.as_str()),
-            TreeValue::List(_) | TreeValue::Map(_) => None,
-        };
-        self.expected("a whole number", &field, item);
-        None
-    }
+fn text(reader: &mut DocumentReader<'_>, path: &str) -> String {
+    reader.string(path).unwrap_or_default().to_owned()
+}
 
-    fn each<T>(
-        &mut self,
-        list: Option<PodField<'_>>,
-        read: impl Fn(&mut Self, &PodField<'_>) -> T,
-    ) -> Vec<T> {
-        let Some(list) = list else { return Vec::new() };
-        if !matches!(list.tree.value, TreeValue::List(_)) {
-            self.expected("a list", &list, None);
-        }
-        let field = |(at, item)| PodField { path: format!("{}[{at}]", list.path), tree: item };
-        let items = list.tree.items().iter().map(AsRef::as_ref).enumerate().map(field);
-        items.map(|item| read(self, &item)).collect()
-    }
-
-    fn item(&mut self, item: &PodField<'_>) -> String {
-        self.text(Some(PodField { path: item.path.clone(), tree: item.tree })).unwrap_or_default()
-    }
-
-    fn texts(&mut self, mapping: Option<PodField<'_>>) -> BTreeMap<String, String> {
-        let Some(mapping) = mapping else { return BTreeMap::new() };
-        self.expect_mapping(&mapping);
-        let read = |(key, tree): &(String, _)| {
-            let field = PodField { path: format!("{}.{key}", mapping.path), tree: AsRef::as_ref(tree) };
-            Some((key.clone(), self.text(Some(field))?))
-        };
-        mapping.tree.fields().iter().filter_map(read).collect()
-    }
-
-    /// Kubernetes refuses numbers and booleans in the place of texts.
-    fn text(&mut self, field: Option<PodField<'_>>) -> Option<String> {
-        let field = field?;
-        match &field.tree.value {
-            TreeValue::Scalar { text, kind: ScalarKind::Text } => return Some(text.clone()),
-            TreeValue::Scalar { kind: ScalarKind::Null, .. } => return Some(String::new()),
-            TreeValue::Scalar { text, .. } => {
-                let noun = field.tree.noun();
-                let what = format!("is {noun} here, where Kubernetes takes a text; write it in quotes");
-                self.problem(&field, Some(text), &what);
-            }
-            TreeValue::List(_) | TreeValue::Map(_) => self.expected("a text", &field, None),
-        }
-        None
-    }
-
-    fn boolean(&mut self, field: Option<PodField<'_>>) -> bool {
-        let Some(field) = field else { return false };
-        if let TreeValue::Scalar { kind: ScalarKind::Bool(is), .. } = field.tree.value {
-            return is;
-        }
-        self.expected("true or false", &field, field.tree.text());
-        false
-    }
-
-    fn expect_mapping(&mut self, field: &PodField<'_>) {
-        if !matches!(field.tree.value, TreeValue::Map(_)) {
-            self.expected("a mapping", field, None);
-        }
-    }
-
-    fn expected(&mut self, form: &str, field: &PodField<'_>, item: Option<&str>) {
-        self.problem(field, item, &format!("is {}; expected {form}", field.tree.noun()));
-    }
-
-    fn problem(&mut self, field: &PodField<'_>, item: Option<&str>, text: &str) {
-        let place = field.tree.place.map(|place| format!("{place}: ")).unwrap_or_default();
-        let name = format!("{}: {place}{}", self.title, field.path);
-        self.problems.push(InputProblem::about(&name, item, text));
-    }
+fn each<T>(
+    reader: &mut DocumentReader<'_>,
+    list: &str,
+    read: impl Fn(&mut DocumentReader<'_>, &str) -> T,
+) -> Vec<T> {
+    (0..reader.list(list).len()).map(|at| read(reader, &format!("{list}[{at}]"))).collect()
 }

@@ -22,8 +22,7 @@ pub use given::GivenSettings;
 pub use init::VALIDATION;
 pub use mesh::{MeshSign, signs};
 pub use objects::{
-    Document, ENFORCE, Located, ManifestObject, Standard, called, holders, kinds, located, objects,
-    objects_in, template_of,
+    ENFORCE, FieldPath, KubernetesObject, ManifestObject, ObjectPlace, Standard, called, kinds, objects,
 };
 pub use reading::{Application, CaptureMethod, Id, Reading, read};
 pub use unread::{nearest_annotation, unknown, unknown_among};

@@ -3,10 +3,11 @@
 
 use super::mesh::is_within;
 use crate::Problems;
-use crate::data::Tree;
+use crate::data::document::at;
 use crate::mesh::{KnownAnnotations, Mesh};
 use crate::settings::{ANNOTATIONS, nearest};
 use rules::finding::{Code, Finding, Level};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 const DOMAINS: [&str; 3] = ["istio.io", "linkerd.io", "kuma.io"];
@@ -90,10 +91,11 @@ const SECURITY: &str = "\
 const PLACES: &str = " metadata annotations labels metadata.annotations metadata.labels";
 
 /// Remarks about annotations and labels of meshes outside of the metadata of the template of pods at `path`.
-pub(super) fn metadata(object: &Tree, path: &[&str]) -> Vec<Finding> {
+pub(super) fn metadata(object: &Value, path: &[&str]) -> Vec<Finding> {
     let [annotations, labels] = ["annotations", "labels"].map(|list| {
-        let own = object.at(path).and_then(|template| template.at(&["metadata", list]));
-        own.map(names).unwrap_or_default()
+        let own = at(object, &[path, &["metadata", list]].concat());
+        let given = fields_of(own.unwrap_or(&Value::Null)).filter(|(_, value)| !value.is_null());
+        given.map(|(name, _)| name.as_str()).collect::<BTreeSet<_>>()
     });
     let is_label = |name: &str| LABELS.iter().any(|start| name.starts_with(start));
     // Istio's own workloads have their revision as a mark.
@@ -106,27 +108,27 @@ pub(super) fn metadata(object: &Tree, path: &[&str]) -> Vec<Finding> {
     {
         let steps = tail.split('.').filter(|step| !step.is_empty());
         let place: Vec<&str> = below[..depth].iter().copied().chain(steps).collect();
-        let Some(fields) = object.at(&place).map(Tree::fields) else { continue };
+        let Some(fields) = at(object, &place).map(fields_of) else { continue };
         let starts = OF_PODS.split(' ').chain([ANNOTATIONS]);
         let is_misplaced = |name: &&String| starts.clone().any(|start| name.starts_with(start)) && !own(name);
-        for name in fields.iter().map(|(name, _)| name).filter(is_misplaced) {
+        for name in fields.map(|(name, _)| name).filter(is_misplaced) {
             let list =
                 if place.last() == Some(&"labels") && is_label(name) { "labels" } else { "annotations" };
             let right = [path, &["metadata", list]].concat().join(".");
-            let at = if place.is_empty() { "the object itself".to_owned() } else { place.join(".") };
-            let text = format!("{name} at {at} has no effect on pods; put it into {right}");
+            let where_found = if place.is_empty() { "the object itself".to_owned() } else { place.join(".") };
+            let text = format!("{name} at {where_found} has no effect on pods; put it into {right}");
             remarks.push(Finding::plain(Level::Warning, Code::Misplaced, text));
         }
     }
     remarks
 }
 
-fn names(tree: &Tree) -> BTreeSet<&str> {
-    tree.fields().iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name.as_str()).collect()
+fn fields_of(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
 }
 
 /// Remarks about fields of a pod, or of the template of pods at `path` in an object, that Kubernetes does not know.
-pub(super) fn fields(template: &Tree, path: &[&str]) -> Vec<Finding> {
+pub(super) fn fields(template: &Value, path: &[&str]) -> Vec<Finding> {
     let mut remarks = Vec::new();
     let start = path.iter().map(|key| format!("{key}.")).collect::<String>();
     dropped(template, &start, POD, &mut remarks);
@@ -134,7 +136,7 @@ pub(super) fn fields(template: &Tree, path: &[&str]) -> Vec<Finding> {
     let start = format!("{start}spec.");
     dropped(spec, &start, SPEC, &mut remarks);
     for list in ["initContainers", "containers"] {
-        for (at, item) in spec.get(list).map(Tree::items).unwrap_or_default().iter().enumerate() {
+        for (at, item) in spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate() {
             dropped(item, &format!("{start}{list}[{at}]."), CONTAINER, &mut remarks);
         }
     }
@@ -148,10 +150,10 @@ const OWNERS: [(&str, &str); 4] = [
     (SECURITY, "a securityContext"),
 ];
 
-fn dropped(tree: &Tree, path: &str, known: &str, remarks: &mut Vec<Finding>) {
+fn dropped(written: &Value, path: &str, known: &str, remarks: &mut Vec<Finding>) {
     let has = |list: &str, name: &str| list.split(' ').any(|field| field == name);
     // `$patch` and its like are directives of kustomize; what has a slash is a matter of metadata.
-    let fields = tree.fields().iter().map(|(name, _)| name).filter(|name| !name.contains(['$', '/']));
+    let fields = fields_of(written).map(|(name, _)| name).filter(|name| !name.contains(['$', '/']));
     for name in fields.filter(|name| !has(known, name)) {
         let other = OWNERS.iter().find(|(list, _)| has(list, name));
         let hint = match (other, nearest(name, known.split(' '))) {
@@ -164,7 +166,7 @@ fn dropped(tree: &Tree, path: &str, known: &str, remarks: &mut Vec<Finding>) {
         let text = format!("{path}{name} is not a field that is known, and Kubernetes drops it{hint}");
         remarks.push(Finding::plain(level, Code::DroppedField, text));
     }
-    if let Some(security) = tree.get("securityContext") {
+    if let Some(security) = written.get("securityContext") {
         dropped(security, &format!("{path}securityContext."), SECURITY, remarks);
     }
 }

@@ -1,29 +1,38 @@
 //! Typed reading of YAML and JSON documents: each value by its path, and every problem with any of them, in one form: document,
-//! path, value, expected form.
+//! place, path, value, expected form.
 
-use crate::syntax::count;
-use mesh::settings::nearest;
-use mesh::{InputProblem, Problems};
+use super::reader::values;
+use super::{Tree, TreeValue};
+use crate::settings::nearest;
+use crate::{InputProblem, Problems};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-pub(crate) struct DocumentReader<'a> {
+/// A reader of one document that collects its problems.
+pub struct DocumentReader<'a> {
     name: &'a str,
     root: &'a Value,
+    /// The positions of the document; `None` of data that no text is known of.
+    places: Option<&'a Tree>,
     problems: Vec<InputProblem>,
 }
 
 impl<'a> DocumentReader<'a> {
-    pub(crate) fn of(name: &'a str, root: &'a Value) -> Self {
-        Self { name, root, problems: Vec::new() }
+    pub fn of(name: &'a str, root: &'a Value) -> Self {
+        Self { name, root, places: None, problems: Vec::new() }
     }
 
-    pub(crate) fn finish(self) -> Vec<InputProblem> {
+    /// The same reader with the positions of the document, for problems.
+    pub fn with_places(self, places: Option<&'a Tree>) -> Self {
+        Self { places, ..self }
+    }
+
+    pub fn finish(self) -> Vec<InputProblem> {
         self.problems
     }
 
     /// The value at a path of keys and places in lists, `spec.containers[0].image`; `None` where it is absent or null.
-    pub(crate) fn at(&self, path: &str) -> Option<&'a Value> {
+    pub fn at(&self, path: &str) -> Option<&'a Value> {
         let value = path.split('.').try_fold(self.root, |value, part| {
             let (key, places) = part.split_once('[').unwrap_or((part, ""));
             let mut places = places.split(['[', ']']).filter(|place| !place.is_empty());
@@ -33,7 +42,7 @@ impl<'a> DocumentReader<'a> {
     }
 
     /// Checks that a mapping has no other fields.
-    pub(crate) fn only(&mut self, path: &str, known: &[&'static str]) {
+    pub fn only(&mut self, path: &str, known: &[&'static str]) {
         let fields = self.mapping(path).into_iter().flat_map(Map::keys);
         for field in fields.filter(|field| !known.contains(&field.as_str())) {
             let remedy = match nearest(field, known.iter().copied()) {
@@ -44,24 +53,31 @@ impl<'a> DocumentReader<'a> {
         }
     }
 
-    pub(crate) fn problem(&mut self, path: &str, item: Option<&str>, text: impl Into<String>) {
-        let name = format!("{}: {path}", self.name);
+    pub fn problem(&mut self, path: &str, item: Option<&str>, text: impl Into<String>) {
+        let place = self.places.and_then(|tree| field(tree, path).unwrap_or(tree).place);
+        let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+        let name = format!("{}: {place}{path}", self.name);
         self.problems.push(InputProblem::about(&name, item, text));
     }
 
-    pub(crate) fn refuse(&mut self, path: &str, value: &Value, expected: &str) {
-        let item = scalar(value).filter(|written| !written.is_empty());
+    pub fn refuse(&mut self, path: &str, value: &Value, expected: &str) {
+        // As it is written: `yes` is a boolean to Kubernetes.
+        let written = self.places.and_then(|tree| match &field(tree, path)?.value {
+            TreeValue::Scalar { text, .. } => Some(text.clone()),
+            TreeValue::List(_) | TreeValue::Map(_) => None,
+        });
+        let item = written.or_else(|| scalar(value)).filter(|written| !written.is_empty());
         self.problem(path, item.as_deref(), format!("is {}; expected {expected}", noun(value)));
     }
 
     /// Refuses a value where no number and no boolean can stand for a string.
-    pub(crate) fn refuse_as_string(&mut self, path: &str, value: &Value) {
+    pub fn refuse_as_string(&mut self, path: &str, value: &Value) {
         let is_scalar = scalar(value).is_some();
         self.refuse(path, value, if is_scalar { "a string, so write it in quotes" } else { "a string" });
     }
 
     /// A value that `read` takes; `None` where it is absent or refused.
-    pub(crate) fn typed<T>(
+    pub fn typed<T>(
         &mut self,
         path: &str,
         expected: &str,
@@ -75,26 +91,30 @@ impl<'a> DocumentReader<'a> {
         found
     }
 
-    pub(crate) fn mapping(&mut self, path: &str) -> Option<&'a Map<String, Value>> {
+    pub fn mapping(&mut self, path: &str) -> Option<&'a Map<String, Value>> {
         self.typed(path, "a mapping", Value::as_object)
     }
 
-    pub(crate) fn list(&mut self, path: &str) -> &'a [Value] {
+    pub fn list(&mut self, path: &str) -> &'a [Value] {
         self.typed(path, "a list", Value::as_array).map_or(&[], Vec::as_slice)
     }
 
     /// A string; empty where it is absent. Numbers and booleans are taken too, as JSON writes them: charts hold `tag: 1.30`.
-    pub(crate) fn text(&mut self, path: &str) -> String {
+    pub fn text(&mut self, path: &str) -> String {
         self.typed(path, "a string", scalar).unwrap_or_default()
     }
 
     /// A string that is written as one; `None` where it is absent.
-    pub(crate) fn string(&mut self, path: &str) -> Option<&'a str> {
-        self.typed(path, "a string, in quotes where it looks like something else", Value::as_str)
+    pub fn string(&mut self, path: &str) -> Option<&'a str> {
+        let value = self.at(path)?;
+        if !value.is_string() {
+            self.refuse_as_string(path, value);
+        }
+        value.as_str()
     }
 
     /// A string of which each possible value has a meaning; `None` where it is empty.
-    pub(crate) fn one_of<T: Copy>(&mut self, path: &str, known: &[(&str, T)]) -> Option<T> {
+    pub fn one_of<T: Copy>(&mut self, path: &str, known: &[(&str, T)]) -> Option<T> {
         let text = self.text(path);
         if text.is_empty() {
             return None;
@@ -107,7 +127,7 @@ impl<'a> DocumentReader<'a> {
         found.map(|(_, meaning)| *meaning)
     }
 
-    pub(crate) fn flag(&mut self, path: &str) -> bool {
+    pub fn flag(&mut self, path: &str) -> bool {
         let read = |value: &Value| match value {
             Value::Bool(is) => Some(*is),
             Value::String(text) if text.is_empty() => Some(false),
@@ -118,22 +138,23 @@ impl<'a> DocumentReader<'a> {
     }
 
     /// A boolean that is written as one; `None` where it is absent.
-    pub(crate) fn boolean(&mut self, path: &str) -> Option<bool> {
+    pub fn boolean(&mut self, path: &str) -> Option<bool> {
         self.typed(path, "true or false, without quotes", Value::as_bool)
     }
 
     /// A count, which the API holds in 32 bits with a sign.
-    pub(crate) fn number(&mut self, path: &str) -> u32 {
+    pub fn number(&mut self, path: &str) -> u32 {
+        let count = |text: &str| u32::try_from(text.parse::<i32>().ok()?).ok();
         self.parsed(path, "a number from 0 to 2147483647", count).unwrap_or(0)
     }
 
-    pub(crate) fn port(&mut self, path: &str, default: u16) -> u16 {
+    pub fn port(&mut self, path: &str, default: u16) -> u16 {
         let parse = |text: &str| text.parse().ok().filter(|port| *port != 0);
         self.parsed(path, "a port from 1 to 65535", parse).unwrap_or(default)
     }
 
     /// A port, or none where it is 0 or empty.
-    pub(crate) fn port_or_none(&mut self, path: &str) -> Option<u16> {
+    pub fn port_or_none(&mut self, path: &str) -> Option<u16> {
         let form = "a port from 1 to 65535, or 0 for none";
         self.parsed(path, form, |text| text.parse::<u16>().ok()).filter(|port| *port != 0)
     }
@@ -146,7 +167,7 @@ impl<'a> DocumentReader<'a> {
         self.typed(path, expected, read).flatten()
     }
 
-    pub(crate) fn texts(&mut self, path: &str) -> Vec<String> {
+    pub fn texts(&mut self, path: &str) -> Vec<String> {
         let items = self.list(path);
         let mut texts = Vec::new();
         for (at, item) in items.iter().enumerate() {
@@ -158,8 +179,21 @@ impl<'a> DocumentReader<'a> {
         texts
     }
 
-    /// A mapping of strings; its keys may hold dots.
-    pub(crate) fn named_texts(&mut self, path: &str) -> BTreeMap<String, String> {
+    /// The labels or annotations of an object, whose keys may hold dots; a null is the empty one, as it is for the API server.
+    pub fn strings(&mut self, path: &str) -> Vec<(&'a str, &'a str)> {
+        let mut strings = Vec::new();
+        for (key, value) in self.mapping(path).into_iter().flatten() {
+            match value {
+                Value::String(text) => strings.push((key.as_str(), text.as_str())),
+                Value::Null => strings.push((key.as_str(), "")),
+                other => self.refuse_as_string(&format!("{path}.{key}"), other),
+            }
+        }
+        strings
+    }
+
+    /// A mapping of strings, or of numbers and booleans that stand for them; its keys may hold dots.
+    pub fn named_texts(&mut self, path: &str) -> BTreeMap<String, String> {
         let mut texts = BTreeMap::new();
         for (key, value) in self.mapping(path).into_iter().flatten() {
             match scalar(value) {
@@ -174,7 +208,7 @@ impl<'a> DocumentReader<'a> {
 }
 
 /// A scalar as a string, as JSON writes it; null as the empty string.
-pub(crate) fn scalar(value: &Value) -> Option<String> {
+pub fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -184,19 +218,8 @@ pub(crate) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// A value without the fields, at any depth, that are to be left out.
-pub(crate) fn without(value: &Value, is_out: fn(&Value) -> bool) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let kept = fields.iter().filter(|(_, value)| !is_out(value));
-            Value::Object(kept.map(|(key, value)| (key.clone(), without(value, is_out))).collect())
-        }
-        Value::Array(items) => items.iter().map(|item| without(item, is_out)).collect(),
-        scalar => scalar.clone(),
-    }
-}
-
-pub(crate) fn noun(value: &Value) -> &'static str {
+/// The name of a value's type, with its article.
+pub fn noun(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "a boolean",
@@ -207,9 +230,33 @@ pub(crate) fn noun(value: &Value) -> &'static str {
     }
 }
 
+/// The value at a path of keys; `None` where it is absent or null.
+pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    let value = path.iter().try_fold(value, |value, key| value.get(key))?;
+    (!value.is_null()).then_some(value)
+}
+
+/// The place of a field by a path such as `spec.containers[0].env`, as far as it leads; `None` where its first step leads nowhere.
+pub fn field<'a>(mut tree: &'a Tree, mut path: &str) -> Option<&'a Tree> {
+    let mut found = None;
+    loop {
+        let of_key = tree.fields().iter().filter_map(|(key, inner)| {
+            let rest = path.strip_prefix(key.as_str())?;
+            (rest.is_empty() || rest.starts_with(['.', '['])).then_some((inner, rest))
+        });
+        let of_place = || {
+            let (number, rest) = path.strip_prefix('[')?.split_once(']')?;
+            Some((tree.items().get(number.parse::<usize>().ok()?)?, rest))
+        };
+        let step = of_key.min_by_key(|(_, rest)| rest.len()).or_else(of_place);
+        let Some((inner, rest)) = step else { return found };
+        (found, tree, path) = (Some(inner.as_ref()), inner, rest.strip_prefix('.').unwrap_or(rest));
+    }
+}
+
 /// The one mapping that a document holds; an empty document is an empty mapping.
-pub(crate) fn mapping(name: &str, text: &str) -> Result<Value, Problems> {
-    let mut documents = mesh::pod::values(name, text)?;
+pub fn mapping(name: &str, text: &str) -> Result<Value, Problems> {
+    let mut documents = values(name, text)?;
     documents.retain(|document| !document.is_null());
     let problem = |text: String| Err(Problems(vec![InputProblem::of(name, text)]));
     match (documents.pop(), documents.is_empty()) {
@@ -301,7 +348,7 @@ mod tests {
         reader.only("map", &["e", "a.c"]);
         let expected = [
             "name: list: is a list; expected a string",
-            "name: number: \"7\" is a number; expected a string, in quotes where it looks like something else",
+            "name: number: \"7\" is a number; expected a string, so write it in quotes",
             "name: text: \"a\" is a string; expected true or false",
             "name: yes: \"true\" is a string; expected true or false, without quotes",
             "name: half: \"1.5\" is a number; expected a number from 0 to 2147483647",
