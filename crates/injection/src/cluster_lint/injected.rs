@@ -90,8 +90,16 @@ fn wish(pod: &DescribedPod<'_>) -> Option<InjectionWish> {
         (Some("true"), ..) => wish(INJECT, true, None),
         (_, _, Some("enabled"), _) => wish(INJECTION, false, None),
         (_, _, _, Some(revision)) => wish(REVISION, false, Some(revision)),
+        // No webhook selects such values, "True" or "on" among them.
+        (Some(own), ..) if asks(own) => wish(INJECT, true, None),
+        (_, _, Some(value), _) if asks(value) => wish(INJECTION, false, None),
         (_, None, _, None) => None,
     }
+}
+
+/// A value that is meant as a yes, in whichever spelling.
+fn asks(value: &str) -> bool {
+    ["true", "enabled", "yes", "on", "1"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }
 
 fn unserved(wish: &InjectionWish, pod: &DescribedPod<'_>, injectors: &Injectors<'_>) -> Finding {

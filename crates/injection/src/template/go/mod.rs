@@ -197,9 +197,18 @@ fn malformed(error: &ParseError) -> String {
 }
 
 /// The engine's message with the innermost place.
+/// Data of templates that later releases of Istio no longer give, and the releases whose templates read them.
+const OLDER: &[(&str, &str)] = &[("EstimatedConcurrency", "1.9 to 1.17")];
+
 fn failed(error: &ExecError) -> String {
     match error.as_structured() {
-        Some(error) => format!("line {}: {}", error.context.line, shortened(&error.message)),
+        Some(error) => {
+            let older = OLDER.iter().find(|(field, _)| error.message.contains(&format!("`{field}`")));
+            let older = older.map(|(_, releases)| {
+                format!("; the template is one of Istio {releases}, and those of 1.24 to 1.31 are supported")
+            });
+            format!("line {}: {}{}", error.context.line, shortened(&error.message), older.unwrap_or_default())
+        }
         None => format!("can't be filled: {}", shortened(&error.to_string())),
     }
 }
