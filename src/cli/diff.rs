@@ -18,10 +18,14 @@ pub(super) fn run(
     raw: &Raw,
     problems: &[InputProblem],
     files: &[String],
-    existing: &[ExistingRules],
+    [listings, namespaces]: [&[String]; 2],
 ) -> Result<Exit, Problems> {
+    // One namespace is where the question is; two are compared.
+    let namespaces = if namespaces.len() > 1 { namespaces } else { &[] };
+    let listings = listings.iter().map(ExistingRules::Listing);
+    let existing: Vec<_> = listings.chain(namespaces.iter().map(ExistingRules::Namespace)).collect();
     if !existing.is_empty() {
-        return of_rules(raw, problems, files, existing);
+        return of_rules(raw, problems, files, &existing);
     }
     let live = Subject::of_flags(raw.clone().without_rules(), problems.to_vec(), manifest::machine);
     if files.is_empty() && !raw.describes_rules() {
@@ -57,9 +61,9 @@ pub(super) fn run(
 }
 
 /// Rules to compare with others that exist.
-pub(super) enum ExistingRules {
-    Listing(String),
-    Namespace(String),
+enum ExistingRules<'a> {
+    Listing(&'a String),
+    Namespace(&'a String),
 }
 
 /// Compares the rules of two listings or namespaces, or the live ones with a listing.
@@ -67,7 +71,7 @@ fn of_rules(
     raw: &Raw,
     problems: &[InputProblem],
     files: &[String],
-    existing: &[ExistingRules],
+    existing: &[ExistingRules<'_>],
 ) -> Result<Exit, Problems> {
     let mut problems = problems.to_vec();
     if !files.is_empty() || raw.describes_rules() || existing.len() > 2 {
@@ -85,20 +89,21 @@ fn of_rules(
     }
     let live =
         Basis::Rules { namespace: raw.get(Setting::NetworkNamespace).map(|given| given.value.clone()) };
-    let read = |rules: Option<&ExistingRules>| -> Result<(Basis, PodContext, Vec<RuleView>), Box<dyn Error>> {
-        if let Some(ExistingRules::Listing(file)) = rules {
-            let pod = PodContext::new([], None);
-            return Ok((Basis::Listing(file.clone()), pod.clone(), live::from_save(file, &pod)?));
-        }
-        let mut basis = live.clone();
-        if let Some(ExistingRules::Namespace(name)) = rules {
-            host::enter(name)?;
-            basis = Basis::Rules { namespace: Some(name.clone()) };
-        }
-        let pod = PodContext::new(address::all()?, None);
-        let rule_views = live::from_kernel(&run, &pod)?;
-        Ok((basis, pod, rule_views))
-    };
+    let read =
+        |rules: Option<&ExistingRules<'_>>| -> Result<(Basis, PodContext, Vec<RuleView>), Box<dyn Error>> {
+            if let Some(ExistingRules::Listing(file)) = rules {
+                let pod = PodContext::new([], None);
+                return Ok((Basis::Listing((*file).clone()), pod.clone(), live::from_save(file, &pod)?));
+            }
+            let mut basis = live.clone();
+            if let Some(ExistingRules::Namespace(name)) = rules {
+                host::enter(name)?;
+                basis = Basis::Rules { namespace: Some((*name).clone()) };
+            }
+            let pod = PodContext::new(address::all()?, None);
+            let rule_views = live::from_kernel(&run, &pod)?;
+            Ok((basis, pod, rule_views))
+        };
     let [first, second] = match existing {
         [one] => [None, Some(one)],
         two => [two.first(), two.get(1)],

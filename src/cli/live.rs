@@ -68,10 +68,7 @@ pub(super) fn changed_verdicts(
     capture: &Capture,
     desired: impl FnOnce(&PodContext) -> ComparedSide,
 ) -> Result<compare::Comparison, Box<dyn Error>> {
-    // What the mesh has put on `lo` is for its proxy alone.
-    let put_there = capture.owner().address.map(IpAddr::V6);
-    let addresses = address::all()?.into_iter().filter(|address| Some(*address) != put_there);
-    let pod = compare::pod(&[PodContext::new(addresses, Some(&**capture))]);
+    let pod = compare::pod(&[PodContext::new(address::all()?, Some(&**capture))]);
     let live = ComparedSide::of_rules(from_kernel(run, &pod)?, &pod);
     let mut comparison = compare::compare(&live, &desired(&pod), &pod);
     if lacks_ipv6(LOOPBACK) {

@@ -31,7 +31,6 @@ mod verify;
 
 use arguments::Invocation;
 use command::Command;
-use diff::ExistingRules;
 use host::{System, enter, enter_namespace, namespace_to_enter};
 use lint::{warn, warn_by, warn_of};
 use logging::start_logging;
@@ -60,11 +59,7 @@ fn call(invocation: Invocation) -> Exit {
         given.map(|(_, value)| value.clone()).collect::<Vec<String>>()
     };
     let (files, destinations) = (given(Setting::Filename), given(Setting::Destination));
-    // One namespace is where the question is; two are compared.
-    let namespaces = given(Setting::NetworkNamespace);
-    let namespaces = if namespaces.len() > 1 { namespaces } else { Vec::new() };
-    let listings = given(Setting::FromSave).into_iter().map(ExistingRules::Listing);
-    let existing: Vec<_> = listings.chain(namespaces.into_iter().map(ExistingRules::Namespace)).collect();
+    let (listings, namespaces) = (given(Setting::FromSave), given(Setting::NetworkNamespace));
     if files.iter().filter(|file| *file == "-").count() > 1 {
         let text = "is - twice; standard input is one manifest";
         problems.push(InputProblem::of(&Setting::Filename.row().option(), text));
@@ -94,7 +89,8 @@ fn call(invocation: Invocation) -> Exit {
         logging::prefer_sentences(&raw);
     }
     problems.extend(enter_namespace(&raw, is_drop_in));
-    let done = run_command(command, raw, problems, [&files, &destinations], &existing, &trailing);
+    let done =
+        run_command(command, raw, problems, [&files, &destinations, &listings, &namespaces], &trailing);
     let ends = match command {
         Command::LinkerdInit | Command::KumaInit => change::exit_of_two,
         _ => |exit| exit,
@@ -136,13 +132,12 @@ fn run_command(
     command: Command,
     raw: Raw,
     problems: Vec<InputProblem>,
-    [files, destinations]: [&[String]; 2],
-    existing: &[ExistingRules],
+    [files, destinations, listings, namespaces]: [&[String]; 4],
     trailing: &[OsString],
 ) -> Result<Exit, Problems> {
     match command {
         Command::Clean => clean(&raw, problems),
-        Command::Diff => diff::run(&raw, &problems, files, existing),
+        Command::Diff => diff::run(&raw, &problems, files, [listings, namespaces]),
         Command::Explain => explain::run(&subjects(raw, problems, files)?, destinations),
         Command::Render => render::run(&subjects(raw, problems, files)?),
         Command::Lint => lint::run(&subjects(raw, problems, files)?),

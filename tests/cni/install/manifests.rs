@@ -1,4 +1,4 @@
-//! What the chart's DaemonSet asks of a node is accepted by the program, and takes no right but to write two folders of root's.
+//! The chart's DaemonSet asks of a node only settings that the program accepts, and takes no right but to write two folders of root's.
 
 use crate::cni::install::node::{LIST, Node, program, types};
 use crate::support::namespace::Namespace;

@@ -1,4 +1,4 @@
-//! What Istio's node agent sets in a pod, written here from its source alone (`cni/pkg/iptables`): for
+//! The rules of Istio's node agent in a pod, written here from its source alone (`cni/pkg/iptables`): for
 //! what a pod and the agent's environment may say, the texts that it feeds to `iptables-restore`.
 
 use crate::support::random::Random;

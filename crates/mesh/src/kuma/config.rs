@@ -148,7 +148,8 @@ fn proxy_user(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: boo
         Some(Given { value, source }) => {
             Names { host, numbers_only }.user(reader, source, value.trim_matches([' ', '\t']))
         }
-        None => usual_user(host).ok().flatten().filter(|_| !numbers_only),
+        None if numbers_only => None,
+        None => usual_user(host).ok().flatten(),
     };
     found.unwrap_or(Uid::new(PROXY_ID).expect("the default is valid"))
 }
@@ -161,8 +162,7 @@ fn usual_user(host: &dyn Host) -> io::Result<Option<Uid>> {
     }
 }
 
-/// The problem where no user is given, and the host knows none of the defaults. Upstream refuses then. Where users can't be looked up, as
-/// in an image without any, nothing is known.
+/// The problem where no user is given and the host knows neither default, as upstream refuses; none where users can't be looked up.
 pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
     let is_unknown = raw.stated(Kuma::ProxyUser).is_none() && matches!(usual_user(host), Ok(None));
     let option = Kuma::ProxyUser.row().option();

@@ -108,7 +108,7 @@ impl KubernetesObject {
         found
     }
 
-    /// The same object, whose problems are told without positions.
+    /// The same object without positions, for problems.
     pub fn without_positions(self) -> Self {
         Self { tree: None, ..self }
     }
@@ -139,7 +139,7 @@ impl KubernetesObject {
         }
     }
 
-    /// Empty where it has none, so that it is no object of Kubernetes.
+    /// The kind; empty where there is none, and so no object of Kubernetes.
     pub fn kind(&self) -> &str {
         self.value.get("kind").and_then(Value::as_str).unwrap_or_default()
     }

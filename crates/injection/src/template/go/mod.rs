@@ -196,10 +196,10 @@ fn malformed(error: &ParseError) -> String {
     format!("line {}: {text}", place.line)
 }
 
-/// The engine's message with the innermost place.
 /// Data of templates that later releases of Istio no longer give, and the releases whose templates read them.
 const OLDER: &[(&str, &str)] = &[("EstimatedConcurrency", "1.9 to 1.17")];
 
+/// The engine's message with the innermost place.
 fn failed(error: &ExecError) -> String {
     match error.as_structured() {
         Some(error) => {

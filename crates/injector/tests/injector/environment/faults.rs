@@ -116,7 +116,7 @@ fn an_unreachable_api_server_is_reported_as_such() {
     config["clusters"][0]["cluster"]["server"] = json!(server);
     fs::write(&path, config.to_string()).expect("written");
     let operator = Operator::start(&cluster, &SHOP);
-    until("it is told", || operator.line("the watch failed").is_some());
+    until("the failure is logged", || operator.line("the watch failed").is_some());
     let line = operator.line("the watch failed").expect("it");
     assert_eq!(line["kind"], "unreachable", "{line}");
     assert_eq!(operator.until_line("operating")["server"], server);
