@@ -33,7 +33,8 @@ pub struct SetKind {
 
 impl SetKind {
     /// True if the kernel has to be made to keep it in a hash table, as it does sets of values that may expire (none of ours do):
-    /// for keys of two bytes without ranges it would take a bitmap, to which adding 5,000 values took a quarter of a second.
+    /// for keys of two bytes without ranges it would take a bitmap, to which adding 5,000 values took a quarter of a second. Such
+    /// a set has its size as well: a hash table that grows after the commit (`rhashtable`) is listed with values missing.
     pub fn asks_for_hash(self) -> bool {
         self == Self { data_type: DataType::Port, has_ranges: false }
     }

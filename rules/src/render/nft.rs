@@ -97,6 +97,7 @@ fn set(set: &Set) -> String {
     }
     if set.kind.asks_for_hash() {
         line(&mut text, "flags timeout");
+        line(&mut text, format_args!("size {}", set.elements().len()));
         line(&mut text, format_args!("gc-interval {NEVER_DAYS}d"));
     }
     let elements: Vec<String> =

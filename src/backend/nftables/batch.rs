@@ -230,7 +230,10 @@ impl Batch {
             .number(NFTA_SET_ID, id)
             .attribute(NFTA_SET_USERDATA, &userdata);
         if set.flags & NFT_SET_TIMEOUT != 0 {
-            message.number(NFTA_SET_GC_INTERVAL, rules::nft::NEVER_DAYS * 24 * 60 * 60 * 1_000);
+            let size = u32::try_from(set.elements.len()).expect("ports");
+            message
+                .number(NFTA_SET_GC_INTERVAL, rules::nft::NEVER_DAYS * 24 * 60 * 60 * 1_000)
+                .nest(NFTA_SET_DESC, |description| _ = description.number(NFTA_SET_DESC_SIZE, size));
         }
         self.elements(NFT_MSG_NEWSETELEM, table, set);
     }

@@ -1,6 +1,6 @@
 //! A change takes effect as a whole or not at all, and a refusal says which rule it is about.
 
-use crate::apply::native::support::{in_namespace, native};
+use crate::apply::native::support::{in_namespace, native, ports};
 use crate::support::program::stdout;
 use mesh::istio::OWNERSHIP;
 use sidecar_init::backend::nftables::{EncodedVerdict, Expression, Nftables, Refusal, bytecode};
@@ -51,6 +51,20 @@ fn a_table_is_there_while_its_sets_are_exchanged() {
                 stdout("nft", &["-f", "-"], &format!("delete {}\n{}\n", set(round), add(round + 1)));
             }
         });
+    });
+}
+
+/// The hash table of a set must not grow after the commit: while it does, a listing lacks values.
+#[test]
+fn a_long_set_is_whole_as_soon_as_it_is_there() {
+    in_namespace(|| {
+        native(&["-i", "*", "-o", &ports(5_000)]);
+        let mut nftables = Nftables::open(OWNERSHIP.table).expect("a socket");
+        let table = nftables.read().expect("readable").expect("a table");
+        for round in 0..50 {
+            nftables.replace(Some(&table), Some(&table)).expect("nothing else changes it");
+            assert!(nftables.read().expect("readable").as_ref() == Some(&table), "round {round}");
+        }
     });
 }
 

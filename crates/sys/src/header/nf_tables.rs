@@ -70,9 +70,12 @@ pub const NFTA_SET_NAME: u16 = 2;
 pub const NFTA_SET_FLAGS: u16 = 3;
 pub const NFTA_SET_KEY_TYPE: u16 = 4;
 pub const NFTA_SET_KEY_LEN: u16 = 5;
+pub const NFTA_SET_DESC: u16 = 9;
 pub const NFTA_SET_ID: u16 = 10;
 pub const NFTA_SET_GC_INTERVAL: u16 = 12;
 pub const NFTA_SET_USERDATA: u16 = 13;
+
+pub const NFTA_SET_DESC_SIZE: u16 = 1;
 
 pub const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
 
