@@ -148,7 +148,8 @@ impl<'a> Merger<'a> {
                 later.first().is_some_and(|l| (l.field, l.negated) == (c.field, c.negated))
             };
             if let Some(condition) = draft.conditions.iter_mut().find(grown) {
-                let sets = later.iter().map(|more| &more.values).chain([&condition.values]);
+                // In the order of a list, which is mostly sorted.
+                let sets = [&condition.values].into_iter().chain(later.iter().map(|more| &more.values));
                 condition.values = sets.flat_map(|set| set.ranges().iter().copied()).collect();
             }
             draft
