@@ -41,6 +41,20 @@ pub enum Selection<T> {
     Only(Vec<T>),
 }
 
+impl<T> Selection<T> {
+    pub(crate) fn takes_all(&self) -> bool {
+        matches!(self, Self::AllBut(_))
+    }
+
+    pub(crate) fn but(&self) -> &[T] {
+        if let Self::AllBut(items) = self { items } else { &[] }
+    }
+
+    pub(crate) fn only(&self) -> &[T] {
+        if let Self::Only(items) = self { items } else { &[] }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DnsCapture {
     Off,

@@ -172,6 +172,21 @@ impl<'a, C> RuleWriter<'a, C> {
     }
 }
 
+/// `add_rules! { WRITER: TABLE CHAIN [MATCH, ..] => TARGET, CAUSE; .. }` adds rules in this order, as documentation lists them. Behind the
+/// cause may follow `for ITEM in ITEMS`, with a rule for each, and `if CONDITION`.
+macro_rules! add_rules {
+    ($writer:ident: $($table:ident $place:ident $(.$order:ident($($number:literal)?))? $matches:expr => $target:expr, $cause:expr
+        $(, for $item:pat in $items:expr)? $(, if $condition:expr)?;)*) => {
+        $($(for $item in $items)? {
+            $(if $condition)? {
+                $writer.add($table, $place$(.$order($($number)?))?, $matches, $target, $cause);
+            }
+        })*
+    };
+}
+
+pub(crate) use add_rules;
+
 fn log(rule: &Rule, group: u16, cause: Cause) -> Rule {
     let prefix = cause.reason.name().parse().expect("names of rules are valid comments");
     Rule { matches: rule.matches.clone(), target: Target::Nflog { group, prefix } }
@@ -223,6 +238,14 @@ pub(crate) fn from(cidr: Cidr) -> Match {
 
 pub(crate) fn to(cidr: Cidr) -> Match {
     Match::Destination(Negatable::Is(cidr))
+}
+
+/// The conditions of a rule about a single machine, or about all.
+pub(crate) fn about<const N: usize>(
+    machine: Option<Match>,
+    others: [Match; N],
+) -> impl Iterator<Item = Match> {
+    machine.into_iter().chain(others)
 }
 
 pub(crate) fn not_to(cidr: Cidr) -> Match {
