@@ -4,8 +4,8 @@
 use super::run::{self, Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, change, host::System, report, start_logging, warn_by};
 use diagnose::lint::quick_check;
-use mesh::kuma::{Kuma, keys, preview, unknown_user};
-use mesh::sources::{Given, NullHost, Raw, SettingReader, Source};
+use mesh::kuma::{Kuma, preview, unknown_user};
+use mesh::sources::{Given, NullHost, Raw, SettingReader, Source, keys};
 use mesh::{CapturePolicy, InputProblem, Mesh, Problems, Setting};
 use rules::number::unsigned;
 use sidecar_init::engine::{Choice, OnDrift, Preference};
@@ -73,7 +73,8 @@ fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputP
     let mut of_files = Raw::default();
     if let Some(Given { value, source }) = raw.get(Kuma::Config).filter(|given| keys::is_text(&given.value)) {
         let name = source.to_string();
-        let file = keys::read(&name, value, |key| Source::Key(format!("{name}: {key}")));
+        let file =
+            keys::read(Mesh::Kuma.settings(), &name, value, |key| Source::Key(format!("{name}: {key}")));
         of_files = Raw::of(file.given);
         problems.extend(file.problems);
         raw = raw.without(Kuma::Config);
@@ -89,7 +90,9 @@ fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputP
             let named = if path == "-" { "standard input" } else { path };
             match text {
                 Ok(text) => {
-                    let file = keys::read(named, &text, |key| Source::Key(format!("{named}: {key}")));
+                    let file = keys::read(Mesh::Kuma.settings(), named, &text, |key| {
+                        Source::Key(format!("{named}: {key}"))
+                    });
                     of_files = Raw::of(file.given).over(of_files);
                     problems.extend(file.problems);
                 }

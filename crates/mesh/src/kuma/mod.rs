@@ -1,7 +1,6 @@
 //! Kuma: what `kumactl install transparent-proxy` captures.
 
 mod config;
-pub mod keys;
 mod ownership;
 mod pod;
 pub mod preview;

@@ -1,11 +1,11 @@
 //! Pods of Kuma: how its injector leaves them, and by which annotations they speak (`traffic.kuma.io/`).
 
-use super::{Kuma, keys};
+use super::settings::{Kuma, TABLE};
 use crate::mesh::KnownAnnotations;
 use crate::pod::mesh::{Argument, Form, KeySource};
 use crate::pod::{GivenSettings, Pod};
 use crate::settings::Setting;
-use crate::sources::{Given, Source, boolean};
+use crate::sources::{Given, Source, boolean, keys};
 
 /// The annotation that holds a whole configuration, as YAML.
 const CONFIGURATION: &str = "traffic.kuma.io/transparent-proxy-config";
@@ -36,7 +36,7 @@ pub(crate) const FORM: Form = Form {
 fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> Option<Argument> {
     match setting {
         Kuma::Config if keys::is_text(text) => {
-            let keys::File { given, problems } = keys::read(&source("").to_string(), text, source);
+            let keys::File { given, problems } = keys::read(TABLE, &source("").to_string(), text, source);
             Some(Argument::Settings(given, problems))
         }
         // One file alone is that of the annotation, which is read already.
@@ -55,8 +55,9 @@ fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> O
 /// A whole configuration in one annotation; a gateway, which takes inbound connections itself; and the port for probes.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     if let Some(text) = pod.annotations.get(CONFIGURATION) {
-        let file =
-            keys::read(CONFIGURATION, text, |key| Source::Annotation(format!("{CONFIGURATION}: {key}")));
+        let file = keys::read(TABLE, CONFIGURATION, text, |key| {
+            Source::Annotation(format!("{CONFIGURATION}: {key}"))
+        });
         for (setting, given) in file.given {
             if settings.raw.get(setting).is_none_or(|known| !known.source.is_of_pod()) {
                 settings.set(setting, given.value, given.source);
