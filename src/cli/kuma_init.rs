@@ -4,10 +4,11 @@
 use super::run::{self, Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, change, host::System, report, start_logging, warn_by};
 use diagnose::lint::quick_check;
-use mesh::kuma::{Kuma, preview, unknown_user};
+use mesh::kuma::{Kuma, unknown_user};
 use mesh::sources::{Given, NullHost, Raw, SettingReader, Source, keys};
 use mesh::{CapturePolicy, InputProblem, Mesh, Problems, Setting};
 use rules::number::unsigned;
+use rules::{Cidr, Match, Position, Protocol, Rule, RuleSet, Statement, Table};
 use sidecar_init::engine::{Choice, OnDrift, Preference};
 use sidecar_init::{backend::Variant, sys::exec::Runner};
 use std::{fs, io, path::Path, time::Duration};
@@ -200,7 +201,8 @@ fn perform(verb: KumaVerb, call: &ResolvedCall, verbose: bool) -> Exit {
         RunMode::Preview(_) => {
             let policy: &dyn CapturePolicy = &**capture;
             let rules: Vec<_> = policy.families().map(|family| policy.rules(family)).collect();
-            report::whole(&preview::dry_run(&rules, verbose))
+            let texts: Vec<String> = rules.iter().map(|rules| dry_run(rules.rules(), verbose)).collect();
+            report::whole(&texts.join("\n"))
         }
         RunMode::PreviewClean => change::preview_removal(run, capture.owner()),
         RunMode::Clean | RunMode::Apply | RunMode::Nothing => change::exit(match verb {
@@ -210,6 +212,59 @@ fn perform(verb: KumaVerb, call: &ResolvedCall, verbose: bool) -> Exit {
             }
         }),
     }
+}
+
+/// Upstream's dry run of a family. `verbose` adds headings and long options.
+fn dry_run(rules: &RuleSet, verbose: bool) -> String {
+    let mut lines = vec![format!("### {} ###", rules.family), String::new()];
+    for table in TABLES.into_iter().filter(|table| rules.of_table(*table).next().is_some()) {
+        lines.push(format!("* {table}"));
+        let chains = rules.user_chains(table);
+        lines.extend((verbose && !chains.is_empty()).then(|| "# chains".to_owned()));
+        lines.extend(chains.iter().map(|chain| options(&format!("-N {chain}"), verbose)));
+        let mut heading = None;
+        for Statement { chain, position, rule, .. } in rules.of_table(table) {
+            if verbose && heading.replace(chain) != Some(chain) {
+                lines.push(format!("# rules of {chain}"));
+            }
+            let verb = match position {
+                Position::Append => format!("-A {chain}"),
+                Position::Insert(number) => format!("-I {chain} {number}"),
+            };
+            let words = [verb].into_iter().chain(conditions(rule)).chain([rule.target.to_string()]);
+            lines.push(words.map(|words| options(&words, verbose)).collect::<Vec<_>>().join(" "));
+        }
+        lines.push("COMMIT".to_owned());
+    }
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+const TABLES: [Table; 3] = [Table::Raw, Table::Nat, Table::Mangle];
+
+/// The words of a verb, a condition or a target, of which the first ones are options.
+fn options(words: &str, verbose: bool) -> String {
+    const LONG: &str = "-A --append -I --insert -N --new-chain -d --destination -i --in-interface -j --jump -m --match \
+                        -o --out-interface -p --protocol -s --source --dport --destination-port --sport --source-port";
+    let named: Vec<&str> = LONG.split(' ').collect();
+    let long = |word| named.chunks(2).find(|pair| verbose && pair[0] == word).map_or(word, |pair| pair[1]);
+    words.split(' ').map(long).collect::<Vec<_>>().join(" ")
+}
+
+/// Of single addresses, upstream writes the prefix length only of the pod's own; it names some modules before the protocol.
+fn conditions(rule: &Rule) -> impl Iterator<Item = String> {
+    let own = ["127.0.0.1/32", "127.0.0.6/32", "::1/128", "::6/128"];
+    let is_bare = move |network: &Cidr| network.is_host() && !own.contains(&&*network.to_string());
+    let has = |is: fn(&Match) -> bool| rule.matches.iter().any(is);
+    let has_list = has(|one| matches!(one, Match::DestinationPorts(_)));
+    let arrives = has(|one| matches!(one, Match::InInterface(_)));
+    rule.matches.iter().map(move |one| match one {
+        Match::Source(of) if is_bare(of.value()) => format!("{}-s {}", of.sign(), of.value().address()),
+        Match::Destination(of) if is_bare(of.value()) => format!("{}-d {}", of.sign(), of.value().address()),
+        Match::Protocol(protocol) if has_list => format!("-m multiport -p {protocol}"),
+        Match::Protocol(Protocol::Udp) if arrives => "-m udp -p udp".to_owned(),
+        Match::DestinationPorts(ports) => format!("{}--dport {}", ports.sign(), ports.value()),
+        other => other.to_string(),
+    })
 }
 
 /// Restores the resolv.conf that an old release has replaced, in place, because the runtime has mounted it.

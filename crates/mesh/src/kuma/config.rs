@@ -78,15 +78,10 @@ configuration! {
 }
 
 impl CaptureConfig {
-    /// Where servers are listed, there has to be one of the family.
-    pub fn captures_dns(&self, family: Family) -> bool {
-        !self.dns.servers(family).is_empty()
-    }
-
     /// Docker rewrites queries to its own server, which it could not do for all that are captured if they were split.
     pub fn splits_zones(&self, family: Family) -> bool {
         let docker_has_all = self.docker.contains(&family) && self.dns == DnsCapture::All;
-        self.captures_dns(family) && self.has_zones && !docker_has_all
+        !self.dns.servers(family).is_empty() && self.has_zones && !docker_has_all
     }
 }
 
@@ -229,21 +224,13 @@ fn each<T>(list: &str, otherwise: &str, parse: impl Fn(&str) -> Option<T>) -> Re
 fn networks(reader: &mut SettingReader<'_>) -> Vec<VirtualNetwork> {
     const FORM: &str =
         "expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64";
-    let read = |item: &str| {
-        let (interface, network) = item.split_once(':').ok_or("has no colon")?;
-        let interface = interface.parse().map_err(|error| format!("{error}"))?;
-        let (network, has_host_bits) =
-            Cidr::parse_noting_host_bits(network).map_err(|error| error.to_string())?;
-        Ok((VirtualNetwork { interface, network }, has_host_bits))
-    };
-    let read = reader.list(Kuma::Vnet, |reader, source, item| {
-        let found = read(item).map_err(|fault: String| format!("{fault}; {FORM}"));
-        let (network, has_host_bits) = reader.taken(source, item, found)?;
-        if has_host_bits {
-            reader.warn_of_host_bits(source, item, network.network);
-        }
-        Some(network)
+    let found = reader.list(Kuma::Vnet, |reader, source, item| {
+        let parts = item.split_once(':').ok_or_else(|| format!("has no colon; {FORM}"));
+        let (interface, network) = reader.taken(source, item, parts)?;
+        let interface = interface.parse().map_err(|error| format!("{error}; {FORM}"));
+        let interface: InterfaceName = reader.taken(source, item, interface)?;
+        let network = reader.network(source, item, network, FORM)?;
+        Some(((interface.clone(), network.family()), VirtualNetwork { interface, network }))
     });
-    let keyed = read.into_iter().map(|one| ((one.interface.clone(), one.network.family()), one));
-    keyed.collect::<BTreeMap<_, _>>().into_values().collect()
+    found.into_iter().collect::<BTreeMap<_, _>>().into_values().collect()
 }

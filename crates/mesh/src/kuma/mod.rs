@@ -3,7 +3,6 @@
 mod config;
 mod ownership;
 mod pod;
-pub mod preview;
 mod rules;
 mod settings;
 

@@ -119,7 +119,8 @@ fn output(writer: &mut KumaWriter<'_>) {
     let CaptureConfig { outbound, proxy_uid: proxy, .. } = config;
     // Behind an inserted jump, no packet would come to rules that are appended.
     let place = if outbound.is_inserted { OUTPUT.next() } else { OUTPUT };
-    let captures_dns = config.captures_dns(family);
+    let servers = config.dns.servers(family);
+    let captures_dns = !servers.is_empty();
     // Docker's rules in the same chain have to see the proxy's query: they send it to the server that knows the network's names.
     let to_docker = || Target::JumpForeign(DOCKER_CHAIN.parse().expect("a name of a chain"));
     let own_query = if config.docker.contains(&family) { to_docker() } else { Return };
@@ -131,7 +132,7 @@ fn output(writer: &mut KumaWriter<'_>) {
         Nat OUTPUT.next() [udp(), port(DNS_PORT), user(*proxy)] => own_query, Reason::ProxyDns, if captures_dns;
         Nat place [tcp(), port(DNS_PORT), not_user(*proxy)] => Return, by_tcp, if captures_dns;
         Nat OUTPUT.next() about(server.map(to), [udp(), port(DNS_PORT)]) => redirect(config.dns_listener), by_udp,
-            for server in config.dns.servers(family);
+            for server in servers;
         Nat place [tcp()] => jump(OUTBOUND), Reason::Outbound;
     }
 }
