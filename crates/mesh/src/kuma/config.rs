@@ -185,39 +185,29 @@ fn docker(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Fa
 }
 
 fn owner_ports(reader: &mut SettingReader<'_>) -> Vec<OwnerPorts> {
-    const FORM: &str = "expected [[PROTO:]PORTS:]UID such as 106, 80,443:106-108 or tcp:1000-2000:106; several are \
-                        separated by ;";
     let owners = reader.list(Kuma::OutboundPortsForUids, |reader, source, item| {
-        reader.taken(source, item, of_user(item).map_err(|fault| format!("{fault}; {FORM}")))
+        let complaint = "does not say which ports of which users; expected [[PROTO:]PORTS:]UID with tcp or udp, ports from 1 to \
+                         65535 and a user's number or a range, such as 106, 80,443:106-108 or tcp:1000-2000:106; several are \
+                         separated by ;";
+        reader.taken(source, item, of_user(item).ok_or(complaint))
     });
     owners.into_iter().flatten().collect()
 }
 
-fn of_user(item: &str) -> Result<Vec<OwnerPorts>, String> {
+fn of_user(item: &str) -> Option<Vec<OwnerPorts>> {
     let mut parts = item.rsplit(':').map(str::trim);
-    let uids = parts.next().unwrap_or_default();
+    let uids: UidRange = parts.next()?.parse().ok()?;
     // All, where none are named.
     let mut or_all = |all| parts.next().filter(|part| !["", "*"].contains(part)).unwrap_or(all);
     let (ports, protocols) = (or_all("1-65535"), or_all("tcp,udp"));
-    if parts.next().is_some() {
-        return Err("has too many parts".to_owned());
-    }
-    if uids.is_empty() {
-        return Err("names no user, which would mean all users".to_owned());
-    }
-    let fault = |_| format!("ends in {uids:?}, which is not a user or a range of users");
-    let uids: UidRange = uids.parse().map_err(fault)?;
-    let port = |port: &str| port.parse().ok();
-    let ports: Vec<PortRange> = each(ports, "not a port from 1 to 65535 or range of ports", port)?;
+    let ports: Vec<PortRange> =
+        ports.split(',').map(|port| port.trim().parse().ok()).collect::<Option<_>>()?;
     let known = [("tcp", Protocol::Tcp), ("udp", Protocol::Udp)];
-    let protocol = |word: &str| known.into_iter().find(|(name, _)| word.eq_ignore_ascii_case(name));
-    let owned = |(_, protocol)| OwnerPorts { protocol, ports: ports.clone(), uids };
-    Ok(each(protocols, "neither tcp nor udp", protocol)?.into_iter().map(owned).collect())
-}
-
-fn each<T>(list: &str, otherwise: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, String> {
-    let read = |item: &str| parse(item.trim()).ok_or_else(|| format!("has {item:?}, which is {otherwise}"));
-    list.split(',').map(read).collect()
+    let owned = |word: &str| {
+        let (_, protocol) = known.into_iter().find(|(name, _)| word.trim().eq_ignore_ascii_case(name))?;
+        Some(OwnerPorts { protocol, ports: ports.clone(), uids })
+    };
+    parts.next().is_none().then(|| protocols.split(',').map(owned).collect())?
 }
 
 /// Of two of one family behind one interface, the later counts.

@@ -66,22 +66,19 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
 pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
     let CaptureConfig { ipv6, inbound, outbound, dns, .. } = config;
     let (captures_dns, machines) = (*dns != DnsCapture::Off, !config.networks.is_empty());
+    let (uids, passthrough) = (vec![config.proxy_uid], Some((PASSTHROUGH_V4, PASSTHROUGH_V6)));
+    let listeners = Listeners {
+        outbound: (outbound.is_captured || machines).then_some(outbound.listener.into()),
+        inbound: (inbound.is_captured || outbound.is_captured).then_some(inbound.listener.into()),
+        dns: (captures_dns || machines).then_some(config.dns_listener),
+        ..Listeners::default()
+    };
     PolicyFacts {
         ipv6: *ipv6,
         captures_nothing: !inbound.is_captured && !outbound.is_captured && !captures_dns && !machines,
         routing: ipv6.then_some(Object::Address(PASSTHROUGH_V6)).into_iter().collect(),
         stale_flows: dns.stale_flows(*ipv6),
-        proxy: Proxy {
-            listeners: Listeners {
-                outbound: (outbound.is_captured || machines).then_some(outbound.listener.into()),
-                inbound: (inbound.is_captured || outbound.is_captured).then_some(inbound.listener.into()),
-                dns: (captures_dns || machines).then_some(config.dns_listener),
-                ..Listeners::default()
-            },
-            uids: vec![config.proxy_uid],
-            passthrough: Some((PASSTHROUGH_V4, PASSTHROUGH_V6)),
-            ..Proxy::default()
-        },
+        proxy: Proxy { listeners, uids, passthrough, ..Proxy::default() },
     }
 }
 
