@@ -39,6 +39,18 @@ pub struct MeshEntry {
     pub(crate) recognition: Recognition,
 }
 
+/// `v4_always!("mesh", "--flag for IPv6")` is the remedy of each family's gap in a mesh that always captures IPv4.
+macro_rules! v4_always {
+    ($mesh:literal, $option:literal) => {
+        ::rules::ByFamily {
+            v4: concat!("set the rules again: those of ", $mesh, " always capture IPv4"),
+            v6: concat!("set the rules with ", $option),
+        }
+    };
+}
+
+pub(crate) use v4_always;
+
 /// Recognition of a mesh's rules that carry no reason, beyond their form: of iptables, of the predecessor, and of its native mode.
 pub(crate) struct Recognition {
     /// The reason of a rule by its comment, or by a form that means another thing here than elsewhere.
