@@ -30,8 +30,8 @@ macro_rules! id {
 
         impl $name {
             /// `None` for 2^32-1, which is not an id.
-            pub fn new(id: u32) -> Option<Self> {
-                (id <= GREATEST_ID).then_some(Self(id))
+            pub const fn new(id: u32) -> Option<Self> {
+                if id <= GREATEST_ID { Some(Self(id)) } else { None }
             }
 
             pub fn number(self) -> u32 {

@@ -4,13 +4,14 @@
 use super::run::{self, Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, change, host::System, report, start_logging, warn_by};
 use diagnose::lint::quick_check;
-use mesh::kuma::{Kuma, keys, preview, unknown_user};
-use mesh::sources::{Given, NullHost, Raw, SettingReader, Source};
+use mesh::kuma::{Kuma, unknown_user};
+use mesh::sources::{Given, NullHost, Raw, SettingReader, Source, keys};
 use mesh::{CapturePolicy, InputProblem, Mesh, Problems, Setting};
 use rules::number::unsigned;
+use rules::{Cidr, Match, Position, Protocol, Rule, RuleSet, Statement, Table};
 use sidecar_init::engine::{Choice, OnDrift, Preference};
 use sidecar_init::{backend::Variant, sys::exec::Runner};
-use std::{fs, io, path::Path, time::Duration};
+use std::{fs, io, mem, path::Path, time::Duration};
 
 const COMPONENT: &str = "transparent-proxy";
 
@@ -18,29 +19,20 @@ const COMPONENT: &str = "transparent-proxy";
 const BACKUP: &str = "/etc/resolv.conf.kuma-backup";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KumaVerb {
-    Install,
-    Uninstall,
-}
-
 pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
     let (raw, before) = with_files(raw, problems);
     let mut reader = SettingReader::new(&raw, before);
-    let verb = verb(&mut reader);
+    let installs = installs(&mut reader);
     let (run, logging) = run::read(&mut reader);
-    let (run, verbose) = adapted(&mut reader, run, verb);
-    let capture = match verb {
-        KumaVerb::Install => mesh::configure(&mut reader, &System::of(&raw), run.cni),
+    let (run, verbose) = adapted(&mut reader, run, installs);
+    let capture = match installs {
+        true => mesh::configure(&mut reader, &System::of(&raw), run.cni),
         // What was captured does not matter any more: an unknown proxy user must not keep the rules from being removed.
-        KumaVerb::Uninstall => {
-            mesh::configure(&mut SettingReader::new(&Raw::of([of_kuma()]), Vec::new()), &NullHost, true)
-        }
+        false => mesh::configure(&mut SettingReader::new(&Raw::of([of_kuma()]), Vec::new()), &NullHost, true),
     };
     let warnings = reader.finish()?;
     let call = ResolvedCall { capture, run, logging, warnings };
     start_logging(&raw, &call.logging, call.run.stdout())?;
-    let installs = verb == KumaVerb::Install;
     let unknown = (installs && !call.run.cni).then(|| unknown_user(&raw, &System::of(&raw))).flatten();
     for warning in call.warnings.iter().chain(&unknown) {
         tracing::warn!(target: "config", "{warning}");
@@ -48,16 +40,14 @@ pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Result<Exit, Problem
     if installs {
         warn_by(quick_check, &raw, &call);
     }
-    Ok(perform(verb, &call, verbose))
+    Ok(perform(&call, verbose))
 }
 
-fn verb(reader: &mut SettingReader<'_>) -> KumaVerb {
+/// False to uninstall.
+fn installs(reader: &mut SettingReader<'_>) -> bool {
     let text = "is not known; expected install transparent-proxy or uninstall transparent-proxy";
-    let read = reader.optional(Kuma::Verb, text, |word| match word {
-        "install" => Some(KumaVerb::Install),
-        "uninstall" => Some(KumaVerb::Uninstall),
-        _ => None,
-    });
+    let verbs = [("install", true), ("uninstall", false)];
+    let verb = reader.optional(Kuma::Verb, text, |word| verbs.into_iter().find(|(verb, _)| *verb == word));
     let text = "is not known; expected transparent-proxy";
     let component = reader.optional(Kuma::Component, text, |word| (word == COMPONENT).then_some(()));
     let is_missing = |setting| reader.raw.stated(setting).is_none();
@@ -65,40 +55,33 @@ fn verb(reader: &mut SettingReader<'_>) -> KumaVerb {
         let text = "names no action; expected install transparent-proxy or uninstall transparent-proxy";
         reader.whole(&Source::Key("kuma-init".to_owned()), text);
     }
-    read.unwrap_or(KumaVerb::Install)
+    verb.is_none_or(|(_, installs)| installs)
 }
 
 /// The settings, with those of the files as defaults. `--config` may also hold a file's text.
 fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputProblem>) {
     let mut of_files = Raw::default();
+    let mut read = |name: &str, text: &str| {
+        let file = keys::read(Mesh::Kuma.settings(), name, text, |key| Source::Key(format!("{name}: {key}")));
+        of_files = Raw::of(file.given).over(mem::take(&mut of_files));
+        file.problems
+    };
     if let Some(Given { value, source }) = raw.get(Kuma::Config).filter(|given| keys::is_text(&given.value)) {
-        let name = source.to_string();
-        let file = keys::read(&name, value, |key| Source::Key(format!("{name}: {key}")));
-        of_files = Raw::of(file.given);
-        problems.extend(file.problems);
+        problems.extend(read(&source.to_string(), value));
         raw = raw.without(Kuma::Config);
     }
     let reader = SettingReader::new(&raw, Vec::new());
     for setting in [Kuma::ConfigFile, Kuma::Config] {
         let (paths, source) = reader.items(setting);
         for path in paths {
-            let text = match path {
-                "-" => io::read_to_string(io::stdin()),
-                path => fs::read_to_string(path),
+            let (named, text) = match path {
+                "-" => ("standard input", io::read_to_string(io::stdin())),
+                path => (path, fs::read_to_string(path)),
             };
-            let named = if path == "-" { "standard input" } else { path };
-            match text {
-                Ok(text) => {
-                    let file = keys::read(named, &text, |key| Source::Key(format!("{named}: {key}")));
-                    of_files = Raw::of(file.given).over(of_files);
-                    problems.extend(file.problems);
-                }
-                Err(error) => {
-                    let text =
-                        format!("can't be read: {error}; expected a file of YAML or JSON, or - for input");
-                    problems.push(InputProblem::with_item(&source, path, text));
-                }
-            }
+            problems.extend(text.map(|text| read(named, &text)).unwrap_or_else(|error| {
+                let text = format!("can't be read: {error}; expected a file of YAML or JSON, or - for input");
+                vec![InputProblem::with_item(&source, path, text)]
+            }));
         }
     }
     let mut own = vec![of_kuma()];
@@ -118,7 +101,7 @@ fn of_kuma() -> (Setting, Given) {
     (Setting::Mesh, Given { value: Mesh::Kuma.to_string(), source: Source::Flag("mesh") })
 }
 
-fn adapted(reader: &mut SettingReader<'_>, run: Run, verb: KumaVerb) -> (Run, bool) {
+fn adapted(reader: &mut SettingReader<'_>, run: Run, installs: bool) -> (Run, bool) {
     let dry_run = reader.switch(Kuma::DryRun);
     let verbose = reader.switch(Kuma::Verbose);
     let number = "is not a number; expected one from 0 to 4294967295";
@@ -136,11 +119,11 @@ fn adapted(reader: &mut SettingReader<'_>, run: Run, verb: KumaVerb) -> (Run, bo
         (Choice::InUse(_), Some(variant)) => Choice::Iptables(Some(variant)),
         (given, _) => given.preferring(Preference::Iptables),
     };
-    let mode = match (verb, dry_run) {
-        (KumaVerb::Install, false) => RunMode::Apply,
-        (KumaVerb::Install, true) => RunMode::Preview(Preview::Restore),
-        (KumaVerb::Uninstall, false) => RunMode::Clean,
-        (KumaVerb::Uninstall, true) => RunMode::PreviewClean,
+    let mode = match (installs, dry_run) {
+        (true, false) => RunMode::Apply,
+        (true, true) => RunMode::Preview(Preview::Restore),
+        (false, false) => RunMode::Clean,
+        (false, true) => RunMode::PreviewClean,
     };
     let settings = if mode == RunMode::Apply { mesh::settings_text(reader.raw) } else { String::new() };
     (Run { mode, backend, lock_wait, settings, cni: run.cni || on_node, ..run }, verbose)
@@ -149,28 +132,28 @@ fn adapted(reader: &mut SettingReader<'_>, run: Run, verb: KumaVerb) -> (Run, bo
 /// The variant of the programs that are named, which have to be those of a family together.
 fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant> {
     const FORM: &str = "expected NAME:PATH for iptables, iptables-save and iptables-restore together, or the same of ip6tables";
+    const FAMILIES: [[&str; 3]; 2] = [
+        ["iptables", "iptables-save", "iptables-restore"],
+        ["ip6tables", "ip6tables-save", "ip6tables-restore"],
+    ];
     let before = reader.problem_count();
     let programs = reader.list(Kuma::Executables, |reader, source, item| {
         let pair = item.split_once(':').map(|(name, path)| (name.trim().to_owned(), path.trim().to_owned()));
-        let known = |(name, path): &(String, String)| {
-            let verb = name.strip_prefix("iptables").or_else(|| name.strip_prefix("ip6tables"));
-            verb.is_some_and(|verb| ["", "-save", "-restore"].contains(&verb)) && !path.is_empty()
+        let known =
+            |(name, path): &(String, String)| FAMILIES.concat().contains(&&**name) && !path.is_empty();
+        let text = match pair.as_ref().filter(|pair| known(pair)) {
+            None => "is not an iptables program",
+            Some((_, path)) if !Path::new(path).is_file() => "names a program that is not there",
+            Some(_) => return pair,
         };
-        let pair = pair.filter(known);
-        match &pair {
-            None => reader.problem(source, item, format!("is not an iptables program; {FORM}")),
-            Some((_, path)) if !Path::new(path).is_file() => {
-                reader.problem(source, item, format!("names a program that is not there; {FORM}"));
-            }
-            Some(_) => {}
-        }
-        pair
+        reader.problem(source, item, format!("{text}; {FORM}"));
+        pair.filter(known)
     });
-    let has = |name: &str| programs.iter().any(|(named, _)| named == name);
-    for family in ["iptables", "ip6tables"] {
-        let all = ["", "-save", "-restore"].map(|verb| has(&format!("{family}{verb}")));
-        if all.contains(&true) && all.contains(&false) {
-            reader.blame(Kuma::Executables, &format!("names some programs of {family} and not all; {FORM}"));
+    for family in FAMILIES {
+        let has = family.map(|name| programs.iter().any(|(named, _)| named == name));
+        if has.contains(&true) && has.contains(&false) {
+            let text = format!("names some programs of {} and not all; {FORM}", family[0]);
+            reader.blame(Kuma::Executables, &text);
         }
     }
     let (_, path) = programs.first()?;
@@ -188,25 +171,78 @@ fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant>
     }
 }
 
-fn perform(verb: KumaVerb, call: &ResolvedCall, verbose: bool) -> Exit {
-    let ResolvedCall { capture, run, .. } = call;
+fn perform(ResolvedCall { capture, run, .. }: &ResolvedCall, verbose: bool) -> Exit {
     if matches!(run.mode, RunMode::Apply | RunMode::Clean) {
         change::host_warning().iter().for_each(|text| tracing::info!(target: "iptables", "{text}"));
     }
     match run.mode {
         RunMode::Preview(_) => {
             let policy: &dyn CapturePolicy = &**capture;
-            let rules: Vec<_> = policy.families().map(|family| policy.rules(family)).collect();
-            report::whole(&preview::dry_run(&rules, verbose))
+            let texts = policy.families().map(|family| dry_run(policy.rules(family).rules(), verbose));
+            report::whole(&texts.collect::<Vec<_>>().join("\n"))
         }
         RunMode::PreviewClean => change::preview_removal(run, capture.owner()),
-        RunMode::Clean | RunMode::Apply | RunMode::Nothing => change::exit(match verb {
-            KumaVerb::Install => change::set(run, "kuma-init", capture, OnDrift::Replace),
-            KumaVerb::Uninstall => {
-                change::remove(run, capture.owner()).and_then(|done| Ok(restored().map(|()| done)?))
-            }
-        }),
+        RunMode::Clean => {
+            let removed = change::remove(run, capture.owner());
+            change::exit(removed.and_then(|done| Ok(restored().map(|()| done)?)))
+        }
+        RunMode::Apply | RunMode::Nothing => {
+            change::exit(change::set(run, "kuma-init", capture, OnDrift::Replace))
+        }
     }
+}
+
+/// Upstream's dry run of a family. `verbose` adds headings and long options.
+fn dry_run(rules: &RuleSet, verbose: bool) -> String {
+    let mut lines = vec![format!("### {} ###", rules.family), String::new()];
+    for table in TABLES.into_iter().filter(|table| rules.of_table(*table).next().is_some()) {
+        lines.push(format!("* {table}"));
+        let chains = rules.user_chains(table);
+        lines.extend((verbose && !chains.is_empty()).then(|| "# chains".to_owned()));
+        lines.extend(chains.iter().map(|chain| options(&format!("-N {chain}"), verbose)));
+        let mut heading = None;
+        for Statement { chain, position, rule, .. } in rules.of_table(table) {
+            if verbose && heading.replace(chain) != Some(chain) {
+                lines.push(format!("# rules of {chain}"));
+            }
+            let verb = match position {
+                Position::Append => format!("-A {chain}"),
+                Position::Insert(number) => format!("-I {chain} {number}"),
+            };
+            let words = [verb].into_iter().chain(conditions(rule)).chain([rule.target.to_string()]);
+            lines.push(words.map(|words| options(&words, verbose)).collect::<Vec<_>>().join(" "));
+        }
+        lines.push("COMMIT".to_owned());
+    }
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+const TABLES: [Table; 3] = [Table::Raw, Table::Nat, Table::Mangle];
+
+/// The words of a verb, a condition or a target, of which the first ones are options.
+fn options(words: &str, verbose: bool) -> String {
+    const LONG: &str = "-A --append -I --insert -N --new-chain -d --destination -i --in-interface -j --jump -m --match \
+                        -o --out-interface -p --protocol -s --source --dport --destination-port --sport --source-port";
+    let named: Vec<&str> = LONG.split(' ').collect();
+    let long = |word| named.chunks(2).find(|pair| verbose && pair[0] == word).map_or(word, |pair| pair[1]);
+    words.split(' ').map(long).collect::<Vec<_>>().join(" ")
+}
+
+/// Of single addresses, upstream writes the prefix length only of the pod's own; it names some modules before the protocol.
+fn conditions(rule: &Rule) -> impl Iterator<Item = String> {
+    let own = ["127.0.0.1/32", "127.0.0.6/32", "::1/128", "::6/128"];
+    let is_bare = move |network: &Cidr| network.is_host() && !own.contains(&&*network.to_string());
+    let has = |is: fn(&Match) -> bool| rule.matches.iter().any(is);
+    let has_list = has(|one| matches!(one, Match::DestinationPorts(_)));
+    let arrives = has(|one| matches!(one, Match::InInterface(_)));
+    rule.matches.iter().map(move |one| match one {
+        Match::Source(of) if is_bare(of.value()) => format!("{}-s {}", of.sign(), of.value().address()),
+        Match::Destination(of) if is_bare(of.value()) => format!("{}-d {}", of.sign(), of.value().address()),
+        Match::Protocol(protocol) if has_list => format!("-m multiport -p {protocol}"),
+        Match::Protocol(Protocol::Udp) if arrives => "-m udp -p udp".to_owned(),
+        Match::DestinationPorts(ports) => format!("{}--dport {}", ports.sign(), ports.value()),
+        other => other.to_string(),
+    })
 }
 
 /// Restores the resolv.conf that an old release has replaced, in place, because the runtime has mounted it.

@@ -41,6 +41,20 @@ pub enum Selection<T> {
     Only(Vec<T>),
 }
 
+impl<T> Selection<T> {
+    pub(crate) fn takes_all(&self) -> bool {
+        matches!(self, Self::AllBut(_))
+    }
+
+    pub(crate) fn but(&self) -> &[T] {
+        if let Self::AllBut(items) = self { items } else { &[] }
+    }
+
+    pub(crate) fn only(&self) -> &[T] {
+        if let Self::Only(items) = self { items } else { &[] }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DnsCapture {
     Off,
@@ -128,9 +142,6 @@ pub struct Ipv6Advice {
     pub remedy: &'static str,
 }
 
-pub(crate) const NOTHING_LEFT: (Option<Setting>, &str) =
-    (None, "take out of them what leaves everything alone");
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigKeys {
     /// The setting that switches capture off, where there is one, and what helps if that is unintended.
@@ -142,6 +153,18 @@ pub struct ConfigKeys {
     pub proxy: Option<Setting>,
     /// Outbound and inbound, where they can be chosen.
     pub listeners: Option<[Setting; 2]>,
+}
+
+impl ConfigKeys {
+    /// Of a mesh that captures everything where nothing is said.
+    pub(crate) const fn of_all(
+        ipv6: (Setting, &'static str),
+        proxy: Option<Setting>,
+        listeners: Option<[Setting; 2]>,
+    ) -> Self {
+        let on = (None, "take out of them what leaves everything alone");
+        Self { off: None, on, ipv6, proxy, listeners }
+    }
 }
 
 /// An item of a setting's list, or of the policy itself.

@@ -50,6 +50,20 @@ impl Caution {
     }
 }
 
+/// `excluded!(EXCLUSIONS, beside LIST, "flag")` is a caution about exclusions of ports, which count only where all ports are captured.
+macro_rules! excluded {
+    ($exclusions:path, beside $list:path, $flag:literal) => {
+        $crate::limit::Caution::unused(
+            $exclusions,
+            |facts| facts.has($list),
+            concat!("it excludes ports from all ports, but only those of {--", $flag, "} are captured"),
+            "drop the option",
+        )
+    };
+}
+
+pub(crate) use excluded;
+
 impl CautionContext<'_> {
     pub fn is(&self, setting: Setting, value: &str) -> bool {
         self.raw.get(setting).is_some_and(|given| given.value.trim().eq_ignore_ascii_case(value))

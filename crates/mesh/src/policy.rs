@@ -77,6 +77,30 @@ pub trait CapturePolicy: fmt::Debug {
     }
 }
 
+/// `configuration! { |READER, HOST, NUMBERS_ONLY| FIELD: TYPE = VALUE; .. }` makes a mesh's type `CaptureConfig`, and its reader, which reads
+/// the values in this order, each with those before it. A block behind `=>` checks all of them.
+macro_rules! configuration {
+    (|$reader:ident, $host:ident, $numbers_only:ident|
+     $($(#[doc = $doc:literal])* $field:ident: $type:ty = $value:expr;)* $(=> $check:block)?) => {
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct CaptureConfig {
+            $($(#[doc = $doc])* pub $field: $type,)*
+        }
+
+        pub(crate) fn configure(
+            $reader: &mut $crate::sources::SettingReader<'_>,
+            $host: &dyn $crate::sources::Host,
+            $numbers_only: bool,
+        ) -> CaptureConfig {
+            $(let $field = $value;)*
+            $($check)?
+            CaptureConfig { $($field,)* }
+        }
+    };
+}
+
+pub(crate) use configuration;
+
 impl dyn CapturePolicy + '_ {
     /// The desired state of a network namespace.
     pub fn desired(&self) -> Desired {

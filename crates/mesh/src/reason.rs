@@ -14,10 +14,16 @@ pub struct ReasonRow {
     pub name: &'static str,
     pub meaning: Meaning,
     pub settings: &'static [Setting],
-    /// The sentence where no item of a list is known that the rule is about; `None` of rules that only lead on to others.
-    pub sentence: Option<&'static str>,
+    /// The mesh's own, in place of those of the meaning.
+    pub sentences: Sentences,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sentences {
+    /// Where no item of a list is known that the rule is about; `None` of rules that only lead on to others.
+    pub general: Option<&'static str>,
     /// For an item (`{value}`) of the setting's list.
-    pub sentence_of_value: Option<&'static str>,
+    pub of_value: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,9 +78,10 @@ impl RuleReason {
     /// Why such a rule decides, about the item `value` of the setting's list, with `option` for the setting; `None` for rules that only
     /// lead on to others. [`crate::sources::Dialect::render`] completes the placeholders.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {
-        let of_value =
-            self.0.sentence_of_value.zip(value).map(|(text, value)| text.replace("{value}", value));
-        let text = of_value.or_else(|| self.0.sentence.map(str::to_owned))?;
+        let (own, usual) = (self.0.sentences, self.meaning().row().sentences);
+        let of_value = own.of_value.or(usual.of_value).zip(value);
+        let of_value = of_value.map(|(text, value)| text.replace("{value}", value));
+        let text = of_value.or_else(|| own.general.or(usual.general).map(str::to_owned))?;
         Some(text.replace("{option}", option))
     }
 
@@ -152,8 +159,10 @@ macro_rules! reasons {
                 name: $name,
                 meaning: $crate::reason::Meaning::$meaning,
                 settings: &[$($holder::$setting,)*],
-                sentence: $crate::settings::settings!(@option $($text)?),
-                sentence_of_value: $crate::settings::settings!(@option $($of_value)?),
+                sentences: $crate::reason::Sentences {
+                    general: $crate::settings::settings!(@option $($text)?),
+                    of_value: $crate::settings::settings!(@option $($of_value)?),
+                },
             });)*
         }
 
@@ -170,10 +179,11 @@ const PORT: &[Field] = &[Field::DestinationPort];
 const INTERFACE: &[Field] = &[Field::InInterface, Field::OutInterface];
 const OWNER: &[Field] = &[Field::Uid, Field::Gid];
 
-/// `MEANING: EFFECT "DIRECTION" ABOUT, [BEFORE, ALL, AFTER];`: the last are the words before a list, in place of it, and after it.
+/// `MEANING: EFFECT "DIRECTION" ABOUT, [BEFORE, ALL, AFTER], "sentence", of "sentence about {value}";`: the words before a list, in place
+/// of it, and after it; and the sentences of meshes that have no own ones.
 macro_rules! meanings {
     ($($(#[doc = $doc:literal])* $meaning:ident: $effect:ident $direction:literal $about:ident,
-       [$before:literal, $all:literal, $after:literal];)*) => {
+       [$before:literal, $all:literal, $after:literal] $(, $text:literal)? $(, of $of_value:literal)?;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Meaning {
             $($(#[doc = $doc])* $meaning,)*
@@ -184,38 +194,47 @@ macro_rules! meanings {
             direction: $direction,
             about: $about,
             counted: Phrase { before: $before, all: $all, after: $after },
+            sentences: Sentences {
+                general: $crate::settings::settings!(@option $($text)?),
+                of_value: $crate::settings::settings!(@option $($of_value)?),
+            },
         },)*];
     };
 }
 
 meanings! {
     OutboundNetwork: Captured "outbound" DESTINATION, ["outbound, ", "outbound, all other destinations", ""];
-    OutboundPort: Captured "outbound" PORT, ["outbound, ", "outbound, all other destinations", ""];
-    InboundPort: Captured "inbound" PORT, ["inbound, ", "inbound, all other ports", ""];
+    OutboundPort: Captured "outbound" PORT, ["outbound, ", "outbound, all other destinations", ""],
+        of "{option} lists port {value}";
+    InboundPort: Captured "inbound" PORT, ["inbound, ", "inbound, all other ports", ""], of "{option} lists port {value}";
     Dns: Captured "dns" DESTINATION, ["DNS queries ", "DNS queries to every server", ""];
     ProxyCallsOwnPod: Captured "inbound" OWNER,
-        ["the proxy's calls to its own pod, ", "the proxy's calls to its own pod", ""];
+        ["the proxy's calls to its own pod, ", "the proxy's calls to its own pod", ""],
+        "the proxy calls its own pod, so that the call comes in through the mesh";
     /// Captures what comes from a guest behind the pod, such as a virtual machine, as if the pod sent it.
     VirtualMachine: Captured "outbound" INTERFACE, ["outbound, ", "outbound", ""];
     VirtualMachineDns: Captured "dns" INTERFACE, ["DNS queries, ", "DNS queries", ""];
     ToOutboundListener: HandedOver "outbound" NOTHING, ["", "connections handed to the proxy, outbound", ""];
     ToInboundListener: HandedOver "inbound" NOTHING, ["", "connections handed to the proxy, inbound", ""];
-    ExcludedOutboundPort: Excluded "outbound" PORT, ["outbound, ", "outbound", ""];
-    ExcludedInboundPort: Excluded "inbound" PORT, ["inbound, ", "inbound", ""];
-    ExcludedDestination: Excluded "outbound" DESTINATION, ["outbound, ", "outbound", ""];
-    ExcludedSource: Excluded "inbound" SOURCE, ["inbound, ", "inbound", ""];
+    ExcludedOutboundPort: Excluded "outbound" PORT, ["outbound, ", "outbound", ""], of "{option} leaves port {value} alone";
+    ExcludedInboundPort: Excluded "inbound" PORT, ["inbound, ", "inbound", ""], of "{option} leaves port {value} alone";
+    ExcludedDestination: Excluded "outbound" DESTINATION, ["outbound, ", "outbound", ""], of "{option} leaves {value} alone";
+    ExcludedSource: Excluded "inbound" SOURCE, ["inbound, ", "inbound", ""], of "{option} leaves calls from {value} alone";
     ExcludedInterface: Excluded "both" INTERFACE, ["", "", ""];
     ExcludedOwner: Excluded "outbound" OWNER, ["outbound, ", "outbound, every group", ""];
     OtherOwners: Excluded "outbound" OWNER, ["outbound, ", "outbound, every group", ""];
     VirtualMachineInterface: Excluded "inbound" INTERFACE, ["", "", ""];
     TunnelPort: Excluded "inbound" PORT, ["inbound, ", "inbound", ": the tunnel"];
-    ProxyOutbound: Excluded "outbound" OWNER, ["the proxy's own calls, ", "the proxy's own calls", ""];
+    ProxyOutbound: Excluded "outbound" OWNER, ["the proxy's own calls, ", "the proxy's own calls", ""],
+        of "{value} is the proxy's ({option}), whose own calls are never captured";
     ProxyDns: Excluded "dns" OWNER, ["the proxy's own DNS queries, ", "the proxy's own DNS queries", ""];
-    ProxyToApplication: Excluded "inbound" NOTHING, ["", "what the proxy hands to the application", ""];
+    ProxyToApplication: Excluded "inbound" NOTHING, ["", "what the proxy hands to the application", ""],
+        "it comes from the address by which the proxy hands calls to the application";
     ProxyAnswers: LedOn "inbound" NOTHING,
         ["", "what the proxy hands to the application, and the answers", ""];
-    ApplicationLoopback: Excluded "outbound" NOTHING, ["", "the application's calls to its own pod", ""];
-    Loopback: Excluded "outbound" DESTINATION, ["", "outbound, to loopback", ""];
+    ApplicationLoopback: Excluded "outbound" NOTHING, ["", "the application's calls to its own pod", ""],
+        "the pod talks to itself, and calls of the application to itself are not captured";
+    Loopback: Excluded "outbound" DESTINATION, ["", "outbound, to loopback", ""], "the destination is the loopback network";
     ExcludedDns: Excluded "dns" NOTHING, ["", "DNS queries over TCP, but for the proxy's", ""];
     OutboundOff: Excluded "outbound" NOTHING, ["", "outbound, all of it", ""];
     InboundOff: Excluded "inbound" NOTHING, ["", "inbound, all of it", ""];
@@ -225,7 +244,8 @@ meanings! {
     DnsChain: LedOn "dns" NOTHING, ["", "outbound, to the rules for DNS", ""];
     DnsZone: LedOn "dns" NOTHING, ["", "DNS, kept apart for conntrack", ""];
     KnownConnection: LedOn "both" NOTHING, ["", "packets of connections that were handed over before", ""];
-    Dropped: Dropped "inbound" NOTHING, ["", "packets that belong to no connection", ""];
+    Dropped: Dropped "inbound" NOTHING, ["", "packets that belong to no connection", ""],
+        "{option} drops what belongs to no connection";
     Log: LedOn "both" NOTHING, ["", "written to the kernel's log", ""];
 }
 
@@ -237,6 +257,7 @@ pub struct MeaningRow {
     /// The fields of which one's condition holds the items of the setting's list.
     pub about: &'static [Field],
     pub counted: Phrase,
+    pub sentences: Sentences,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use crate::pod::mesh::Form;
 use crate::policy::{CapturePart, CapturePolicy, PolicyFacts};
 use crate::reason::RuleReason;
 use crate::recognition::{RecognizedRule, Role, RuleContext};
-use crate::settings::{self, Setting, SettingRow};
-use crate::sources::{Host, Raw, SettingReader};
+use crate::settings::{self, Setting, SettingKind, SettingRow};
+use crate::sources::{Host, Raw, SettingReader, Source};
 use crate::{InputProblem, Problems};
 use rules::{ByFamily, Family, Ownership, RuleSet};
 use std::ops::Deref;
@@ -38,6 +38,18 @@ pub struct MeshEntry {
     pub remedy_of_gap: ByFamily<&'static str>,
     pub(crate) recognition: Recognition,
 }
+
+/// `v4_always!("mesh", "--flag for IPv6")` is the remedy of each family's gap in a mesh that always captures IPv4.
+macro_rules! v4_always {
+    ($mesh:literal, $option:literal) => {
+        ::rules::ByFamily {
+            v4: concat!("set the rules again: those of ", $mesh, " always capture IPv4"),
+            v6: concat!("set the rules with ", $option),
+        }
+    };
+}
+
+pub(crate) use v4_always;
 
 /// Recognition of a mesh's rules that carry no reason, beyond their form: of iptables, of the predecessor, and of its native mode.
 pub(crate) struct Recognition {
@@ -115,7 +127,9 @@ macro_rules! folders {
 
         /// Where the reader has a problem, the result must not be used. With `numbers_only`, the host's users are not the pod's.
         pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> Capture {
-            match of(reader) {
+            let mesh = of(reader);
+            refuse(reader, mesh);
+            match mesh {
                 $(Mesh::$mesh => crate::$module::configure(reader, host, numbers_only).into(),)*
             }
         }
@@ -148,6 +162,22 @@ pub fn of(reader: &mut SettingReader<'_>) -> Mesh {
     let complaint = format!("is not a mesh; expected {}", settings::alternatives(Mesh::NAMES));
     reader.optional(Setting::Mesh, &complaint, |text| text.parse::<Mesh>().ok());
     reader.raw.mesh()
+}
+
+/// Refuses settings of what is not done here. An annotation is written for the mesh's own programs too, so that it has no effect.
+fn refuse(reader: &mut SettingReader<'_>, mesh: Mesh) {
+    for row in mesh.settings() {
+        let Some([why, remedy]) = row.refused else { continue };
+        let is_on = match row.kind {
+            SettingKind::Switch => reader.switch(row.setting),
+            SettingKind::Value(_) => !reader.items(row.setting).0.is_empty(),
+        };
+        match reader.items(row.setting).1 {
+            Source::Annotation(name) if is_on => reader.warn(format!("{name}: {why}")),
+            _ if is_on => reader.blame(row.setting, &format!("{why}; {remedy}")),
+            _ => {}
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

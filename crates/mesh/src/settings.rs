@@ -126,6 +126,8 @@ pub struct SettingRow {
     pub example: Option<&'static str>,
     pub values: &'static [&'static str],
     pub features: &'static [Feature],
+    /// Why the setting is refused, and the remedy.
+    pub refused: Option<[&'static str; 2]>,
     pub kind: SettingKind,
     pub topic: Topic,
     pub help: &'static str,
@@ -274,11 +276,11 @@ pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
 /// none. Behind the variables may follow `@ ["annotation"]`: those of a pod with the same meaning, the first that is there; and
 /// `key "path"`: that of configuration files. `joined ","` is for a flag that may be repeated: its values are a list, joined so.
 /// `example "value"` is a value to show, `of [..]` all values where they are few, `features [..]` what of `docs/meshes.md` the setting
-/// covers.
+/// covers, `refused ["why", "remedy"]` a setting of what is not done here.
 macro_rules! settings {
     (
         $holder:ident of $table:expr;
-        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(key $key:literal)? $(joined $separator:literal)? $(example $example:literal $(of $values:tt)?)? $(features [$($feature:ident),*])?, $kind:expr, $help:literal;)* })*
+        $($topic:ident { $($setting:ident: $long:literal $short:tt $variables:tt $(@ $annotations:tt)? $(key $key:literal)? $(joined $separator:literal)? $(example $example:literal $(of $values:tt)?)? $(features [$($feature:ident),*])? $(refused $refused:tt)?, $kind:expr, $help:literal;)* })*
     ) => {
         enum SettingIndex {
             $($($setting,)*)*
@@ -302,13 +304,14 @@ macro_rules! settings {
             example: $crate::settings::settings!(@option $($example)?),
             values: $crate::settings::settings!(@list $($($values)?)?),
             features: &[$($($crate::mesh::Feature::$feature,)*)?],
+            refused: $crate::settings::settings!(@option $($refused)?),
             kind: $kind,
             topic: $crate::settings::Topic::$topic,
             help: $help,
         },)*)*];
     };
     (@option $(_)?) => { None };
-    (@option $value:literal) => { Some($value) };
+    (@option $value:tt) => { Some($value) };
     (@list) => { &[] };
     (@list $list:tt) => { &$list };
 }

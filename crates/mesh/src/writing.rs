@@ -4,8 +4,8 @@ use crate::facts::{PASSTHROUGH_V4, PASSTHROUGH_V6, loopback};
 use crate::reason::Cause;
 use rules::{
     Action, Chain, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, ListedCondition,
-    Mark, Match, Negatable, Ownership, Port, PortRange, PortSet, Position, Protocol, Rule, RuleSet,
-    Statement, Table, Target, UidRange,
+    Mark, Match, Negatable, Ownership, PortRange, PortSet, Position, Protocol, Rule, RuleSet, Statement,
+    Table, Target, UidRange,
 };
 use std::collections::BTreeMap;
 
@@ -172,6 +172,21 @@ impl<'a, C> RuleWriter<'a, C> {
     }
 }
 
+/// `add_rules! { WRITER: TABLE CHAIN [MATCH, ..] => TARGET, CAUSE; .. }` adds rules in this order, as documentation lists them. Behind the
+/// cause may follow `for ITEM in ITEMS`, with a rule for each, and `if CONDITION`.
+macro_rules! add_rules {
+    ($writer:ident: $($table:ident $place:ident $(.$order:ident($($number:literal)?))? $matches:expr => $target:expr, $cause:expr
+        $(, for $item:pat in $items:expr)? $(, if $condition:expr)?;)*) => {
+        $($(for $item in $items)? {
+            $(if $condition)? {
+                $writer.add($table, $place$(.$order($($number)?))?, $matches, $target, $cause);
+            }
+        })*
+    };
+}
+
+pub(crate) use add_rules;
+
 fn log(rule: &Rule, group: u16, cause: Cause) -> Rule {
     let prefix = cause.reason.name().parse().expect("names of rules are valid comments");
     Rule { matches: rule.matches.clone(), target: Target::Nflog { group, prefix } }
@@ -217,64 +232,44 @@ pub(crate) fn to_loopback() -> Match {
     to_interface(&InterfaceName::loopback())
 }
 
-pub(crate) fn from(cidr: Cidr) -> Match {
-    Match::Source(Negatable::Is(cidr))
-}
-
-pub(crate) fn to(cidr: Cidr) -> Match {
-    Match::Destination(Negatable::Is(cidr))
-}
-
-pub(crate) fn not_to(cidr: Cidr) -> Match {
-    Match::Destination(Negatable::Not(cidr))
-}
-
-pub(crate) fn port(ports: impl Into<PortRange>) -> Match {
-    Match::DestinationPort(Negatable::Is(ports.into()))
-}
-
-pub(crate) fn not_port(port: Port) -> Match {
-    Match::DestinationPort(Negatable::Not(port.into()))
-}
-
-pub(crate) fn from_port(port: Port) -> Match {
-    Match::SourcePort(Negatable::Is(port.into()))
-}
-
-pub(crate) fn any_of(ports: PortSet) -> Match {
-    Match::DestinationPorts(Negatable::Is(ports))
-}
-
-pub(crate) fn mark(mark: Mark) -> Match {
-    Match::Mark(Negatable::Is(mark))
-}
-
-pub(crate) fn not_mark(mark: Mark) -> Match {
-    Match::Mark(Negatable::Not(mark))
-}
-
-pub(crate) fn connmark(mark: Mark) -> Match {
-    Match::Connmark(Negatable::Is(mark))
+/// The conditions of a rule about a single machine, or about all.
+pub(crate) fn about<const N: usize>(
+    machine: Option<Match>,
+    others: [Match; N],
+) -> impl Iterator<Item = Match> {
+    machine.into_iter().chain(others)
 }
 
 pub(crate) fn state<const N: usize>(states: [ConnState; N]) -> Match {
     Match::ConnState(Negatable::Is(ConnStates::new(states).expect("at least one state")))
 }
 
-pub(crate) fn user(users: impl Into<UidRange>) -> Match {
-    Match::UidOwner(Negatable::Is(users.into()))
+/// `WORD(TYPE) is MATCH;` makes a function of a condition that a value fulfils, or with `not` one that it does not.
+macro_rules! conditions {
+    ($($word:ident($type:ty) $is:ident $matched:ident;)*) => {
+        $(pub(crate) fn $word(value: impl Into<$type>) -> Match {
+            Match::$matched(conditions!(@$is value.into()))
+        })*
+    };
+    (@is $value:expr) => { Negatable::Is($value) };
+    (@not $value:expr) => { Negatable::Not($value) };
 }
 
-pub(crate) fn not_user(users: impl Into<UidRange>) -> Match {
-    Match::UidOwner(Negatable::Not(users.into()))
-}
-
-pub(crate) fn group(gid: Gid) -> Match {
-    Match::GidOwner(Negatable::Is(gid))
-}
-
-pub(crate) fn not_group(gid: Gid) -> Match {
-    Match::GidOwner(Negatable::Not(gid))
+conditions! {
+    from(Cidr) is Source;
+    to(Cidr) is Destination;
+    not_to(Cidr) not Destination;
+    port(PortRange) is DestinationPort;
+    not_port(PortRange) not DestinationPort;
+    any_of(PortSet) is DestinationPorts;
+    from_port(PortRange) is SourcePort;
+    mark(Mark) is Mark;
+    not_mark(Mark) not Mark;
+    connmark(Mark) is Connmark;
+    user(UidRange) is UidOwner;
+    not_user(UidRange) not UidOwner;
+    group(Gid) is GidOwner;
+    not_group(Gid) not GidOwner;
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use super::defaults::{CONNECTION_MARK, PREFERENCE, PROBE_V4, PROBE_V6, TABLE};
 use super::settings::Ambient;
-use crate::sources::{Host, SettingReader, Source};
+use crate::policy::configuration;
+use crate::sources::{SettingReader, Source};
 use rules::{ByFamily, Chains, Family, InterfaceName, Ownership, PolicyRules, Predecessor};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -37,38 +38,28 @@ const ISTIO_CNI: Predecessor = Predecessor {
     tables: &["istio-ambient-nat", "istio-ambient-mangle", "istio-ambient-raw"],
 };
 
-/// Ports and marks are ztunnel's and can't be chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaptureConfig {
+// Ports and marks are ztunnel's and can't be chosen.
+configuration! {
+    |reader, _host, _numbers_only|
+    /// The addresses from which the host's own calls come, such as the kubelet's probes.
+    probes: (Ipv4Addr, Ipv6Addr) = {
+        let (v4, v6) = probe_addresses(reader);
+        (v4.unwrap_or(PROBE_V4), v6.unwrap_or(PROBE_V6))
+    };
     /// True if connections that arrive are excluded, as needed by a gateway of another vendor that takes them itself.
-    pub ingress: bool,
-    pub dns: bool,
+    ingress: bool = reader.switch(Ambient::Ingress);
+    dns: bool = reader.switch_or(Ambient::DnsCapture, true);
     /// Interfaces of guests behind the pod, such as virtual machines: their TCP counts as outbound.
-    pub interfaces: Vec<InterfaceName>,
-    pub ipv6: bool,
-    /// The address from which the host's own calls come, such as the kubelet's probes.
-    pub probe_v4: Ipv4Addr,
-    pub probe_v6: Ipv6Addr,
+    interfaces: Vec<InterfaceName> = reader.list(Ambient::RerouteInterfaces, SettingReader::interface_item);
+    ipv6: bool = reader.switch_or(Ambient::Ipv6, true);
 }
 
 impl CaptureConfig {
     pub fn probe_address(&self, family: Family) -> IpAddr {
         match family {
-            Family::V4 => self.probe_v4.into(),
-            Family::V6 => self.probe_v6.into(),
+            Family::V4 => self.probes.0.into(),
+            Family::V6 => self.probes.1.into(),
         }
-    }
-}
-
-pub(crate) fn configure(reader: &mut SettingReader<'_>, _: &dyn Host, _numbers_only: bool) -> CaptureConfig {
-    let (probe_v4, probe_v6) = probe_addresses(reader);
-    CaptureConfig {
-        ingress: reader.switch(Ambient::Ingress),
-        dns: reader.switch_or(Ambient::DnsCapture, true),
-        interfaces: reader.list(Ambient::RerouteInterfaces, SettingReader::interface_item),
-        ipv6: reader.switch_or(Ambient::Ipv6, true),
-        probe_v4: probe_v4.unwrap_or(PROBE_V4),
-        probe_v6: probe_v6.unwrap_or(PROBE_V6),
     }
 }
 

@@ -13,19 +13,17 @@ pub use settings::Ambient;
 pub(crate) use config::configure;
 pub(crate) use rules::write;
 
-use crate::facts::{
-    ConfigKeys, DnsCapture, ListItem, Listeners, Lists, NOTHING_LEFT, Proxy, ProxyProgram, Selector,
-};
+use crate::facts::{ConfigKeys, DnsCapture, ListItem, Listeners, Lists, Proxy, ProxyProgram, Selector};
 use crate::limit::Limit;
 use crate::mesh::KnownAnnotations;
 use crate::pod::mesh::Form;
 use crate::policy::PolicyFacts;
 use crate::recognition::{Role, is_loopback};
-use crate::registry::{MeshEntry, Recognition};
+use crate::registry::{MeshEntry, Recognition, v4_always};
 use ::rules::field::Field;
 use ::rules::finding::Code;
 use ::rules::simulate::{Direction, Packet};
-use ::rules::{ByFamily, Cidr, Family, Protocol, Table};
+use ::rules::{Cidr, Family, Protocol, Table};
 use defaults::{DNS_PORT, PROXY_MARK};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -46,21 +44,12 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         ("ISTIO_OUTPUT", Role::Outbound),
     ],
     // Ports and mark of ztunnel can't be chosen.
-    keys: ConfigKeys {
-        off: None,
-        on: NOTHING_LEFT,
-        ipv6: (Ambient::Ipv6, "give {--ipv6}"),
-        proxy: None,
-        listeners: None,
-    },
+    keys: ConfigKeys::of_all((Ambient::Ipv6, "give {--ipv6}"), None, None),
     without_ipv6: None,
     // What its rules do though people expect otherwise. They equal those of Istio's agent, which recognizes ours.
     limits: LIMITS,
     cautions: &[],
-    remedy_of_gap: ByFamily {
-        v4: "set the rules again: those of ambient mode always capture IPv4",
-        v6: "set the rules with --ipv6",
-    },
+    remedy_of_gap: v4_always!("ambient mode", "--ipv6"),
     recognition: Recognition::of(|context| {
         let is_marked = context.role == Role::Outbound && context.summary.values(Field::Mark(0)).is_some();
         let is_answer = context.table() == Some(Table::Mangle) || is_marked && context.rule.action.passes();

@@ -8,8 +8,9 @@ use super::defaults::{
 use super::settings::Ambient;
 use crate::reason::reasons;
 use crate::writing::{
-    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, connmark, from, from_interface, from_port, jump,
-    mark, not_mark, not_port, not_to, own, port, redirect, tcp, tcp_module, to, to_loopback, udp,
+    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, add_rules, connmark, from, from_interface,
+    from_port, jump, mark, not_mark, not_port, not_to, own, port, redirect, tcp, tcp_module, to, to_loopback,
+    udp,
 };
 use rules::Table::{Mangle, Nat, Raw};
 use rules::Target::{Accept, RestoreMark, Return, SetConnmark, SetZone};
@@ -39,90 +40,46 @@ reasons! {
 const ARRIVES: ChainPlace = own(INBOUND);
 const LEAVES: ChainPlace = own(OUTBOUND);
 
-type AmbientWriter<'a> = RuleWriter<'a, CaptureConfig>;
-
 pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = AmbientWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
-    connections(&mut writer);
-    // The order of jumps is upstream's; each is alone in its base chain.
-    writer.add(Nat, OUTPUT, [], jump(LEAVES), Reason::Leaving);
-    writer.add(Nat, PREROUTING, [], jump(ARRIVES), Reason::Arriving);
-    machines(&mut writer);
-    probes(&mut writer);
-    if !config.ingress {
-        arriving(&mut writer);
+    let mut writer = RuleWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
+    let (dns, not_ingress) = (config.dns, !config.ingress);
+    let (localhost, probes) = (writer.localhost(), Cidr::host(config.probe_address(family)));
+    let leaves = Match::OutInterface(Negatable::Not(InterfaceName::loopback()));
+    add_rules! { writer:
+        // The answers of connections that ztunnel makes to the application are addressed to the client. Table 100 brings them back.
+        Mangle PREROUTING [] => jump(ARRIVES), Reason::ProxyToApplication;
+        Mangle OUTPUT [] => jump(LEAVES), Reason::ProxyToApplication;
+        Mangle ARRIVES [mark(PROXY_MARK)] => SetConnmark(CONNECTION_MARK), Reason::ProxyToApplication;
+        Mangle LEAVES [connmark(CONNECTION_MARK)] => RestoreMark, Reason::ProxyToApplication;
+        // The order of jumps is upstream's; each is alone in its base chain.
+        Nat OUTPUT [] => jump(LEAVES), Reason::Leaving;
+        Nat PREROUTING [] => jump(ARRIVES), Reason::Arriving;
     }
-    if config.dns {
-        queries(&mut writer);
+    for interface in &config.interfaces {
+        add_rules! { writer:
+            // Traffic of a machine behind the pod counts as outbound. The second rule is upstream's, and never reached.
+            Nat ARRIVES [from_interface(interface), tcp()] => redirect(OUTBOUND_LISTENER), Reason::Machine;
+            Nat ARRIVES [from_interface(interface), tcp()] => Return, Reason::Machine;
+        }
     }
-    leaving(&mut writer);
-    if config.dns {
-        zones(&mut writer);
+    add_rules! { writer:
+        // Calls of the host itself come from a separate address, and do not concern the mesh.
+        Nat ARRIVES [from(probes), tcp(), tcp_module()] => Accept, Reason::Probe, if not_ingress;
+        Nat LEAVES [to(probes), tcp(), tcp_module()] => Accept, Reason::Probe;
+        Nat ARRIVES [not_to(localhost), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)] => redirect(INBOUND_LISTENER), Reason::Inbound,
+            if not_ingress;
+        // DNS, to any server. What stays in the pod is excluded over UDP, and over TCP only what goes to the loopback network.
+        Nat LEAVES [leaves, udp(), not_mark(PROXY_MARK), port(DNS_PORT)] => redirect(DNS_LISTENER), Reason::Dns, if dns;
+        Nat LEAVES [not_to(localhost), tcp(), port(DNS_PORT), not_mark(PROXY_MARK)] => redirect(DNS_LISTENER), Reason::Dns, if dns;
+        Nat LEAVES [tcp(), mark(CONNECTION_MARK)] => Accept, Reason::ProxyToApplication;
+        Nat LEAVES [not_to(localhost), to_loopback()] => Accept, Reason::OwnPod;
+        Nat LEAVES [not_to(localhost), tcp(), not_mark(PROXY_MARK)] => redirect(OUTBOUND_LISTENER), Reason::Outbound;
+        Raw PREROUTING [] => jump(ARRIVES), Reason::DnsZone, if dns;
+        Raw OUTPUT [] => jump(LEAVES), Reason::DnsZone, if dns;
+        Raw LEAVES [udp(), mark(PROXY_MARK), port(DNS_PORT)] => SetZone(PROXY_ZONE), Reason::DnsZone, if dns;
+        Raw ARRIVES [udp(), not_mark(PROXY_MARK), from_port(DNS_PORT)] => SetZone(PROXY_ZONE), Reason::DnsZone, if dns;
     }
     writer.finish()
-}
-
-/// The answers of connections that ztunnel makes to the application are addressed to the client. Table 100 brings them back.
-fn connections(writer: &mut AmbientWriter<'_>) {
-    let cause = Reason::ProxyToApplication;
-    writer.add(Mangle, PREROUTING, [], jump(ARRIVES), cause);
-    writer.add(Mangle, OUTPUT, [], jump(LEAVES), cause);
-    writer.add(Mangle, ARRIVES, [mark(PROXY_MARK)], SetConnmark(CONNECTION_MARK), cause);
-    writer.add(Mangle, LEAVES, [connmark(CONNECTION_MARK)], RestoreMark, cause);
-}
-
-/// Traffic of a machine behind the pod counts as outbound. The second rule is upstream's, and never reached.
-fn machines(writer: &mut AmbientWriter<'_>) {
-    let cause = Reason::Machine;
-    for interface in &writer.config.interfaces {
-        let from_machine = || [from_interface(interface), tcp()];
-        writer.add(Nat, ARRIVES, from_machine(), redirect(OUTBOUND_LISTENER), cause);
-        writer.add(Nat, ARRIVES, from_machine(), Return, cause);
-    }
-}
-
-/// Calls of the host itself come from a separate address, and do not concern the mesh.
-fn probes(writer: &mut AmbientWriter<'_>) {
-    let cause = Reason::Probe;
-    let address = Cidr::host(writer.config.probe_address(writer.family()));
-    if !writer.config.ingress {
-        writer.add(Nat, ARRIVES, [from(address), tcp(), tcp_module()], Accept, cause);
-    }
-    writer.add(Nat, LEAVES, [to(address), tcp(), tcp_module()], Accept, cause);
-}
-
-fn arriving(writer: &mut AmbientWriter<'_>) {
-    let others = [not_to(writer.localhost()), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)];
-    writer.add(Nat, ARRIVES, others, redirect(INBOUND_LISTENER), Reason::Inbound);
-}
-
-/// DNS, to any server. What stays in the pod is excluded over UDP, and over TCP only what goes to the loopback network.
-fn queries(writer: &mut AmbientWriter<'_>) {
-    let cause = Reason::Dns;
-    let leaves = Match::OutInterface(Negatable::Not(InterfaceName::loopback()));
-    let by_udp = [leaves, udp(), not_mark(PROXY_MARK), port(DNS_PORT)];
-    writer.add(Nat, LEAVES, by_udp, redirect(DNS_LISTENER), cause);
-    let by_tcp = [not_to(writer.localhost()), tcp(), port(DNS_PORT), not_mark(PROXY_MARK)];
-    writer.add(Nat, LEAVES, by_tcp, redirect(DNS_LISTENER), cause);
-}
-
-fn leaving(writer: &mut AmbientWriter<'_>) {
-    let handed_on = [tcp(), mark(CONNECTION_MARK)];
-    writer.add(Nat, LEAVES, handed_on, Accept, Reason::ProxyToApplication);
-    let away = not_to(writer.localhost());
-    writer.add(Nat, LEAVES, [away.clone(), to_loopback()], Accept, Reason::OwnPod);
-    let others = [away, tcp(), not_mark(PROXY_MARK)];
-    writer.add(Nat, LEAVES, others, redirect(OUTBOUND_LISTENER), Reason::Outbound);
-}
-
-fn zones(writer: &mut AmbientWriter<'_>) {
-    let cause = Reason::DnsZone;
-    writer.add(Raw, PREROUTING, [], jump(ARRIVES), cause);
-    writer.add(Raw, OUTPUT, [], jump(LEAVES), cause);
-    let query = [udp(), mark(PROXY_MARK), port(DNS_PORT)];
-    writer.add(Raw, LEAVES, query, SetZone(PROXY_ZONE), cause);
-    let answer = [udp(), not_mark(PROXY_MARK), from_port(DNS_PORT)];
-    writer.add(Raw, ARRIVES, answer, SetZone(PROXY_ZONE), cause);
 }
 
 /// Routing in ingress mode too, where ztunnel brings what came by its tunnel. It calls the application from the client's address; the

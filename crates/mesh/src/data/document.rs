@@ -31,9 +31,10 @@ impl<'a> DocumentReader<'a> {
         self.problems
     }
 
-    /// The value at a path of keys and places in lists, `spec.containers[0].image`; `None` where it is absent or null.
+    /// The value at a path of keys and places in lists, `spec.containers[0].image`; `None` where it is absent or null. An empty path leads
+    /// to the document.
     pub fn at(&self, path: &str) -> Option<&'a Value> {
-        let value = path.split('.').try_fold(self.root, |value, part| {
+        let value = path.split('.').filter(|_| !path.is_empty()).try_fold(self.root, |value, part| {
             let (key, places) = part.split_once('[').unwrap_or((part, ""));
             let mut places = places.split(['[', ']']).filter(|place| !place.is_empty());
             places.try_fold(value.get(key)?, |list, place| list.get(place.parse::<usize>().ok()?))
@@ -49,7 +50,8 @@ impl<'a> DocumentReader<'a> {
                 Some(near) => format!("did you mean {near}?"),
                 None => format!("expected one of {}", known.join(", ")),
             };
-            self.problem(&format!("{path}.{field}"), None, format!("unknown field; {remedy}"));
+            let path = format!("{path}.{field}");
+            self.problem(path.trim_start_matches('.'), None, format!("unknown field; {remedy}"));
         }
     }
 
@@ -278,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_path_leads_through_mappings_and_lists() {
-        let root = json!({"a": {"b": [[1, 2], [{"c": 3}]], "d": null}, "": 4});
+        let root = json!({"a": {"b": [[1, 2], [{"c": 3}]], "d": null}});
         let reader = DocumentReader::of("name", &root);
         for (path, expected) in [
             ("a.b[0][1]", Some(json!(2))),
@@ -289,7 +291,7 @@ mod tests {
             ("a.d.e", None),
             ("a.b.c", None),
             ("a[0]", None),
-            ("", Some(json!(4))),
+            ("", Some(root.clone())),
         ] {
             assert_eq!(reader.at(path), expected.as_ref(), "{path}");
         }

@@ -2,6 +2,7 @@
 
 use super::defaults;
 use crate::facts::{DnsCapture, Selection};
+use crate::policy::configuration;
 use crate::settings::{Setting, alternatives};
 use crate::sources::{Host, Names, SettingReader, Source, Wildcard};
 use rules::{Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Uid, number::unsigned};
@@ -40,31 +41,59 @@ impl RouteTable {
 
 pub(super) const TPROXY_TABLE: RouteTable = RouteTable::new(133).expect("not the kernel's own");
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaptureConfig {
-    /// IPv4 is always captured.
-    pub ipv6: bool,
-    pub interception: Interception,
-    pub outbound_listener: PortRange,
-    pub inbound_listener: PortRange,
-    pub tunnel_port: Port,
-    pub proxy_uids: Vec<Uid>,
-    pub proxy_gids: Vec<Gid>,
-    pub inbound_ports: Selection<PortRange>,
-    pub excluded_interfaces: Vec<InterfaceName>,
+configuration! {
+    |reader, host, numbers_only|
+    interception: Interception = interception(reader);
+    inbound_listener: PortRange = {
+        let ports = reader.listener(Setting::InboundCapturePort, defaults::INBOUND_LISTENER);
+        if matches!(interception, Interception::Tproxy { .. }) && !ports.is_single() {
+            reader.blame(Setting::InboundCapturePort, "is a range, which TPROXY can't use; give one port");
+        }
+        ports
+    };
     /// Their inbound traffic counts as outbound.
-    pub vm_interfaces: Vec<InterfaceName>,
-    pub outbound_cidrs: Wildcard<Cidr>,
-    pub excluded_cidrs: Vec<Cidr>,
+    vm_interfaces: Vec<InterfaceName> = reader.list(Setting::VmInterfaces, SettingReader::interface_item);
+    proxy_uids: Vec<Uid> = proxy_users(reader, &Names { host, numbers_only });
+    proxy_gids: Vec<Gid> = proxy_groups(reader, &Names { host, numbers_only }, &proxy_uids);
+    /// IPv4 is always captured.
+    ipv6: bool = ipv6(reader, host).unwrap_or(false);
+    outbound_cidrs: Wildcard<Cidr> = reader.wildcard(Setting::ServiceCidr, SettingReader::cidr_item);
+    excluded_cidrs: Vec<Cidr> = {
+        let included: &[Cidr] = if let Wildcard::Items(cidrs) = &outbound_cidrs { cidrs } else { &[] };
+        limit_pairs(reader, vm_interfaces.len(), included.len());
+        let excluded = excluded_cidrs(reader);
+        if !ipv6 {
+            // Including a loopback network has an effect in both families: see `captures_loopback`.
+            let without = included.iter().copied().filter(|cidr| !cidr.address().is_loopback());
+            reader.warn_of_ipv6_networks(Setting::ServiceCidr, without);
+            reader.warn_of_ipv6_networks(Setting::ServiceExcludeCidr, excluded.iter().copied());
+        }
+        excluded
+    };
+    outbound_listener: PortRange = reader.listener(Setting::EnvoyPort, defaults::OUTBOUND_LISTENER);
+    tunnel_port: Port = reader.port(Setting::InboundTunnelPort, defaults::TUNNEL_PORT);
+    inbound_ports: Selection<PortRange> = {
+        let excluded = reader.list(Setting::InboundPortsExclude, SettingReader::port_item_or_zero);
+        reader.wildcard(Setting::InboundPorts, SettingReader::port_item_or_zero).but(excluded)
+    };
+    excluded_interfaces: Vec<InterfaceName> = reader.list(Setting::ExcludeInterfaces, SettingReader::interface_item);
     /// Captured whatever the destination.
-    pub outbound_ports: Vec<PortRange>,
-    pub excluded_outbound_ports: Vec<PortRange>,
-    pub owner_groups: Selection<Gid>,
+    outbound_ports: Vec<PortRange> = reader.list(Setting::OutboundPorts, SettingReader::port_item_or_zero);
+    excluded_outbound_ports: Vec<PortRange> = reader.list(Setting::OutboundPortsExclude, SettingReader::port_item_or_zero);
+    owner_groups: Selection<Gid> = owner_groups(reader, &Names { host, numbers_only });
     /// IPv6 always has `::1/128`.
-    pub loopback_v4: Cidr,
-    pub dns: DnsCapture,
-    pub drop_invalid: bool,
-    pub log_hits: bool,
+    loopback_v4: Cidr = loopback(reader);
+    dns: DnsCapture = dns(reader, host, ipv6);
+    drop_invalid: bool = reader.switch(Setting::DropInvalid);
+    log_hits: bool = reader.switch(Setting::TraceLogging);
+    => {
+        let is_transparent = matches!(interception, Interception::Tproxy { .. });
+        if is_transparent && inbound_ports != Selection::Only(Vec::new()) && !vm_interfaces.is_empty() {
+            reader.warn(
+                "{--kube-virt-interfaces}: with TPROXY, connections of virtual machines reach the proxy's inbound port; use REDIRECT",
+            );
+        }
+    }
 }
 
 impl CaptureConfig {
@@ -77,77 +106,20 @@ impl CaptureConfig {
     }
 }
 
-pub(crate) fn configure(
-    reader: &mut SettingReader<'_>,
-    host: &dyn Host,
-    numbers_only: bool,
-) -> CaptureConfig {
-    let interception = interception(reader);
-    let inbound_listener = reader.listener(Setting::InboundCapturePort, defaults::INBOUND_LISTENER);
-    if matches!(interception, Interception::Tproxy { .. }) && !inbound_listener.is_single() {
-        reader.blame(Setting::InboundCapturePort, "is a range, which TPROXY can't use; give one port");
-    }
-    let vm_interfaces = reader.list(Setting::VmInterfaces, SettingReader::interface_item);
-    let names = Names { host, numbers_only };
-    let proxy_uids = proxy_users(reader, &names);
-    let mut proxy_gids =
-        reader.list(Setting::ProxyGid, |reader, source, item| names.group(reader, source, item));
-    if proxy_gids.is_empty() {
-        proxy_gids = proxy_uids.iter().copied().map(Gid::from).collect();
-    }
-    let ipv6 = ipv6(reader, host);
-    let outbound_cidrs = reader.wildcard(Setting::ServiceCidr, SettingReader::cidr_item);
-    let included: &[Cidr] = if let Wildcard::Items(cidrs) = &outbound_cidrs { cidrs } else { &[] };
-    limit_pairs(reader, vm_interfaces.len(), included.len());
-    let excluded_cidrs = reader.list(Setting::ServiceExcludeCidr, |reader, source, item| {
-        if item == "*" {
-            reader.problem(
-                source,
-                item,
-                "would leave everything alone; to capture nothing, leave {-i} empty",
-            );
-            return None;
+fn excluded_cidrs(reader: &mut SettingReader<'_>) -> Vec<Cidr> {
+    reader.list(Setting::ServiceExcludeCidr, |reader, source, item| match item {
+        "*" => {
+            let text = "would leave everything alone; to capture nothing, leave {-i} empty";
+            reader.problem(source, item, text);
+            None
         }
-        reader.cidr_item(source, item)
-    });
-    if ipv6 == Some(false) {
-        // Including a loopback network has an effect in both families: see `captures_loopback`.
-        let without = included.iter().copied().filter(|cidr| !cidr.address().is_loopback());
-        reader.warn_of_ipv6_networks(Setting::ServiceCidr, without);
-        reader.warn_of_ipv6_networks(Setting::ServiceExcludeCidr, excluded_cidrs.iter().copied());
-    }
-    let excluded_inbound = reader.list(Setting::InboundPortsExclude, SettingReader::port_item_or_zero);
-    let config = CaptureConfig {
-        ipv6: ipv6.unwrap_or(false),
-        interception,
-        outbound_listener: reader.listener(Setting::EnvoyPort, defaults::OUTBOUND_LISTENER),
-        inbound_listener,
-        tunnel_port: reader.port(Setting::InboundTunnelPort, defaults::TUNNEL_PORT),
-        proxy_uids,
-        proxy_gids,
-        inbound_ports: reader
-            .wildcard(Setting::InboundPorts, SettingReader::port_item_or_zero)
-            .but(excluded_inbound),
-        excluded_interfaces: reader.list(Setting::ExcludeInterfaces, SettingReader::interface_item),
-        vm_interfaces,
-        outbound_cidrs,
-        excluded_cidrs,
-        outbound_ports: reader.list(Setting::OutboundPorts, SettingReader::port_item_or_zero),
-        excluded_outbound_ports: reader.list(Setting::OutboundPortsExclude, SettingReader::port_item_or_zero),
-        owner_groups: owner_groups(reader, &names),
-        loopback_v4: loopback(reader),
-        dns: dns(reader, host, ipv6.unwrap_or(false)),
-        drop_invalid: reader.switch(Setting::DropInvalid),
-        log_hits: reader.switch(Setting::TraceLogging),
-    };
-    let is_transparent =
-        matches!(config.interception, Interception::Tproxy { .. }) && config.captures_inbound();
-    if is_transparent && !config.vm_interfaces.is_empty() {
-        let text = "{--kube-virt-interfaces}: with TPROXY, connections of virtual machines reach the proxy's inbound \
-                    port; use REDIRECT";
-        reader.warn(text);
-    }
-    config
+        network => reader.cidr_item(source, network),
+    })
+}
+
+fn proxy_groups(reader: &mut SettingReader<'_>, names: &Names<'_>, users: &[Uid]) -> Vec<Gid> {
+    let groups = reader.list(Setting::ProxyGid, |reader, source, item| names.group(reader, source, item));
+    if groups.is_empty() { users.iter().copied().map(Gid::from).collect() } else { groups }
 }
 
 fn proxy_users(reader: &mut SettingReader<'_>, names: &Names<'_>) -> Vec<Uid> {

@@ -3,27 +3,27 @@
 use super::config::{CaptureConfig, Interception};
 use super::defaults::{AGENT_PORT, DNS_PORT, LOG_GROUP, PASSTHROUGH_V6, PROXY_MARK};
 use super::ownership::OWNERSHIP;
-use crate::facts::{CLIENT_ZONE, DnsCapture, PROXY_ZONE, Selection};
+use crate::RuleReason;
+use crate::facts::{CLIENT_ZONE, DnsCapture, PROXY_ZONE};
 use crate::reason::reasons;
 use crate::settings::Setting;
 use crate::sources::Wildcard;
 use crate::writing::{
-    Comments, OUTPUT, PREROUTING, RuleWriter, any_of, chains, connmark, from, from_interface, from_loopback,
-    from_port, group, jump, mark, not_group, not_mark, not_port, not_to, not_user, port, redirect, state,
-    tcp, to, to_interface, to_loopback, udp, user,
+    Comments, OUTPUT, PREROUTING, RuleWriter, add_rules, any_of, chains, connmark, from, from_interface,
+    from_loopback, from_port, group, jump, mark, not_group, not_mark, not_port, not_to, not_user, port,
+    redirect, state, tcp, to, to_interface, to_loopback, udp, user,
 };
 use rules::Table::{Mangle, Nat, Raw};
 use rules::Target::{Accept, Drop, RestoreMark, Return, SaveMark, SetMark, SetZone, Tproxy};
 use rules::routing::Object;
-use rules::{Cidr, ConnState, Family, Mark, Match, Negatable, PortRange, PortSet, RuleSet, Table};
+use rules::{Cidr, ConnState, Family, Mark, Match, Negatable, PortRange, PortSet, RuleSet};
 use std::collections::BTreeSet;
 
 reasons! {
     Istio of Setting;
-    ApplicationLoopback "application-loopback" ApplicationLoopback [ProxyUid, ProxyGid],
-        "the pod talks to itself, and calls of the application to itself are not captured";
+    ApplicationLoopback "application-loopback" ApplicationLoopback [ProxyUid, ProxyGid];
     Dns "dns" Dns [RedirectDns], "{--redirect-dns} captures DNS queries";
-    DropInvalid "drop-invalid" Dropped [DropInvalid], "{--drop-invalid} drops what belongs to no connection";
+    DropInvalid "drop-invalid" Dropped [DropInvalid];
     ExcludedGroup "excluded-group" ExcludedOwner [OwnerGroupsExclude], of "{option} leaves {value} alone";
     ExcludedInboundPort "excluded-inbound-port" ExcludedInboundPort [InboundPortsExclude], of "{-d} leaves port {value} alone";
     ExcludedInterface "excluded-interface" ExcludedInterface [ExcludeInterfaces], of "{-c} leaves interface {value} alone";
@@ -32,18 +32,15 @@ reasons! {
         of "{-o} leaves port {value} alone";
     InboundPort "inbound-port" InboundPort [InboundPorts],
         "{-b} '*' captures all other inbound ports", of "{-b} lists port {value}";
-    Loopback "loopback" Loopback [], "the destination is the loopback network";
+    Loopback "loopback" Loopback [];
     OtherGroups "other-groups" OtherOwners [OwnerGroups], "{option} does not list its group";
     Outbound "outbound" Outbound [];
     OutboundNetwork "outbound-network" OutboundNetwork [ServiceCidr],
         "{-i} '*' redirects all other outbound traffic", of "{-i} lists {value}";
     OutboundPort "outbound-port" OutboundPort [OutboundPorts], of "{-q} lists port {value}";
-    ProxyCallsOwnPod "proxy-calls-own-pod" ProxyCallsOwnPod [ProxyUid, ProxyGid],
-        "the proxy calls its own pod, so that the call comes in through the mesh";
-    ProxyOutbound "proxy-outbound" ProxyOutbound [ProxyUid, ProxyGid],
-        of "{value} is the proxy's ({option}), whose own calls are never captured";
-    ProxyToApplication "proxy-to-application" ProxyToApplication [],
-        "it comes from the address by which the proxy hands calls to the application";
+    ProxyCallsOwnPod "proxy-calls-own-pod" ProxyCallsOwnPod [ProxyUid, ProxyGid];
+    ProxyOutbound "proxy-outbound" ProxyOutbound [ProxyUid, ProxyGid];
+    ProxyToApplication "proxy-to-application" ProxyToApplication [];
     ToInboundListener "to-inbound-listener" ToInboundListener [InboundCapturePort];
     ToOutboundListener "to-outbound-listener" ToOutboundListener [EnvoyPort];
     TproxyMark "tproxy-mark" KnownConnection [TproxyMark],
@@ -93,89 +90,85 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
 /// Excluded interfaces see none of the rules that follow; virtual ones none of the inbound rules.
 fn interfaces(writer: &mut Writer<'_>) {
     let config = writer.config;
-    let tables: &[Table] = match config.interception {
-        Interception::Tproxy { .. } => &[Nat, Mangle],
-        Interception::Redirect | Interception::None => &[Nat],
-    };
+    let is_transparent = matches!(config.interception, Interception::Tproxy { .. });
     for interface in &config.excluded_interfaces {
-        for &table in tables {
-            let (comes, leaves) = (from_interface(interface), to_interface(interface));
-            writer.add(table, PREROUTING, [comes], Return, Reason::ExcludedInterface);
-            writer.add(table, OUTPUT, [leaves], Return, Reason::ExcludedInterface);
+        let (comes, leaves) = (|| from_interface(interface), || to_interface(interface));
+        add_rules! { writer:
+            Nat PREROUTING [comes()] => Return, Reason::ExcludedInterface;
+            Nat OUTPUT [leaves()] => Return, Reason::ExcludedInterface;
+            Mangle PREROUTING [comes()] => Return, Reason::ExcludedInterface, if is_transparent;
+            Mangle OUTPUT [leaves()] => Return, Reason::ExcludedInterface, if is_transparent;
         }
     }
-    for interface in &config.vm_interfaces {
-        writer.add(Nat, PREROUTING.at(1), [from_interface(interface)], Return, Reason::VmInterface);
+    add_rules! { writer:
+        Nat PREROUTING.at(1) [from_interface(virtual_one)] => Return, Reason::VmInterface, for virtual_one in &config.vm_interfaces;
     }
 }
 
 /// NAT skips a packet outside its connection's window, which so reaches the pod at the port that its sender called. The
 /// kernel knows no such connection there and answers with a reset, which ends the redirected one.
 fn drop_invalid(writer: &mut Writer<'_>) {
-    writer.add(Mangle, PREROUTING, [state([ConnState::Invalid])], jump(DROP), Reason::DropInvalid);
-    writer.add(Mangle, DROP, [], Drop, Reason::DropInvalid);
+    add_rules! { writer:
+        Mangle PREROUTING [state([ConnState::Invalid])] => jump(DROP), Reason::DropInvalid;
+        Mangle DROP [] => Drop, Reason::DropInvalid;
+    }
 }
 
 /// Connections that arrive from outside.
 fn inbound(writer: &mut Writer<'_>) {
     let config = writer.config;
-    writer.add(Nat, INBOUND, [tcp(), port(config.tunnel_port)], Return, Reason::TunnelPort);
-    let [to_outbound, to_inbound] = [config.outbound_listener, config.inbound_listener].map(redirect);
-    writer.add(Nat, TO_OUTBOUND_LISTENER, [tcp()], to_outbound, Reason::ToOutboundListener);
-    writer.add(Nat, TO_INBOUND_LISTENER, [tcp()], to_inbound, Reason::ToInboundListener);
+    add_rules! { writer:
+        Nat INBOUND [tcp(), port(config.tunnel_port)] => Return, Reason::TunnelPort;
+        Nat TO_OUTBOUND_LISTENER [tcp()] => redirect(config.outbound_listener), Reason::ToOutboundListener;
+        Nat TO_INBOUND_LISTENER [tcp()] => redirect(config.inbound_listener), Reason::ToInboundListener;
+    }
     if !config.captures_inbound() {
         return;
     }
     let table = match config.interception {
         Interception::Redirect | Interception::None => Nat,
         Interception::Tproxy { mark, .. } => {
-            writer.add(Mangle, DIVERT, [], SetMark(mark), Reason::TproxyMark);
-            writer.add(Mangle, DIVERT, [], Accept, Reason::TproxyMark);
-            let target = Tproxy { port: config.inbound_listener.first(), mark };
-            let away = [not_to(loopback(writer)), tcp()];
-            writer.add(Mangle, TO_TRANSPARENT_LISTENER, away, target, Reason::ToInboundListener);
+            let (away, target) =
+                (not_to(loopback(writer)), Tproxy { port: config.inbound_listener.first(), mark });
+            add_rules! { writer:
+                Mangle DIVERT [] => SetMark(mark), Reason::TproxyMark;
+                Mangle DIVERT [] => Accept, Reason::TproxyMark;
+                Mangle TO_TRANSPARENT_LISTENER [away, tcp()] => target, Reason::ToInboundListener;
+            }
             Mangle
         }
     };
-    writer.add(table, PREROUTING, [tcp()], jump(INBOUND), Reason::InboundPort);
-    match &config.inbound_ports {
-        Selection::AllBut(excluded) => {
-            for port in each_port(excluded) {
-                writer.add(table, INBOUND, [tcp(), port], Return, Reason::ExcludedInboundPort);
-            }
-            capture_inbound(writer, table, None);
-        }
-        Selection::Only(included) => {
-            for port in each_port(included) {
-                capture_inbound(writer, table, Some(&port));
-            }
+    let ports = &config.inbound_ports;
+    add_rules! { writer:
+        table PREROUTING [tcp()] => jump(INBOUND), Reason::InboundPort;
+        table INBOUND [tcp(), port] => Return, Reason::ExcludedInboundPort, for port in each_port(ports.but());
+    }
+    let all = ports.takes_all().then_some(None);
+    for port in all.into_iter().chain(each_port(ports.only()).into_iter().map(Some)) {
+        let matches = || [tcp()].into_iter().chain(port.clone());
+        // Packets of a connection that the proxy has accepted find its socket, but need the mark to be routed locally.
+        let known = matches().chain([state([ConnState::Related, ConnState::Established])]);
+        let to_listener = jump(if table == Nat { TO_INBOUND_LISTENER } else { TO_TRANSPARENT_LISTENER });
+        add_rules! { writer:
+            table INBOUND known => jump(DIVERT), Reason::InboundPort, if table == Mangle;
+            table INBOUND matches() => to_listener, Reason::InboundPort;
         }
     }
-}
-
-fn capture_inbound(writer: &mut Writer<'_>, table: Table, port: Option<&Match>) {
-    let matches = || [tcp()].into_iter().chain(port.cloned());
-    if table == Nat {
-        writer.add(Nat, INBOUND, matches(), jump(TO_INBOUND_LISTENER), Reason::InboundPort);
-        return;
-    }
-    // Packets of a connection that the proxy has accepted find its socket, but need the mark to be routed locally.
-    let known = matches().chain([state([ConnState::Related, ConnState::Established])]);
-    writer.add(Mangle, INBOUND, known, jump(DIVERT), Reason::InboundPort);
-    writer.add(Mangle, INBOUND, matches(), jump(TO_TRANSPARENT_LISTENER), Reason::InboundPort);
 }
 
 /// Connections that processes of the pod make: exclusions that precede the owner of the connection.
 fn before_owners(writer: &mut Writer<'_>) {
-    writer.add(Nat, OUTPUT, [], jump(OUTBOUND), Reason::Outbound);
+    add_rules! { writer: Nat OUTPUT [] => jump(OUTBOUND), Reason::Outbound; }
     for port in each_port(&writer.config.excluded_outbound_ports) {
-        for protocol in [tcp(), udp()] {
-            writer.add(Nat, OUTBOUND, [protocol, port.clone()], Return, Reason::ExcludedOutboundPort);
+        add_rules! { writer:
+            Nat OUTBOUND [tcp(), port.clone()] => Return, Reason::ExcludedOutboundPort;
+            Nat OUTBOUND [udp(), port] => Return, Reason::ExcludedOutboundPort;
         }
     }
-    // The proxy hands connections to the application from this address; sending them back would be a loop.
-    let handed_on = [to_loopback(), from(writer.passthrough())];
-    writer.add(Nat, OUTBOUND, handed_on, Return, Reason::ProxyToApplication);
+    add_rules! { writer:
+        // The proxy hands connections to the application from this address; sending them back would be a loop.
+        Nat OUTBOUND [to_loopback(), from(writer.passthrough())] => Return, Reason::ProxyToApplication;
+    }
 }
 
 /// A user or a group of the proxy. Rules treat them alike.
@@ -199,7 +192,7 @@ fn owners(config: &CaptureConfig) -> impl Iterator<Item = ProxyOwner> {
 }
 
 fn of_owner(writer: &mut Writer<'_>, owner: &ProxyOwner) {
-    let config = writer.config;
+    let (config, localhost) = (writer.config, loopback(writer));
     let captures_dns = config.dns != DnsCapture::Off;
     // The proxy calls the pod by its own address: the application calls itself through the mesh, so the
     // call must come in through the inbound listener. Upstream spares DNS for users but not for groups.
@@ -209,21 +202,18 @@ fn of_owner(writer: &mut Writer<'_>, owner: &ProxyOwner) {
     } else {
         not_port(config.tunnel_port)
     };
-    let own_pod = [to_loopback(), not_to(loopback(writer)), tcp(), others, owner.is.clone()];
-    let cause = Reason::ProxyCallsOwnPod.by(owner.setting);
-    writer.add(Nat, OUTBOUND, own_pod, jump(TO_INBOUND_LISTENER), cause);
+    let (is, is_not) = (|| owner.is.clone(), || owner.is_not.clone());
+    let of = |reason: RuleReason| reason.by(owner.setting);
     // The application talks to itself over loopback.
-    if !captures_loopback(&config.outbound_cidrs) {
-        let cause = Reason::ApplicationLoopback.by(owner.setting);
-        if captures_dns {
-            let matches = [to_loopback(), tcp(), not_port(DNS_PORT), owner.is_not.clone()];
-            writer.add(Nat, OUTBOUND, matches, Return, cause);
-        } else {
-            writer.add(Nat, OUTBOUND, [to_loopback(), owner.is_not.clone()], Return, cause);
-        }
+    let keeps_loopback = !captures_loopback(&config.outbound_cidrs);
+    add_rules! { writer:
+        Nat OUTBOUND [to_loopback(), not_to(localhost), tcp(), others, is()] => jump(TO_INBOUND_LISTENER), of(Reason::ProxyCallsOwnPod);
+        Nat OUTBOUND [to_loopback(), tcp(), not_port(DNS_PORT), is_not()] => Return, of(Reason::ApplicationLoopback),
+            if keeps_loopback && captures_dns;
+        Nat OUTBOUND [to_loopback(), is_not()] => Return, of(Reason::ApplicationLoopback), if keeps_loopback && !captures_dns;
+        // Everything else of the proxy's is what it sends on behalf of the application.
+        Nat OUTBOUND [is()] => Return, of(Reason::ProxyOutbound);
     }
-    // Everything else of the proxy's is what it sends on behalf of the application.
-    writer.add(Nat, OUTBOUND, [owner.is.clone()], Return, Reason::ProxyOutbound.by(owner.setting));
 }
 
 /// Upstream checks both families at once, and looks at the network's first address only: `0.0.0.0/0` does not count.
@@ -235,17 +225,12 @@ fn captures_loopback(cidrs: &Wildcard<Cidr>) -> bool {
 }
 
 fn groups(writer: &mut Writer<'_>) {
-    match &writer.config.owner_groups {
-        Selection::AllBut(excluded) => {
-            for &gid in excluded {
-                writer.add(Nat, OUTBOUND, [group(gid)], Return, Reason::ExcludedGroup);
-            }
-        }
-        Selection::Only(included) => {
-            let others = included.iter().copied().map(not_group);
-            writer.add(Nat, OUTBOUND, others, Return, Reason::OtherGroups);
-        }
+    let groups = &writer.config.owner_groups;
+    if !groups.takes_all() {
+        let others = groups.only().iter().copied().map(not_group);
+        add_rules! { writer: Nat OUTBOUND others => Return, Reason::OtherGroups; }
     }
+    add_rules! { writer: Nat OUTBOUND [group(*gid)] => Return, Reason::ExcludedGroup, for gid in groups.but(); }
 }
 
 /// DNS queries, sent to the agent beside the proxy.
@@ -254,58 +239,55 @@ fn dns(writer: &mut Writer<'_>) {
         return;
     }
     let servers = writer.config.dns.servers(writer.family());
-    writer.add(Raw, OUTPUT, [], jump(DNS), Reason::Dns);
-    if !servers.is_empty() {
-        writer.add(Nat, OUTBOUND, [], jump(DNS), Reason::Dns);
+    add_rules! { writer:
+        Raw OUTPUT [] => jump(DNS), Reason::Dns;
+        Nat OUTBOUND [] => jump(DNS), Reason::Dns, if !servers.is_empty();
+        Nat DNS query(tcp(), *server) => redirect(AGENT_PORT), Reason::Dns, for server in &servers;
+        Nat DNS query(udp(), *server) => redirect(AGENT_PORT), Reason::Dns, for server in &servers;
     }
-    for protocol in [tcp(), udp()] {
-        for server in &servers {
-            let query = [protocol.clone(), port(DNS_PORT)].into_iter().chain(server.map(to));
-            writer.add(Nat, DNS, query, redirect(AGENT_PORT), Reason::Dns);
+    for ProxyOwner { is, .. } in owners(writer.config) {
+        add_rules! { writer:
+            Raw DNS [udp(), port(DNS_PORT), is.clone()] => SetZone(PROXY_ZONE), Reason::Dns;
+            Raw DNS [udp(), from_port(AGENT_PORT), is] => SetZone(CLIENT_ZONE), Reason::Dns;
         }
     }
-    for owner in owners(writer.config) {
-        let query = [udp(), port(DNS_PORT), owner.is.clone()];
-        writer.add(Raw, DNS, query, SetZone(PROXY_ZONE), Reason::Dns);
-        let answer = [udp(), from_port(AGENT_PORT), owner.is];
-        writer.add(Raw, DNS, answer, SetZone(CLIENT_ZONE), Reason::Dns);
-    }
-    if !servers.is_empty() {
-        writer.add(Raw, PREROUTING, [], jump(INBOUND), Reason::Dns);
-    }
+    add_rules! { writer: Raw PREROUTING [] => jump(INBOUND), Reason::Dns, if !servers.is_empty(); }
     for server in servers {
-        let query = [udp(), port(DNS_PORT)].into_iter().chain(server.map(to));
-        writer.add(Raw, DNS, query, SetZone(CLIENT_ZONE), Reason::Dns);
         let answer = [udp(), from_port(DNS_PORT)].into_iter().chain(server.map(from));
-        writer.add(Raw, INBOUND, answer, SetZone(PROXY_ZONE), Reason::Dns);
+        add_rules! { writer:
+            Raw DNS query(udp(), server) => SetZone(CLIENT_ZONE), Reason::Dns;
+            Raw INBOUND answer => SetZone(PROXY_ZONE), Reason::Dns;
+        }
     }
+}
+
+fn query(protocol: Match, server: Option<Cidr>) -> impl Iterator<Item = Match> {
+    [protocol, port(DNS_PORT)].into_iter().chain(server.map(to))
 }
 
 /// Connections that no rule for their owner has decided about, and those of virtual machines.
 fn outbound(writer: &mut Writer<'_>) {
     let config = writer.config;
-    let (to_proxy, cause) = (|| jump(TO_OUTBOUND_LISTENER), Reason::OutboundNetwork);
-    writer.add(Nat, OUTBOUND, [to(loopback(writer))], Return, Reason::Loopback);
-    for cidr in writer.own_family(&config.excluded_cidrs) {
-        writer.add(Nat, OUTBOUND, [to(cidr)], Return, Reason::ExcludedNetwork);
-    }
-    for port in each_port(&config.outbound_ports) {
-        writer.add(Nat, OUTBOUND, [tcp(), port], to_proxy(), Reason::OutboundPort);
+    let (to_proxy, cause, machines) =
+        (|| jump(TO_OUTBOUND_LISTENER), Reason::OutboundNetwork, &config.vm_interfaces);
+    add_rules! { writer:
+        Nat OUTBOUND [to(loopback(writer))] => Return, Reason::Loopback;
+        Nat OUTBOUND [to(cidr)] => Return, Reason::ExcludedNetwork, for cidr in writer.own_family(&config.excluded_cidrs);
+        Nat OUTBOUND [tcp(), port] => to_proxy(), Reason::OutboundPort, for port in each_port(&config.outbound_ports);
     }
     match &config.outbound_cidrs {
         Wildcard::All => {
-            writer.add(Nat, OUTBOUND, [], to_proxy(), cause);
-            for interface in &config.vm_interfaces {
-                writer.add(Nat, PREROUTING.at(1), [from_interface(interface)], to_proxy(), cause);
+            add_rules! { writer:
+                Nat OUTBOUND [] => to_proxy(), cause;
+                Nat PREROUTING.at(1) [from_interface(machine)] => to_proxy(), cause, for machine in machines;
             }
         }
         Wildcard::Items(cidrs) => {
             for cidr in writer.own_family(cidrs) {
-                for interface in &config.vm_interfaces {
-                    let of_machine = [from_interface(interface), to(cidr)];
-                    writer.add(Nat, PREROUTING.at(1), of_machine, to_proxy(), cause);
+                add_rules! { writer:
+                    Nat PREROUTING.at(1) [from_interface(machine), to(cidr)] => to_proxy(), cause, for machine in machines;
+                    Nat OUTBOUND [to(cidr)] => to_proxy(), cause;
                 }
-                writer.add(Nat, OUTBOUND, [to(cidr)], to_proxy(), cause);
             }
         }
     }
@@ -313,23 +295,19 @@ fn outbound(writer: &mut Writer<'_>) {
 
 /// The marks by which transparent connections keep their way, after all other rules, with or without inbound ports.
 fn transparent(writer: &mut Writer<'_>, inbound_mark: Mark) {
-    let marked = || [tcp(), mark(inbound_mark)];
-    // Answers to a transparent connection must be routed as its packets were: the connection remembers.
-    writer.add(Mangle, PREROUTING, marked(), SaveMark, Reason::TproxyMark);
-    // The proxy answers itself over loopback with the mark still on; it is not captured again.
-    let to_self = [tcp(), to_loopback(), mark(inbound_mark)];
-    writer.add(Mangle, OUTPUT, to_self, Return, Reason::TproxyMark);
-    for owner in owners(writer.config) {
-        let own_pod = [not_to(loopback(writer)), tcp(), to_loopback(), owner.is];
-        let cause = Reason::ProxyCallsOwnPod.by(owner.setting);
-        writer.add(Mangle, OUTPUT, own_pod, SetMark(PROXY_MARK), cause);
+    let (localhost, marked) = (loopback(writer), mark(inbound_mark));
+    add_rules! { writer:
+        // Answers to a transparent connection must be routed as its packets were: the connection remembers.
+        Mangle PREROUTING [tcp(), marked.clone()] => SaveMark, Reason::TproxyMark;
+        // The proxy answers itself over loopback with the mark still on; it is not captured again.
+        Mangle OUTPUT [tcp(), to_loopback(), marked.clone()] => Return, Reason::TproxyMark;
+        Mangle OUTPUT [not_to(localhost), tcp(), to_loopback(), owner.is] => SetMark(PROXY_MARK),
+            Reason::ProxyCallsOwnPod.by(owner.setting), for owner in owners(writer.config);
+        Mangle OUTPUT [tcp(), connmark(inbound_mark)] => RestoreMark, Reason::TproxyMark;
+        Mangle INBOUND.at(1) [tcp(), marked] => Return, Reason::TproxyMark;
+        Mangle INBOUND.at(2) [tcp(), from(writer.passthrough()), from_loopback()] => Return, Reason::ProxyToApplication;
+        Mangle INBOUND.at(3) [tcp(), from_loopback(), not_mark(PROXY_MARK)] => Return, Reason::ApplicationLoopback;
     }
-    writer.add(Mangle, OUTPUT, [tcp(), connmark(inbound_mark)], RestoreMark, Reason::TproxyMark);
-    writer.add(Mangle, INBOUND.at(1), marked(), Return, Reason::TproxyMark);
-    let handed_on = [tcp(), from(writer.passthrough()), from_loopback()];
-    writer.add(Mangle, INBOUND.at(2), handed_on, Return, Reason::ProxyToApplication);
-    let from_application = [tcp(), from_loopback(), not_mark(PROXY_MARK)];
-    writer.add(Mangle, INBOUND.at(3), from_application, Return, Reason::ApplicationLoopback);
 }
 
 fn loopback(writer: &Writer<'_>) -> Cidr {

@@ -2,13 +2,15 @@
 
 use super::settings::Kuma;
 use crate::facts::{DnsCapture, PASSTHROUGH_V6, Selection, port};
+use crate::policy::configuration;
+use crate::settings::Setting;
 use crate::sources::{Given, Host, Names, Raw, SettingReader, Source};
 use rules::number::unsigned;
 use rules::{Cidr, Family, InterfaceName, LogLevel, Port, PortRange, Protocol, Uid, UidRange};
 use std::{collections::BTreeMap, io, net::IpAddr};
 
 /// The user of the proxy where none is given: that of upstream's images.
-const PROXY_ID: u32 = 5678;
+const PROXY: Uid = Uid::new(5678).expect("the default is valid");
 /// Counts where no user has the number.
 const PROXY_USER: &str = "kuma-dp";
 
@@ -42,86 +44,44 @@ pub struct VirtualNetwork {
     pub network: Cidr,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaptureConfig {
-    pub ipv6: bool,
-    pub proxy_uid: Uid,
-    pub inbound: Flow,
-    pub outbound: Flow,
-    pub excluded_owners: Vec<OwnerPorts>,
-    pub dns: DnsCapture,
-    pub dns_listener: Port,
+configuration! {
+    |reader, host, numbers_only|
+    ipv6: bool = ipv6(reader, host);
+    proxy_uid: Uid = proxy_user(reader, &Names { host, numbers_only });
+    inbound: Flow = flow(reader, 15006, [Kuma::RedirectInbound, Kuma::InboundPort, Kuma::InboundPortsInclude,
+        Kuma::InboundPortsExclude, Kuma::InboundIpsExclude, Kuma::InboundInsert]);
+    outbound: Flow = flow(reader, 15001, [Kuma::RedirectOutbound, Kuma::OutboundPort, Kuma::OutboundPortsInclude,
+        Kuma::OutboundPortsExclude, Kuma::OutboundIpsExclude, Kuma::OutboundInsert]);
+    excluded_owners: Vec<OwnerPorts> = owner_ports(reader);
+    dns_listener: Port = reader.port(Kuma::DnsPort, port(15053));
+    dns: DnsCapture = dns(reader, host, ipv6);
     /// True if the proxy's DNS queries have their own zone of conntrack, where nothing forbids it.
-    pub has_zones: bool,
+    has_zones: bool = !reader.switch(Kuma::SkipZoneSplit);
     /// Sorted by interface, at most one of a family each.
-    pub networks: Vec<VirtualNetwork>,
-    pub drops_invalid: bool,
-    pub log_level: Option<LogLevel>,
-    pub comments: bool,
+    networks: Vec<VirtualNetwork> = networks(reader);
+    drops_invalid: bool = reader.switch(Kuma::DropInvalid);
+    log_level: Option<LogLevel> = log_level(reader);
+    comments: bool = !reader.switch(Kuma::DisableComments);
     /// Families whose table `nat` holds Docker's chain for DNS.
-    pub docker: Vec<Family>,
+    docker: Vec<Family> = if dns == DnsCapture::Off { Vec::new() } else { docker(reader, host, ipv6) };
+    => {
+        if dns == DnsCapture::Off && !networks.is_empty() {
+            reader.warn(format!(
+                "{{--vnet}} sends DNS queries that come by its interfaces to port {dns_listener}, where nothing answers unless DNS is \
+                 captured ({{--redirect-dns}})"
+            ));
+        }
+        if !ipv6 {
+            reader.warn_of_ipv6_networks(Kuma::Vnet, networks.iter().map(|network| network.network));
+        }
+    }
 }
 
 impl CaptureConfig {
-    /// Where servers are listed, there has to be one of the family.
-    pub fn captures_dns(&self, family: Family) -> bool {
-        !self.dns.servers(family).is_empty()
-    }
-
     /// Docker rewrites queries to its own server, which it could not do for all that are captured if they were split.
     pub fn splits_zones(&self, family: Family) -> bool {
         let docker_has_all = self.docker.contains(&family) && self.dns == DnsCapture::All;
-        self.captures_dns(family) && self.has_zones && !docker_has_all
-    }
-}
-
-pub(crate) fn configure(
-    reader: &mut SettingReader<'_>,
-    host: &dyn Host,
-    numbers_only: bool,
-) -> CaptureConfig {
-    ebpf(reader);
-    let ipv6 = ipv6(reader, host);
-    let mut config = CaptureConfig {
-        ipv6,
-        proxy_uid: proxy_user(reader, host, numbers_only),
-        inbound: flow(reader, true),
-        outbound: flow(reader, false),
-        excluded_owners: owner_ports(reader),
-        dns_listener: reader.port(Kuma::DnsPort, port(15053)),
-        dns: dns(reader, host, ipv6),
-        has_zones: !reader.switch(Kuma::SkipZoneSplit),
-        networks: networks(reader),
-        drops_invalid: reader.switch(Kuma::DropInvalid),
-        log_level: log_level(reader),
-        comments: !reader.switch(Kuma::DisableComments),
-        docker: Vec::new(),
-    };
-    match config.dns {
-        DnsCapture::Off if !config.networks.is_empty() => reader.warn(format!(
-            "{{--vnet}} sends DNS queries that come by its interfaces to port {}, where nothing answers unless DNS is captured \
-             ({{--redirect-dns}})",
-            config.dns_listener
-        )),
-        DnsCapture::Off => {}
-        DnsCapture::Servers(_) | DnsCapture::All => config.docker = docker(reader, host, ipv6),
-    }
-    if !ipv6 {
-        reader.warn_of_ipv6_networks(Kuma::Vnet, config.networks.iter().map(|network| network.network));
-    }
-    config
-}
-
-/// Another engine of upstream. Its injector writes the annotation for an init container, and its plugin ignores it.
-fn ebpf(reader: &mut SettingReader<'_>) {
-    if !reader.switch(Kuma::Ebpf) {
-        return;
-    }
-    let text =
-        "asks for eBPF, which is not done here: rules of nf_tables or iptables capture the same traffic";
-    match reader.raw.get(Kuma::Ebpf).map(|given| &given.source) {
-        Some(Source::Annotation(name)) => reader.warn(format!("{name}: {text}")),
-        _ => reader.blame(Kuma::Ebpf, &format!("{text}; leave it out")),
+        !self.dns.servers(family).is_empty() && self.has_zones && !docker_has_all
     }
 }
 
@@ -131,89 +91,70 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     if mode == Some("ipv4") {
         return false;
     }
-    let addresses = reader.addresses(host, ", or give {--ip-family-mode} ipv4");
-    let is_a_pods =
-        |address: &IpAddr| address.is_ipv6() && !address.is_loopback() && *address != PASSTHROUGH_V6;
-    let found = addresses.as_ref().is_some_and(|all| all.iter().any(is_a_pods));
-    if addresses.is_some() && !found && mode.is_some() {
-        reader.warn(
-            "{--ip-family-mode}: no interface has an address of IPv6 but loopback's, so IPv4 alone is captured",
-        );
+    let Some(addresses) = reader.addresses(host, ", or give {--ip-family-mode} ipv4") else { return false };
+    let is_a_pods = |one: &IpAddr| one.is_ipv6() && !one.is_loopback() && *one != PASSTHROUGH_V6;
+    let found = addresses.iter().any(is_a_pods);
+    if !found && mode.is_some() {
+        let text = "no interface has an address of IPv6 but loopback's, so IPv4 alone is captured";
+        reader.warn(format!("{{--ip-family-mode}}: {text}"));
     }
     found
 }
 
-fn proxy_user(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> Uid {
+fn proxy_user(reader: &mut SettingReader<'_>, names: &Names<'_>) -> Uid {
     let found = match reader.raw.stated(Kuma::ProxyUser) {
-        Some(Given { value, source }) => {
-            Names { host, numbers_only }.user(reader, source, value.trim_matches([' ', '\t']))
-        }
-        None if numbers_only => None,
-        None => usual_user(host).ok().flatten(),
+        Some(Given { value, source }) => names.user(reader, source, value.trim_matches([' ', '\t'])),
+        None if names.numbers_only => None,
+        None => usual_user(names.host).ok().flatten(),
     };
-    found.unwrap_or(Uid::new(PROXY_ID).expect("the default is valid"))
+    found.unwrap_or(PROXY)
 }
 
 /// The user that counts as the proxy's where none is named; `None` if the host knows neither of the two.
 fn usual_user(host: &dyn Host) -> io::Result<Option<Uid>> {
-    match Uid::new(PROXY_ID) {
-        Some(usual) if host.has_user(usual)? => Ok(Some(usual)),
-        _ => host.user(PROXY_USER),
-    }
+    if host.has_user(PROXY)? { Ok(Some(PROXY)) } else { host.user(PROXY_USER) }
 }
 
 /// The problem where no user is given and the host knows neither default, as upstream refuses; none where users can't be looked up.
 pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
     let is_unknown = raw.stated(Kuma::ProxyUser).is_none() && matches!(usual_user(host), Ok(None));
-    let option = Kuma::ProxyUser.row().option();
-    is_unknown.then(|| {
-        format!(
-            "{option}: neither a user {PROXY_ID} nor one called {PROXY_USER} is known here; {PROXY_ID} counts as the proxy's"
-        )
-    })
+    let text = format!(
+        "neither a user {PROXY} nor one called {PROXY_USER} is known here; {PROXY} counts as the proxy's"
+    );
+    is_unknown.then(|| format!("{}: {text}", Kuma::ProxyUser.row().option()))
 }
 
-fn flow(reader: &mut SettingReader<'_>, is_inbound: bool) -> Flow {
-    let of = |inbound, outbound| if is_inbound { inbound } else { outbound };
-    let is_captured = reader.switch_or(of(Kuma::RedirectInbound, Kuma::RedirectOutbound), true);
-    let usual = port(if is_inbound { 15006 } else { 15001 });
-    let listener = reader.port(of(Kuma::InboundPort, Kuma::OutboundPort), usual);
-    let included = of(Kuma::InboundPortsInclude, Kuma::OutboundPortsInclude);
+fn flow(reader: &mut SettingReader<'_>, usual: u16, settings: [Setting; 6]) -> Flow {
+    let [captured, listener, included, excluded, networks, inserted] = settings;
+    let is_captured = reader.switch_or(captured, true);
+    let listener = reader.port(listener, port(usual));
     let included = reader.list(included, SettingReader::port_item);
-    let excluded = of(Kuma::InboundPortsExclude, Kuma::OutboundPortsExclude);
     let excluded = reader.list(excluded, SettingReader::port_item);
-    let networks = of(Kuma::InboundIpsExclude, Kuma::OutboundIpsExclude);
     Flow {
         is_captured,
         listener,
         ports: if included.is_empty() { Selection::AllBut(excluded) } else { Selection::Only(included) },
-        excluded: reader.list(networks, |reader, source, item| match item.parse::<IpAddr>() {
+        excluded: reader.list(networks, |reader, source, item| match item.parse() {
             Ok(address) => Some(Cidr::host(address)),
             Err(_) => reader.cidr_item(source, item),
         }),
-        is_inserted: reader.switch(of(Kuma::InboundInsert, Kuma::OutboundInsert)),
+        is_inserted: reader.switch(inserted),
     }
 }
 
 fn dns(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> DnsCapture {
     let (enabled, all) = (reader.switch(Kuma::RedirectDns), reader.switch(Kuma::CaptureAllDns));
-    let by_flag = |setting| match reader.raw.get(setting).map(|given| &given.source) {
-        // The injector's defaults are written as flags, too.
-        Some(Source::Flag(_) | Source::Default(_)) => true,
-        Some(Source::Container { word, .. }) => word.starts_with("--"),
-        _ => false,
-    };
-    let all_by_flag = all && by_flag(Kuma::CaptureAllDns);
-    if all_by_flag && enabled && by_flag(Kuma::RedirectDns) {
+    let is_flag = |setting| reader.raw.get(setting).is_some_and(|given| given.source.is_flag());
+    let all_by_flag = all && is_flag(Kuma::CaptureAllDns);
+    if all_by_flag && enabled && is_flag(Kuma::RedirectDns) {
         let text = "contradicts {--redirect-dns}, which captures less; give one of them";
         reader.blame(Kuma::CaptureAllDns, text);
     }
     // The key limits what is captured where anything is; the flag also turns capture on.
     let is_on = enabled || all_by_flag;
     if all && !is_on {
-        reader.warn(
-            "{--redirect-all-dns-traffic}: captures nothing unless DNS is captured (redirect.dns.enabled)",
-        );
+        let text = "captures nothing unless DNS is captured (redirect.dns.enabled)";
+        reader.warn(format!("{{--redirect-all-dns-traffic}}: {text}"));
     }
     let path = reader.raw.stated(Kuma::ResolvConf);
     reader.dns(host, is_on, all, path, "{--redirect-all-dns-traffic}", ipv6)
@@ -228,84 +169,58 @@ fn log_level(reader: &mut SettingReader<'_>) -> Option<LogLevel> {
 
 fn docker(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Family> {
     let held = |family| host.has_nat_chain(family, DOCKER_CHAIN).map(|is| is.then_some(family)).transpose();
-    match Family::captured(ipv6).filter_map(held).collect::<io::Result<_>>() {
-        Ok(families) => return families,
+    let found = Family::captured(ipv6).filter_map(held).collect::<io::Result<_>>();
+    found.unwrap_or_else(|error| {
         // A preview needs no rights, and a change that lacks them fails by itself.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => reader.warn(format!(
-            "assuming that Docker does not answer DNS queries here, because the rules can't be read: {error}"
-        )),
-        Err(error) => {
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            let text =
+                "assuming that Docker does not answer DNS queries here, because the rules can't be read";
+            reader.warn(format!("{text}: {error}"));
+        } else {
             let text = format!("can't find out whether Docker answers DNS queries here: {error}");
             reader.whole(&Source::Default(Kuma::RedirectDns), text);
         }
-    }
-    Vec::new()
+        Vec::new()
+    })
 }
-
-const USERS_FORM: &str = "expected [[PROTO:]PORTS:]UID such as 106, 80,443:106-108 or tcp:1000-2000:106; several are \
-                          separated by ;";
-const NETWORK_FORM: &str =
-    "expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64";
 
 fn owner_ports(reader: &mut SettingReader<'_>) -> Vec<OwnerPorts> {
     let owners = reader.list(Kuma::OutboundPortsForUids, |reader, source, item| {
-        reader.taken(source, item, of_user(item).map_err(|fault| format!("{fault}; {USERS_FORM}")))
+        let complaint = "does not say which ports of which users; expected [[PROTO:]PORTS:]UID with tcp or udp, ports from 1 to \
+                         65535 and a user's number or a range, such as 106, 80,443:106-108 or tcp:1000-2000:106; several are \
+                         separated by ;";
+        reader.taken(source, item, of_user(item).ok_or(complaint))
     });
-    if !reader.items(Kuma::InboundPortsForUids).0.is_empty() {
-        let text = "is not possible: inbound packets have no user, so each of its ports would be excluded for all callers; \
-                    use {--exclude-inbound-ports}";
-        reader.blame(Kuma::InboundPortsForUids, text);
-    }
     owners.into_iter().flatten().collect()
 }
 
-fn of_user(item: &str) -> Result<Vec<OwnerPorts>, String> {
+fn of_user(item: &str) -> Option<Vec<OwnerPorts>> {
     let mut parts = item.rsplit(':').map(str::trim);
-    let uids = parts.next().unwrap_or_default();
+    let uids: UidRange = parts.next()?.parse().ok()?;
     // All, where none are named.
     let mut or_all = |all| parts.next().filter(|part| !["", "*"].contains(part)).unwrap_or(all);
     let (ports, protocols) = (or_all("1-65535"), or_all("tcp,udp"));
-    if parts.next().is_some() {
-        return Err("has too many parts".to_owned());
-    }
-    if uids.is_empty() {
-        return Err("names no user, which would mean all users".to_owned());
-    }
-    let uids: UidRange =
-        uids.parse().map_err(|_| format!("ends in {uids:?}, which is not a user or a range of users"))?;
-    let port = |port: &str| {
-        let fault = |_| format!("has {port:?}, which is not a port from 1 to 65535 or range of ports");
-        port.trim().parse().map_err(fault)
+    let ports: Vec<PortRange> =
+        ports.split(',').map(|port| port.trim().parse().ok()).collect::<Option<_>>()?;
+    let known = [("tcp", Protocol::Tcp), ("udp", Protocol::Udp)];
+    let owned = |word: &str| {
+        let (_, protocol) = known.into_iter().find(|(name, _)| word.trim().eq_ignore_ascii_case(name))?;
+        Some(OwnerPorts { protocol, ports: ports.clone(), uids })
     };
-    let ports: Vec<PortRange> = ports.split(',').map(port).collect::<Result<_, _>>()?;
-    let owned = |protocol: &str| {
-        let protocol = match protocol.trim().to_ascii_lowercase().as_str() {
-            "tcp" => Protocol::Tcp,
-            "udp" => Protocol::Udp,
-            _ => return Err(format!("has {protocol:?}, which is neither tcp nor udp")),
-        };
-        Ok(OwnerPorts { protocol, ports: ports.clone(), uids })
-    };
-    protocols.split(',').map(owned).collect()
+    parts.next().is_none().then(|| protocols.split(',').map(owned).collect())?
 }
 
-/// Sorted by interface. Of two of one family behind one interface, the later counts.
+/// Of two of one family behind one interface, the later counts.
 fn networks(reader: &mut SettingReader<'_>) -> Vec<VirtualNetwork> {
-    let read = |item: &str| {
-        let (interface, network) = item.split_once(':').ok_or("has no colon")?;
-        let interface = interface.parse().map_err(|error| format!("{error}"))?;
-        let (network, host_bits) =
-            Cidr::parse_noting_host_bits(network).map_err(|error| error.to_string())?;
-        Ok((VirtualNetwork { interface, network }, host_bits))
-    };
-    let read = reader.list(Kuma::Vnet, |reader, source, item| {
-        let found = read(item).map_err(|fault: String| format!("{fault}; {NETWORK_FORM}"));
-        let (network, host_bits) = reader.taken(source, item, found)?;
-        if host_bits {
-            reader.warn_of_host_bits(source, item, network.network);
-        }
-        Some(network)
+    const FORM: &str =
+        "expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64";
+    let found = reader.list(Kuma::Vnet, |reader, source, item| {
+        let parts = item.split_once(':').ok_or_else(|| format!("has no colon; {FORM}"));
+        let (interface, network) = reader.taken(source, item, parts)?;
+        let interface = interface.parse().map_err(|error| format!("{error}; {FORM}"));
+        let interface: InterfaceName = reader.taken(source, item, interface)?;
+        let network = reader.network(source, item, network, FORM)?;
+        Some(((interface.clone(), network.family()), VirtualNetwork { interface, network }))
     });
-    let keyed = read.into_iter().map(|one| ((one.interface.clone(), one.network.family()), one));
-    keyed.collect::<BTreeMap<_, _>>().into_values().collect()
+    found.into_iter().collect::<BTreeMap<_, _>>().into_values().collect()
 }

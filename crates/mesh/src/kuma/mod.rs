@@ -1,10 +1,8 @@
 //! Kuma: what `kumactl install transparent-proxy` captures.
 
 mod config;
-pub mod keys;
 mod ownership;
 mod pod;
-pub mod preview;
 mod rules;
 mod settings;
 
@@ -17,13 +15,12 @@ pub(crate) use config::configure;
 pub(crate) use rules::write;
 
 use crate::facts::{
-    ConfigKeys, DnsCapture, ListItem, Listeners, Lists, NOTHING_LEFT, PASSTHROUGH_V4, PASSTHROUGH_V6, Proxy,
-    ProxyProgram, Selector,
+    ConfigKeys, DnsCapture, ListItem, Listeners, Lists, PASSTHROUGH_V4, PASSTHROUGH_V6, Proxy, ProxyProgram,
+    Selector,
 };
-use crate::limit::Caution;
+use crate::limit::{Caution, excluded};
 use crate::policy::PolicyFacts;
-use crate::registry::MeshEntry;
-use ::rules::ByFamily;
+use crate::registry::{MeshEntry, v4_always};
 use ::rules::routing::Object;
 
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
@@ -35,55 +32,37 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     reasons: rules::REASONS,
     chains: rules::CHAINS,
     limits: &[],
-    keys: ConfigKeys {
-        off: None,
-        on: NOTHING_LEFT,
-        ipv6: (Kuma::IpFamilyMode, "let {--ip-family-mode} be dualstack"),
-        proxy: Some(Kuma::ProxyUser),
-        listeners: Some([Kuma::OutboundPort, Kuma::InboundPort]),
-    },
+    keys: ConfigKeys::of_all(
+        (Kuma::IpFamilyMode, "let {--ip-family-mode} be dualstack"),
+        Some(Kuma::ProxyUser),
+        Some([Kuma::OutboundPort, Kuma::InboundPort]),
+    ),
     without_ipv6: None,
     cautions: &[
         Caution::of_invalid_packets(Kuma::DropInvalid, "give {--drop-invalid-packets}"),
-        Caution::unused(
-            Kuma::InboundPortsExclude,
-            |facts| facts.has(Kuma::InboundPortsInclude),
-            "it excludes ports from all ports, but only those of {--include-inbound-ports} are captured",
-            "drop the option",
-        ),
-        Caution::unused(
-            Kuma::OutboundPortsExclude,
-            |facts| facts.has(Kuma::OutboundPortsInclude),
-            "it excludes ports from all ports, but only those of {--include-outbound-ports} are captured",
-            "drop the option",
-        ),
+        excluded!(Kuma::InboundPortsExclude, beside Kuma::InboundPortsInclude, "include-inbound-ports"),
+        excluded!(Kuma::OutboundPortsExclude, beside Kuma::OutboundPortsInclude, "include-outbound-ports"),
     ],
-    remedy_of_gap: ByFamily {
-        v4: "set the rules again: those of Kuma always capture IPv4",
-        v6: "set the rules with --ip-family-mode dualstack",
-    },
+    remedy_of_gap: v4_always!("Kuma", "--ip-family-mode dualstack"),
     recognition: ownership::RECOGNITION,
 };
 
 pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
     let CaptureConfig { ipv6, inbound, outbound, dns, .. } = config;
     let (captures_dns, machines) = (*dns != DnsCapture::Off, !config.networks.is_empty());
+    let (uids, passthrough) = (vec![config.proxy_uid], Some((PASSTHROUGH_V4, PASSTHROUGH_V6)));
+    let listeners = Listeners {
+        outbound: (outbound.is_captured || machines).then_some(outbound.listener.into()),
+        inbound: (inbound.is_captured || outbound.is_captured).then_some(inbound.listener.into()),
+        dns: (captures_dns || machines).then_some(config.dns_listener),
+        ..Listeners::default()
+    };
     PolicyFacts {
         ipv6: *ipv6,
         captures_nothing: !inbound.is_captured && !outbound.is_captured && !captures_dns && !machines,
         routing: ipv6.then_some(Object::Address(PASSTHROUGH_V6)).into_iter().collect(),
         stale_flows: dns.stale_flows(*ipv6),
-        proxy: Proxy {
-            listeners: Listeners {
-                outbound: (outbound.is_captured || machines).then_some(outbound.listener.into()),
-                inbound: (inbound.is_captured || outbound.is_captured).then_some(inbound.listener.into()),
-                dns: (captures_dns || machines).then_some(config.dns_listener),
-                ..Listeners::default()
-            },
-            uids: vec![config.proxy_uid],
-            passthrough: Some((PASSTHROUGH_V4, PASSTHROUGH_V6)),
-            ..Proxy::default()
-        },
+        proxy: Proxy { listeners, uids, passthrough, ..Proxy::default() },
     }
 }
 

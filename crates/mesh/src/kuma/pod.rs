@@ -1,14 +1,16 @@
 //! Pods of Kuma: how its injector leaves them, and by which annotations they speak (`traffic.kuma.io/`).
 
-use super::{Kuma, keys};
+use super::settings::{Kuma, TABLE};
 use crate::mesh::KnownAnnotations;
 use crate::pod::mesh::{Argument, Form, KeySource};
 use crate::pod::{GivenSettings, Pod};
 use crate::settings::Setting;
-use crate::sources::{Given, Source, boolean};
+use crate::sources::{Source, boolean, keys};
 
 /// The annotation that holds a whole configuration, as YAML.
 const CONFIGURATION: &str = "traffic.kuma.io/transparent-proxy-config";
+const GATEWAY: &str = "kuma.io/gateway";
+const PROBES: &str = "kuma.io/application-probe-proxy-port";
 
 pub(crate) const FORM: Form = Form {
     init_containers: &["kuma-init"],
@@ -32,11 +34,12 @@ pub(crate) const FORM: Form = Form {
     more,
 };
 
-/// The text of a configuration as an argument, and what else is not a setting of the pod.
+/// The text of a configuration as an argument, or the name of its file.
 fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> Option<Argument> {
     match setting {
         Kuma::Config if keys::is_text(text) => {
-            let keys::File { given, problems } = keys::read(&source("").to_string(), text, source);
+            let name = source("").to_string();
+            let keys::File { given, problems } = keys::read(TABLE, name.trim_end_matches(": "), text, source);
             Some(Argument::Settings(given, problems))
         }
         // One file alone is that of the annotation, which is read already.
@@ -45,18 +48,16 @@ fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> O
         {
             Some(Argument::Unread("is a file of the container"))
         }
-        Kuma::Ebpf if boolean(text) == Some(true) => {
-            Some(Argument::Unread("asks for eBPF, which is not done here"))
-        }
         _ => None,
     }
 }
 
-/// A whole configuration in one annotation; a gateway, which takes inbound connections itself; and the port for probes.
+/// A whole configuration in one annotation; a gateway, which takes inbound connections itself; and the port at which the proxy answers
+/// probes, which the injector excludes where inbound connections are captured.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     if let Some(text) = pod.annotations.get(CONFIGURATION) {
-        let file =
-            keys::read(CONFIGURATION, text, |key| Source::Annotation(format!("{CONFIGURATION}: {key}")));
+        let source = |key: &str| Source::Annotation(format!("{CONFIGURATION}: {key}"));
+        let file = keys::read(TABLE, CONFIGURATION, text, source);
         for (setting, given) in file.given {
             if settings.raw.get(setting).is_none_or(|known| !known.source.is_of_pod()) {
                 settings.set(setting, given.value, given.source);
@@ -64,45 +65,27 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
         }
         settings.add_problems(file.problems);
     }
-    let gateway = "kuma.io/gateway";
-    if matches!(word(pod, gateway).as_deref(), Some("enabled" | "true" | "yes")) {
-        settings.set(Kuma::RedirectInbound, "false", Source::Annotation(gateway.to_owned()));
+    let word = |name: &str| pod.annotations.get(name).map(|text| text.trim().to_ascii_lowercase());
+    let is = |name: &str, words: [&str; 3]| word(name).is_some_and(|word| words.contains(&&*word));
+    if is(GATEWAY, ["enabled", "true", "yes"]) {
+        settings.set(Kuma::RedirectInbound, "false", Source::Annotation(GATEWAY.to_owned()));
     }
-    exclude_probe_port(pod, settings);
-}
-
-fn word(pod: &Pod, name: &str) -> Option<String> {
-    pod.annotations.get(name).map(|text| text.trim().to_ascii_lowercase())
-}
-
-/// Excludes the port at which the proxy answers probes, as the injector does where inbound connections are captured.
-fn exclude_probe_port(pod: &Pod, settings: &mut GivenSettings) {
-    let probes = "kuma.io/application-probe-proxy-port";
     // An injector before 2.9 has written the port of virtual probes instead.
-    let virtual_probes = || {
-        let port = word(pod, "kuma.io/virtual-probes-port")?;
-        let is_off =
-            matches!(word(pod, "kuma.io/virtual-probes").as_deref(), Some("disabled" | "false" | "no"));
-        Some(if is_off { "0".to_owned() } else { port })
-    };
-    let port = word(pod, probes).or_else(virtual_probes).unwrap_or_else(|| PROBE_PROXY.to_owned());
+    let is_off = is("kuma.io/virtual-probes", ["disabled", "false", "no"]);
+    let off = |port| if is_off { "0".to_owned() } else { port };
+    let port = word(PROBES).or_else(|| word("kuma.io/virtual-probes-port").map(off));
+    let port = port.unwrap_or_else(|| "9001".to_owned());
     let redirects = settings.raw.get(Kuma::RedirectInbound).and_then(|given| boolean(given.value.trim()));
-    // With port 0, the proxy answers no probes.
-    if port == "0" || redirects == Some(false) {
-        return;
-    }
     let setting = Kuma::InboundPortsExclude;
-    match settings.raw.get(setting).cloned() {
-        None => settings.set(setting, port, Source::Preset(probes.to_owned())),
+    match settings.raw.get(setting).map(|given| &given.source) {
+        // With port 0, the proxy answers no probes.
+        _ if port == "0" || redirects == Some(false) => {}
+        None => settings.set(setting, port, Source::Preset(PROBES.to_owned())),
         // The injector has added the port to a whole configuration.
-        Some(Given { source: Source::Annotation(name), .. }) if name.starts_with(CONFIGURATION) => {}
-        Some(Given { value, .. }) if value.split(',').any(|item| item.trim() == port) => {}
-        Some(Given { value, source }) => settings.set(setting, format!("{value},{port}"), source),
+        Some(Source::Annotation(name)) if name.starts_with(CONFIGURATION) => {}
+        Some(_) => settings.add_items(setting, &[&port]),
     }
 }
-
-/// Where the proxy answers the kubelet's probes in the place of the application, never captured.
-const PROBE_PROXY: &str = "9001";
 
 /// What its injector reads or writes (`pkg/plugins/runtime/k8s/metadata`), beside the annotations of the settings.
 pub(crate) const ANNOTATIONS: KnownAnnotations = KnownAnnotations {

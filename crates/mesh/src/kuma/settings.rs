@@ -100,8 +100,9 @@ settings! {
             features [Form], Switch,
             "Leave comments away where rules are found again without them";
         InboundPortsForUids: "" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_UIDS"]
-            key "redirect.inbound.excludePortsForUIDs" joined ";" example "" features [PortsByUser],
-            Value("[[PROTO:]PORTS:]UID;.."),
+            key "redirect.inbound.excludePortsForUIDs" joined ";" example "" features [PortsByUser]
+            refused ["is not possible: inbound packets have no user, so each of its ports would be excluded for all callers",
+                "use {--exclude-inbound-ports}"], Value("[[PROTO:]PORTS:]UID;.."),
             "Must be empty: inbound packets have no user";
     }
     DropIn {
@@ -138,7 +139,8 @@ settings! {
         StoreFirewalld: "store-firewalld" _ ["KUMA_TRANSPARENT_PROXY_STORE_FIREWALLD"] key "storeFirewalld", Switch,
             "No effect: firewalld is given no rules";
         Ebpf: "ebpf-enabled" _ ["KUMA_TRANSPARENT_PROXY_EBPF_ENABLED"] @ ["kuma.io/transparent-proxying-ebpf"]
-            key "ebpf.enabled", Switch,
+            key "ebpf.enabled" refused ["asks for eBPF, which is not done here: rules of nf_tables or iptables capture the same traffic",
+                "leave it out"], Switch,
             "Refused: rules are set by nf_tables or iptables";
         CniMode: "" _ ["KUMA_TRANSPARENT_PROXY_CNI_MODE"] key "cniMode", Switch,
             "Run on a node for a pod: users by number only";

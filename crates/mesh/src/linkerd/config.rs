@@ -2,8 +2,9 @@
 
 use super::settings::Linkerd;
 use crate::facts::port;
+use crate::policy::configuration;
 use crate::settings::Setting;
-use crate::sources::{Host, Raw, SettingReader, Wildcard};
+use crate::sources::{Raw, SettingReader, Wildcard};
 use rules::{Chains, Cidr, Gid, Ownership, PolicyRules, Port, PortRange, Predecessor, Uid};
 use std::str::FromStr;
 
@@ -53,52 +54,39 @@ pub struct Subnet {
     pub(super) written: String,
 }
 
-/// Lists are in the order given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaptureConfig {
-    pub ipv6: bool,
-    pub inbound_listener: Port,
-    pub outbound_listener: Port,
-    pub proxy_uid: Option<Uid>,
-    pub proxy_gid: Option<Gid>,
-    /// Of those that no list excludes. At least one where not all are.
-    pub inbound_ports: Wildcard<Port>,
-    pub ignored_inbound: Vec<PortRange>,
-    pub ignored_outbound: Vec<PortRange>,
-    /// Networks that call, of both families.
-    pub ignored_subnets: Vec<Subnet>,
-}
-
 const UNSET: &str = "-1";
 
 /// The defaults of `proxy-init` for flags that are not given, where they differ from those of the charts.
 pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, UNSET)];
 
-/// Nothing is asked of the host: users and groups are numbers here, and no rule depends on an address of the pod.
-pub(crate) fn configure(reader: &mut SettingReader<'_>, _: &dyn Host, _numbers_only: bool) -> CaptureConfig {
-    let config = CaptureConfig {
-        ipv6: reader.switch_or(Linkerd::Ipv6, true),
-        inbound_listener: reader.port(Linkerd::IncomingProxyPort, port(4143)),
-        outbound_listener: reader.port(Linkerd::OutgoingProxyPort, port(4140)),
-        proxy_uid: owner(reader, Linkerd::ProxyUid, "user", Uid::new(2102)),
-        proxy_gid: owner::<Gid>(reader, Linkerd::ProxyGid, "group", None),
-        inbound_ports: inbound_ports(reader),
-        ignored_inbound: reader.list(Linkerd::InboundPortsToIgnore, SettingReader::port_item_or_zero),
-        ignored_outbound: reader.list(Linkerd::OutboundPortsToIgnore, SettingReader::port_item_or_zero),
-        ignored_subnets: reader.list(Linkerd::SubnetsToIgnore, |reader, source, item| {
-            let network = reader.cidr_item(source, item)?;
-            Some(Subnet { network, written: item.to_owned() })
-        }),
-    };
-    if config.inbound_listener == config.outbound_listener {
-        // The other one may be the default, which is no value to complain about.
-        let (setting, place) = match reader.raw.get(Linkerd::OutgoingProxyPort) {
-            Some(_) => (Linkerd::OutgoingProxyPort, "{--incoming-proxy-port} sends inbound"),
-            None => (Linkerd::IncomingProxyPort, "{--outgoing-proxy-port} sends outbound"),
-        };
-        reader.blame(setting, &format!("is where {place} connections; the proxy needs a port for each"));
+// Nothing is asked of the host: users and groups are numbers here, and no rule depends on an address of the pod. Lists are in the order
+// given.
+configuration! {
+    |reader, _host, _numbers_only|
+    ipv6: bool = reader.switch_or(Linkerd::Ipv6, true);
+    inbound_listener: Port = reader.port(Linkerd::IncomingProxyPort, port(4143));
+    outbound_listener: Port = reader.port(Linkerd::OutgoingProxyPort, port(4140));
+    proxy_uid: Option<Uid> = owner(reader, Linkerd::ProxyUid, "user", Uid::new(2102));
+    proxy_gid: Option<Gid> = owner(reader, Linkerd::ProxyGid, "group", None);
+    /// Of those that no list excludes. At least one where not all are.
+    inbound_ports: Wildcard<Port> = inbound_ports(reader);
+    ignored_inbound: Vec<PortRange> = reader.list(Linkerd::InboundPortsToIgnore, SettingReader::port_item_or_zero);
+    ignored_outbound: Vec<PortRange> = reader.list(Linkerd::OutboundPortsToIgnore, SettingReader::port_item_or_zero);
+    /// Networks that call, of both families.
+    ignored_subnets: Vec<Subnet> = reader.list(Linkerd::SubnetsToIgnore, |reader, source, item| {
+        let network = reader.cidr_item(source, item)?;
+        Some(Subnet { network, written: item.to_owned() })
+    });
+    => {
+        if inbound_listener == outbound_listener {
+            // The other one may be the default, which is no value to complain about.
+            let (setting, place) = match reader.raw.get(Linkerd::OutgoingProxyPort) {
+                Some(_) => (Linkerd::OutgoingProxyPort, "{--incoming-proxy-port} sends inbound"),
+                None => (Linkerd::IncomingProxyPort, "{--outgoing-proxy-port} sends outbound"),
+            };
+            reader.blame(setting, &format!("is where {place} connections; the proxy needs a port for each"));
+        }
     }
-    config
 }
 
 fn owner<T: FromStr + Copy>(

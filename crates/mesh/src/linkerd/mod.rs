@@ -13,13 +13,12 @@ pub use settings::Linkerd;
 pub(crate) use config::configure;
 pub(crate) use rules::write;
 
-use crate::facts::{ConfigKeys, ListItem, Listeners, Lists, NOTHING_LEFT, Proxy, ProxyProgram, Selector};
-use crate::limit::Caution;
+use crate::facts::{ConfigKeys, ListItem, Listeners, Lists, Proxy, ProxyProgram, Selector};
+use crate::limit::excluded;
 use crate::policy::PolicyFacts;
 use crate::recognition::Role;
-use crate::registry::{MeshEntry, Recognition};
+use crate::registry::{MeshEntry, Recognition, v4_always};
 use crate::sources::Wildcard;
-use ::rules::ByFamily;
 use ::rules::field::Field;
 use config::{ADMIN_PORT, CONTROL_PORT, text};
 
@@ -44,24 +43,16 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     reasons: rules::REASONS,
     chains: rules::CHAINS,
     limits: &[],
-    keys: ConfigKeys {
-        off: None,
-        on: NOTHING_LEFT,
-        ipv6: (Linkerd::Ipv6, "give {--ipv6}"),
-        proxy: Some(Linkerd::ProxyUid),
-        listeners: Some([Linkerd::OutgoingProxyPort, Linkerd::IncomingProxyPort]),
-    },
+    keys: ConfigKeys::of_all(
+        (Linkerd::Ipv6, "give {--ipv6}"),
+        Some(Linkerd::ProxyUid),
+        Some([Linkerd::OutgoingProxyPort, Linkerd::IncomingProxyPort]),
+    ),
     without_ipv6: None,
-    cautions: &[Caution::unused(
-        Linkerd::InboundPortsToIgnore,
-        |facts| facts.has(Linkerd::PortsToRedirect),
-        "it excludes ports from all ports, but only those of {--ports-to-redirect} are captured",
-        "drop the option",
-    )],
-    remedy_of_gap: ByFamily {
-        v4: "set the rules again: those of linkerd always capture IPv4",
-        v6: "set the rules with --ipv6",
-    },
+    cautions: &[
+        excluded!(Linkerd::InboundPortsToIgnore, beside Linkerd::PortsToRedirect, "ports-to-redirect"),
+    ],
+    remedy_of_gap: v4_always!("linkerd", "--ipv6"),
     recognition: Recognition::of(|context| match context.role {
         Role::Inbound if context.rule.action.captures() && context.summary.ports().is_none() => {
             Some(Reason::ToInboundListener)

@@ -3,16 +3,15 @@
 use super::config::{COMMENTS, CaptureConfig, OWNERSHIP};
 use super::settings::Linkerd;
 use crate::policy::CapturePolicy;
-use crate::reason::{Cause, reasons};
+use crate::reason::reasons;
 use crate::sources::Wildcard;
 use crate::writing::{
-    ChainPlace, Comments, OUTPUT, PREROUTING, RuleWriter, any_of, chains, from, group, jump, port, redirect,
+    Comments, OUTPUT, PREROUTING, RuleWriter, add_rules, any_of, chains, from, group, jump, port, redirect,
     tcp, to_loopback, user,
 };
+use rules::Table::Nat;
 use rules::Target::Return;
-use rules::{
-    Chain, Comment, Family, Match, PortRange, PortSet, Position, Rule, RuleSet, Statement, Table, Target,
-};
+use rules::{Chain, Family, Match, Port, PortRange, PortSet, Position, Rule, RuleSet, Statement};
 
 reasons! {
     Linkerd of Linkerd;
@@ -20,19 +19,15 @@ reasons! {
         "{option} leaves its port alone", of "{option} leaves {value} alone";
     IgnoredOutboundPort "linkerd-ignored-outbound-port" ExcludedOutboundPort [OutboundPortsToIgnore],
         "{option} leaves its port alone", of "{option} leaves {value} alone";
-    IgnoredSubnet "linkerd-ignored-subnet" ExcludedSource [SubnetsToIgnore],
-        "{option} leaves calls from its network alone", of "{option} leaves calls from {value} alone";
+    IgnoredSubnet "linkerd-ignored-subnet" ExcludedSource [SubnetsToIgnore], "{option} leaves calls from its network alone";
     Inbound "linkerd-inbound" Inbound [];
-    InboundPort "linkerd-inbound-port" InboundPort [PortsToRedirect],
-        "{option} lists its port", of "{option} lists port {value}";
+    InboundPort "linkerd-inbound-port" InboundPort [PortsToRedirect], "{option} lists its port";
     Loopback "linkerd-loopback" Loopback [], "it leaves by lo: the pod's calls to itself are never captured";
     Outbound "linkerd-outbound" Outbound [];
     ProxyGroup "linkerd-proxy-group" ProxyOutbound [ProxyGid],
-        "it is the proxy's ({option}), whose own calls are never captured",
-        of "{value} is the proxy's ({option}), whose own calls are never captured";
+        "it is the proxy's ({option}), whose own calls are never captured";
     ProxyUser "linkerd-proxy-user" ProxyOutbound [ProxyUid],
-        "it is the proxy's ({option}), whose own calls are never captured",
-        of "{value} is the proxy's ({option}), whose own calls are never captured";
+        "it is the proxy's ({option}), whose own calls are never captured";
     ToInboundListener "linkerd-to-inbound-listener" InboundPort [IncomingProxyPort],
         "all other TCP that arrives goes to the proxy ({option})";
     ToOutboundListener "linkerd-to-outbound-listener" OutboundNetwork [OutgoingProxyPort],
@@ -44,62 +39,33 @@ chains! { INBOUND "PROXY_INIT_REDIRECT" Inbound; OUTBOUND "PROXY_INIT_OUTPUT" Ou
 /// Text of the comment on a network's rule, before the network as it was written.
 const OF_SUBNET: &str = "ignore-subnet-";
 
-type LinkerdWriter<'a> = RuleWriter<'a, CaptureConfig>;
-
 pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
-    let mut writer = LinkerdWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
-    inbound(&mut writer);
-    outbound(&mut writer);
+    let mut writer = RuleWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
+    let subnets = config.ignored_subnets.iter().filter(|subnet| subnet.network.family() == family);
+    let ports: &[Port] = if let Wildcard::Items(ports) = &config.inbound_ports { ports } else { &[] };
+    let (to_inbound, to_outbound) = (redirect(config.inbound_listener), redirect(config.outbound_listener));
+    add_rules! { writer:
+        // Connections that arrive. NAT uses PREROUTING only for what comes from outside.
+        Nat INBOUND ignored(set) => Return, Reason::IgnoredInboundPort, for set in packed(&config.ignored_inbound);
+        Nat INBOUND [from(subnet.network), named(&format!("{OF_SUBNET}{}", subnet.written))] => Return, Reason::IgnoredSubnet,
+            for subnet in subnets;
+        Nat INBOUND [tcp(), port(*number), named(&format!("redirect-port-{number}-to-proxy-port"))] => to_inbound.clone(),
+            Reason::InboundPort, for number in ports;
+        Nat INBOUND [tcp(), named("redirect-all-incoming-to-proxy-port")] => to_inbound, Reason::ToInboundListener,
+            if config.inbound_ports == Wildcard::All;
+        Nat PREROUTING [named("install-proxy-init-prerouting")] => jump(INBOUND), Reason::Inbound;
+        Nat OUTBOUND [user(*uid), named("ignore-proxy-user-id")] => Return, Reason::ProxyUser, for uid in config.proxy_uid.iter();
+        Nat OUTBOUND [group(*gid), named("ignore-proxy-group-id")] => Return, Reason::ProxyGroup, for gid in config.proxy_gid.iter();
+        Nat OUTBOUND [to_loopback(), named("ignore-loopback")] => Return, Reason::Loopback;
+        Nat OUTBOUND ignored(set) => Return, Reason::IgnoredOutboundPort, for set in packed(&config.ignored_outbound);
+        Nat OUTBOUND [tcp(), named("redirect-all-outgoing-to-proxy-port")] => to_outbound, Reason::ToOutboundListener;
+        Nat OUTPUT [named("install-proxy-init-output")] => jump(OUTBOUND), Reason::Outbound;
+    }
     writer.finish()
 }
 
-/// Connections that arrive. NAT uses PREROUTING only for what comes from outside.
-fn inbound(writer: &mut LinkerdWriter<'_>) {
-    let config = writer.config;
-    ignored_ports(writer, INBOUND, &config.ignored_inbound, Reason::IgnoredInboundPort);
-    let family = writer.family();
-    for subnet in config.ignored_subnets.iter().filter(|subnet| subnet.network.family() == family) {
-        let comment = format!("{OF_SUBNET}{}", subnet.written);
-        append(writer, INBOUND, [from(subnet.network)], &comment, Return, Reason::IgnoredSubnet);
-    }
-    let to_proxy = || redirect(config.inbound_listener);
-    match &config.inbound_ports {
-        Wildcard::All => {
-            let comment = "redirect-all-incoming-to-proxy-port";
-            append(writer, INBOUND, [tcp()], comment, to_proxy(), Reason::ToInboundListener);
-        }
-        Wildcard::Items(ports) => {
-            for &number in ports {
-                let comment = format!("redirect-port-{number}-to-proxy-port");
-                append(writer, INBOUND, [tcp(), port(number)], &comment, to_proxy(), Reason::InboundPort);
-            }
-        }
-    }
-    append(writer, PREROUTING, [], "install-proxy-init-prerouting", jump(INBOUND), Reason::Inbound);
-}
-
-fn outbound(writer: &mut LinkerdWriter<'_>) {
-    let config = writer.config;
-    if let Some(uid) = config.proxy_uid {
-        append(writer, OUTBOUND, [user(uid)], "ignore-proxy-user-id", Return, Reason::ProxyUser);
-    }
-    if let Some(gid) = config.proxy_gid {
-        append(writer, OUTBOUND, [group(gid)], "ignore-proxy-group-id", Return, Reason::ProxyGroup);
-    }
-    append(writer, OUTBOUND, [to_loopback()], "ignore-loopback", Return, Reason::Loopback);
-    ignored_ports(writer, OUTBOUND, &config.ignored_outbound, Reason::IgnoredOutboundPort);
-    let to = redirect(config.outbound_listener);
-    append(writer, OUTBOUND, [tcp()], "redirect-all-outgoing-to-proxy-port", to, Reason::ToOutboundListener);
-    append(writer, OUTPUT, [], "install-proxy-init-output", jump(OUTBOUND), Reason::Outbound);
-}
-
 /// As many ports to a rule as it can hold, in their order.
-fn ignored_ports(
-    writer: &mut LinkerdWriter<'_>,
-    chain: ChainPlace,
-    ports: &[PortRange],
-    cause: impl Into<Cause> + Copy,
-) {
+fn packed(ports: &[PortRange]) -> Vec<PortSet> {
     let mut groups: Vec<PortSet> = Vec::new();
     for &range in ports {
         if let Some(last) = groups.last_mut()
@@ -110,24 +76,17 @@ fn ignored_ports(
             groups.push(PortSet::new([range]).expect("one range fits into one match"));
         }
     }
-    for set in groups {
-        let list: Vec<String> = set.ranges().iter().map(ToString::to_string).collect();
-        let comment = format!("ignore-port-{}", list.join(","));
-        append(writer, chain, [tcp(), any_of(set)], &comment, Return, cause);
-    }
+    groups
 }
 
-fn append(
-    writer: &mut LinkerdWriter<'_>,
-    chain: ChainPlace,
-    matches: impl IntoIterator<Item = Match>,
-    comment: &str,
-    target: Target,
-    cause: impl Into<Cause>,
-) {
-    let comment: Comment = format!("{COMMENTS}{comment}").parse().expect("our comments have no quotes");
-    let matches = matches.into_iter().chain([Match::Comment(comment)]);
-    writer.add(Table::Nat, chain, matches, target, cause);
+fn ignored(ports: PortSet) -> [Match; 3] {
+    let list: Vec<String> = ports.ranges().iter().map(ToString::to_string).collect();
+    [tcp(), any_of(ports), named(&format!("ignore-port-{}", list.join(",")))]
+}
+
+/// The comment by which upstream names a rule.
+fn named(name: &str) -> Match {
+    Match::Comment(format!("{COMMENTS}{name}").parse().expect("our comments have no quotes"))
 }
 
 /// The arguments of the commands that `proxy-init` runs for a family, word for word as its simulation prints them.

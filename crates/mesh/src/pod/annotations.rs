@@ -12,7 +12,7 @@ use crate::settings::mapping::{AnnotationForm, FIELDS, PROXY, TABLE, VARIABLES};
 use crate::settings::{self, Setting, SettingKind, SettingRow, nearest};
 use crate::sources::{Host, Raw, Source};
 use rules::{Cidr, Port, PortRange};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Takes what the pod leaves open from `defaults`, setting by setting, and then from the mesh's own.
 pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
@@ -43,12 +43,7 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
     let status =
         pod.annotations.get(STATUS_PORT).map(|port| port.trim()).filter(|port| port.parse::<Port>().is_ok());
     for row in TABLE.iter().filter(|row| !row.always.is_empty()) {
-        let Some(given) = settings.raw.get(row.setting).cloned() else { continue };
-        let listed = given.value.split(',').map(str::trim).filter(|item| !item.is_empty());
-        let mut seen = BTreeSet::new();
-        let all = listed.chain(row.always.iter().copied()).chain(status);
-        let items: Vec<&str> = all.filter(|item| seen.insert(*item)).collect();
-        settings.set(row.setting, items.join(","), given.source);
+        settings.add_items(row.setting, &Vec::from_iter(row.always.iter().copied().chain(status)));
     }
     if settings.raw.mesh() != Mesh::default() {
         // What the defaults name is not the pod's.

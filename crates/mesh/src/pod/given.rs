@@ -7,7 +7,7 @@ use crate::settings::mapping::VARIABLES;
 use crate::sources::{Given, Raw, Source};
 use crate::{InputProblem, Problems};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenSettings {
@@ -23,6 +23,15 @@ impl GivenSettings {
     pub(crate) fn set(&mut self, setting: Setting, value: impl Into<String>, source: Source) {
         let given = Given { value: value.into(), source };
         self.raw = Raw::of([(setting, given)]).over(std::mem::take(&mut self.raw));
+    }
+
+    /// Adds the items that a list lacks, where it is given.
+    pub(crate) fn add_items(&mut self, setting: Setting, items: &[&str]) {
+        let Some(Given { value, source }) = self.raw.get(setting).cloned() else { return };
+        let own = value.split(',').map(str::trim).filter(|item| !item.is_empty());
+        let mut seen = BTreeSet::new();
+        let all: Vec<&str> = own.chain(items.iter().copied()).filter(|item| seen.insert(*item)).collect();
+        self.set(setting, all.join(","), source);
     }
 
     pub(super) fn fault(

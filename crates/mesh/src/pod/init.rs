@@ -231,6 +231,9 @@ impl Arguments<'_> {
         let mut open: Vec<Setting> = self.given.keys().copied().collect();
         while let Some(setting) = open.pop() {
             let (option, value) = (setting.row().option(), self.given[&setting].value.clone());
+            if let Some([why, _]) = setting.row().refused.filter(|_| boolean(&value) == Some(true)) {
+                self.unread.push(format!("{option}: {value:?} {why}"));
+            }
             match (form.argument)(self.pod, setting, &value, &|key| self.source(&format!("{option}: {key}")))
             {
                 Some(Argument::Settings(given, problems)) => {

@@ -25,11 +25,9 @@ impl Dialect {
         let names = capture.filter_map(|row| {
             let name = match raw.get(row.setting) {
                 Some(Given { source: Source::Preset(name), .. }) => Some(name.clone()),
-                // These are flags.
-                Some(Given { source: Source::Container { word, .. }, .. }) if word.starts_with("--") => None,
-                Some(Given { source, .. }) if source.is_of_pod() => Some(source.to_string()),
-                Some(Given { source: source @ Source::Key(_), .. }) => Some(source.to_string()),
-                Some(_) => None,
+                Some(Given { source, .. }) if source.is_flag() => None,
+                Some(Given { source: Source::Variable(_), .. }) => None,
+                Some(Given { source, .. }) => Some(source.to_string()),
                 None if by_annotations => {
                     // The mesh's, or else our own.
                     row.annotations.first().map(|name| (*name).to_owned()).or_else(|| row.annotation())

@@ -3,6 +3,7 @@
 mod dialect;
 pub mod duration;
 mod host;
+pub mod keys;
 pub mod pflag;
 mod raw;
 mod reader;

@@ -39,6 +39,14 @@ impl fmt::Display for Source {
 }
 
 impl Source {
+    /// True for a flag of a call or of a container; the injector's defaults are written as flags, too.
+    pub(crate) fn is_flag(&self) -> bool {
+        match self {
+            Self::Container { word, .. } => word.starts_with("--"),
+            other => matches!(other, Self::Flag(_) | Self::Default(_)),
+        }
+    }
+
     /// True if a pod gives it, or it is a default for what the pod leaves open.
     pub fn is_of_pod(&self) -> bool {
         match self {

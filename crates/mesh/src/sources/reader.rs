@@ -327,17 +327,17 @@ impl<'a> SettingReader<'a> {
     }
 
     pub fn cidr_item(&mut self, source: &Source, item: &str) -> Option<Cidr> {
-        let found = Cidr::parse_noting_host_bits(item)
-            .map_err(|error| format!("{error}; expected a network such as 10.0.0.0/8"));
-        let (cidr, host_bits) = self.taken(source, item, found)?;
-        if host_bits {
-            self.warn_of_host_bits(source, item, cidr);
-        }
-        Some(cidr)
+        self.network(source, item, item, "expected a network such as 10.0.0.0/8")
     }
 
-    pub(crate) fn warn_of_host_bits(&mut self, source: &Source, item: &str, taken: Cidr) {
-        self.warn(format!("{source}: {item} has host bits set and is taken as the network {taken}"));
+    /// The network that is a part of an item.
+    pub(crate) fn network(&mut self, source: &Source, item: &str, part: &str, form: &str) -> Option<Cidr> {
+        let found = Cidr::parse_noting_host_bits(part).map_err(|error| format!("{error}; {form}"));
+        let (cidr, host_bits) = self.taken(source, item, found)?;
+        if host_bits {
+            self.warn(format!("{source}: {item} has host bits set and is taken as the network {cidr}"));
+        }
+        Some(cidr)
     }
 
     pub fn interface_item(&mut self, source: &Source, item: &str) -> Option<InterfaceName> {

@@ -10,12 +10,10 @@ use mesh::limit::{Caution, CautionContext};
 use mesh::preview::{self, Preview};
 use mesh::settings::{self, Setting, SettingRow, Topic};
 use mesh::sources::{Host, Raw};
-use mesh::{
-    Capture, CapturePart, Mesh, MeshEntry, Problems, Resolved, ambient, istio, kuma, linkerd, resolve,
-};
+use mesh::{Capture, CapturePart, Mesh, MeshEntry, Problems, Resolved, ambient, istio, linkerd, resolve};
 use rules::finding::Code;
 use rules::simulate::{Direction, Packet};
-use rules::{Checked, ConnState, Family, Gid, Protocol, Uid};
+use rules::{ConnState, Family, Gid, Protocol, Uid};
 use std::io;
 use std::net::IpAddr;
 
@@ -131,21 +129,11 @@ fn described(call: &str) -> String {
     assert_eq!(v4.rules(Family::V4), capture.rules(Family::V4));
     let without = capture.without(CapturePart::Dns);
     text += &format!("---- without DNS\n{}", preview::print(&*without, Preview::Restore).text);
-    match &capture {
-        Capture::Kuma(_) => {
-            let rules: Vec<Checked> = capture.families().map(|family| capture.rules(family)).collect();
-            for verbose in [false, true] {
-                let printed = kuma::preview::dry_run(&rules, verbose);
-                text += &format!("---- of kumactl, verbose: {verbose}\n{printed}");
-            }
+    if let Capture::Linkerd(config) = &capture {
+        for family in capture.families() {
+            let commands = linkerd::commands(config, family).join("\n");
+            text += &format!("---- of proxy-init, {family}\n{commands}\n");
         }
-        Capture::Linkerd(config) => {
-            for family in capture.families() {
-                let commands = linkerd::commands(config, family).join("\n");
-                text += &format!("---- of proxy-init, {family}\n{commands}\n");
-            }
-        }
-        Capture::Istio(_) | Capture::Ambient(_) => {}
     }
     for family in capture.families() {
         text += &read_back::all_read_back(&capture, family);
