@@ -207,7 +207,8 @@ pub(crate) fn strings<'a>(
     })
 }
 
-pub(crate) fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
+/// The same by their names.
+pub fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
     strings(object, field).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 

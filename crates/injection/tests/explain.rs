@@ -3,9 +3,9 @@
 
 use crate::support::read;
 use diagnose::plain;
-use injection::explain::{
-    DeployedInjector, Explained, InjectionQuestion, InjectionVerdict, explain, injected, text,
-};
+use injection::explain::{Explained, InjectionVerdict, explain, injected, text};
+use injection::offline::Surroundings;
+use injection::webhook::DeployedInjector;
 use injection::{Configuration, Namespaces};
 use mesh::Problems;
 use mesh::pod::values;
@@ -20,12 +20,9 @@ fn asked(
     labels: Option<BTreeMap<String, String>>,
     injector: DeployedInjector,
 ) -> Result<Vec<Explained>, Problems> {
-    let question = InjectionQuestion {
-        manifests: &[("pod.yaml", manifest)],
-        namespaces: Namespaces::new("default", labels, BTreeMap::new()),
-        native_sidecars: false,
-    };
-    explain(&question, &[injector])
+    let namespaces = Namespaces::new("default", labels, BTreeMap::new());
+    let around = Surroundings { namespaces, ..Surroundings::default() };
+    explain(&[("pod.yaml", manifest)], around, &[injector])
 }
 
 fn ask(manifest: &str) -> Vec<Explained> {
@@ -92,13 +89,11 @@ fn each_object_of_each_file_is_explained_in_its_context() {
     let second = format!("{}---\n{}", pod("generateName: b-"), pod("namespace: other"));
     let labels = [("istio-injection".to_owned(), "enabled".to_owned())];
     let ask = |native_sidecars| {
-        let question = InjectionQuestion {
-            manifests: &[("first.yaml", &first), ("second.yaml", &second)],
-            namespaces: Namespaces::new("default", Some(labels.clone().into()), BTreeMap::new()),
-            native_sidecars,
-        };
+        let namespaces = Namespaces::new("default", Some(labels.clone().into()), BTreeMap::new());
+        let around = Surroundings { namespaces, native_sidecars, ..Surroundings::default() };
         let injector = DeployedInjector::installed("default", false, Configuration::default());
-        explain(&question, &[injector]).unwrap_or_else(|problems| panic!("{problems}"))
+        explain(&[("first.yaml", &first), ("second.yaml", &second)], around, &[injector])
+            .unwrap_or_else(|problems| panic!("{problems}"))
     };
     let found = ask(true);
     let places = found.iter().map(|one| (one.title.as_str(), one.file.as_str(), one.document));

@@ -11,7 +11,7 @@ use mesh::{Capture, InputProblem, Mesh, Problems, Resolved, Selector, Setting};
 use rules::finding::{Code, Finding, Level};
 use rules::simulate::{Direction, Packet, Verdict, walk};
 use rules::{ConnState, Family, Protocol};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
@@ -49,9 +49,11 @@ impl Captures {
             return None;
         }
         let is_never = reading.skip.as_ref().is_some_and(|skip| !skip.is_before_injection());
-        let annotated: Vec<&Source> = (reading.settings.raw.iter().map(|(_, given)| &given.source))
-            .filter(|source| matches!(source, Source::Annotation(_)))
-            .collect();
+        let name = |(_, given): (_, &'_ Given)| match &given.source {
+            Source::Annotation(name) => Some(name.clone()),
+            _ => None,
+        };
+        let annotated: BTreeSet<String> = reading.settings.raw.iter().filter_map(name).collect();
         let of_mesh = reading.settings.raw.mesh();
         let is_captured = membership.has(of_mesh) || (!membership.is_known && !annotated.is_empty());
         for remark in &reading.warnings {
@@ -64,9 +66,7 @@ impl Captures {
             }
         }
         if !is_captured && membership.signs.is_empty() {
-            let names = pod.read.pod.annotations.keys().filter(|name| {
-                annotated.iter().any(|source| matches!(source, Source::Annotation(own) if own == *name))
-            });
+            let names = annotated.iter().filter(|name| pod.read.pod.annotations.contains_key(*name));
             names.for_each(|name| groups.about(without_effect(name), pod));
         }
         if !is_captured || is_never {

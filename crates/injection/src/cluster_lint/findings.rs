@@ -1,6 +1,7 @@
 //! Findings grouped by their text, each with all its objects, worst first; as lines for people, and as SARIF 2.1.0.
 
 use super::inventory::{DescribedPod, Inventory, ObjectName, name_in};
+use crate::webhook::Unjudged;
 use data_encoding::HEXLOWER;
 use diagnose::finding::FindingReport;
 use diagnose::lint::annotate::{self, FindingLocation};
@@ -59,16 +60,17 @@ pub struct ItemObject {
 }
 
 impl ClusterLintReport {
-    /// Keeps warnings, and notes if wanted, of all codes except `allowed`.
+    /// Keeps failures and warnings, and notes if wanted, of all codes except `allowed`.
     pub fn select(&mut self, notes: bool, allowed: &[Code]) {
         self.findings.retain(|one| {
-            let is_shown = notes || one.finding.level == Level::Warning;
+            let is_shown = notes || one.finding.level <= Level::Warning;
             is_shown && !allowed.iter().any(|code| one.finding.is(*code))
         });
     }
 
+    /// True if a finding is at least a warning.
     pub fn has_warning(&self) -> bool {
-        self.findings.iter().any(|one| one.finding.level == Level::Warning)
+        self.findings.iter().any(|one| one.finding.level <= Level::Warning)
     }
 }
 
@@ -77,7 +79,7 @@ impl ClusterItem {
         self.objects.iter().map(|object| object.pod_count).sum()
     }
 
-    /// Warnings first; then findings about every new pod; then by the number of pods and objects.
+    /// The worst first; then findings about every new pod; then by the number of pods and objects.
     fn rank(&self) -> (Level, bool, Reverse<usize>, Reverse<usize>) {
         let of_webhooks = [Code::RivalWebhooks, Code::WebhookServiceMissing, Code::WebhookUntrusted];
         let concerns_all = of_webhooks.into_iter().any(|code| self.finding.is(code));
@@ -93,56 +95,6 @@ pub(super) struct FindingGroups {
 
 /// An object of a group: the number of its existing pods, and the place of its template, or of its first pod.
 type GroupedObject = (usize, Option<ObjectPlace>);
-
-/// Reasons why something can't be judged; each names its subjects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unjudged {
-    NoWebhooks,
-    UnknownNamespace,
-    NoConfiguration,
-    BadConfiguration,
-    Conditions,
-    Selector,
-    WebhookService,
-}
-
-impl Unjudged {
-    fn sentence(self, names: &BTreeSet<String>) -> String {
-        let listed = few(names);
-        match self {
-            Self::NoWebhooks => {
-                "which pods are to be injected: the input has no MutatingWebhookConfiguration".to_owned()
-            }
-            Self::UnknownNamespace => {
-                format!(
-                    "whether pods of {listed} are to be injected: the input does not have the labels of the namespace"
-                )
-            }
-            Self::NoConfiguration => format!(
-                "the policy and the selectors of {listed}: the input does not have its ConfigMap, so that Istio's defaults are assumed"
-            ),
-            Self::BadConfiguration => format!("the policy and the selectors of an injector: {listed}"),
-            Self::Conditions => {
-                format!("for which pods {listed} is called: only the API server evaluates matchConditions")
-            }
-            Self::Selector => format!("for which pods {listed} is called: its selector is invalid"),
-            Self::WebhookService => {
-                format!(
-                    "whether {listed} exists, which a webhook calls: the input has no Service of its namespace"
-                )
-            }
-        }
-    }
-}
-
-fn few(names: &BTreeSet<String>) -> String {
-    const SHOWN: usize = 3;
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown.join(", "),
-        others => format!("{} and {others} more", shown.join(", ")),
-    }
-}
 
 impl FindingGroups {
     pub(super) fn about(&mut self, finding: Finding, pod: &DescribedPod<'_>) {
@@ -202,16 +154,17 @@ pub fn text(found: &ClusterLintReport, width: usize) -> String {
     for sentence in &found.not_judged {
         lines.push(TextLine::hanging(4).styled(Style::Quiet, "not judged:").plain(format!(" {sentence}")));
     }
-    let count =
-        |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
     let findings = match found.findings.len() {
         0 => "No findings".to_owned(),
-        number => count(number, "finding", "findings"),
+        number => counted(number, "finding"),
     };
-    let pods = count(found.pod_count, "pod", "pods");
-    let templates = count(found.workload_count, "workload", "workloads");
-    lines.push(TextLine::hanging(2).plain(format!("{findings} in {pods} and {templates}")));
+    let (pods, workloads) = (counted(found.pod_count, "pod"), counted(found.workload_count, "workload"));
+    lines.push(TextLine::hanging(2).plain(format!("{findings} in {pods} and {workloads}")));
     painted(&lines, width)
+}
+
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// `Deployment shop/web and 11 more (34 pods)`.
@@ -225,8 +178,7 @@ fn objects(item: &ClusterItem) -> TextLine {
     let pods = match item.pods() {
         0 => String::new(),
         1 if object.kind == "Pod" && more.is_empty() => String::new(),
-        1 => " (1 pod)".to_owned(),
-        pods => format!(" ({pods} pods)"),
+        pods => format!(" ({})", counted(pods, "pod")),
     };
     line.styled(Style::Strong, object.to_string()).plain(more + &pods)
 }

@@ -1,10 +1,9 @@
 //! Membership of pods in meshes; findings on pods that lack their sidecar or have two meshes.
 
-use super::findings::{FindingGroups, Unjudged};
-use super::injectors::Injectors;
+use super::findings::FindingGroups;
 use super::inventory::{DescribedPod, Inventory};
 use crate::decision::{DecisionReason, INJECT};
-use crate::webhook::{self, INJECTION, Miss, REVISION};
+use crate::webhook::{DeployedInjector, INJECTION, Miss, PodAdmission, REVISION, Unjudged, admit, remedy};
 use mesh::Mesh;
 use mesh::pod::{MeshSign, signs};
 use rules::finding::{Code, Finding};
@@ -26,75 +25,77 @@ impl Membership {
 /// The annotation that the kubelet gives to the pods that it makes itself, for which no webhook can add anything.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
+/// `injectors` is `None` where they are not known.
 pub(super) fn judge(
     pod: &DescribedPod<'_>,
     inventory: &Inventory<'_>,
-    injectors: &Injectors<'_>,
+    injectors: Option<&[DeployedInjector]>,
     groups: &mut FindingGroups,
 ) -> Membership {
     let namespace = &pod.namespace.namespace;
+    let known = injectors.filter(|_| pod.namespace.is_known);
     let mut found = Membership {
         signs: signs(&pod.read.pod, &namespace.labels, &namespace.annotations),
-        is_known: injectors.is_known && pod.namespace.is_known,
+        is_known: known.is_some(),
     };
-    if !pod.namespace.is_known && injectors.is_known && !inventory.is_whole {
-        groups.not_judged(Unjudged::UnknownNamespace, &namespace.name);
+    if !pod.namespace.is_known && injectors.is_some() && !inventory.is_whole {
+        let why =
+            "whether pods of {} are to be injected: the input does not have the labels of the namespace";
+        groups.not_judged(Unjudged(why), &namespace.name);
     }
     let is_mirror = pod.read.pod.annotations.contains_key(MIRROR);
-    if found.has(Mesh::default()) || !found.is_known || is_mirror {
-        return found;
-    }
-    let wish = wish(pod);
-    let Some((called, decision)) = webhook::judge(injectors.each(), namespace, pod.template) else {
-        if let Some(wish) = wish.filter(|_| pod.is_running) {
-            groups.about(unserved(&wish, pod, injectors), pod);
+    let Some(injectors) = known.filter(|_| !found.has(Mesh::default()) && !is_mirror) else { return found };
+    let admission = admit(injectors, namespace, &pod.labels, pod.template);
+    let wish = wish(pod).filter(|_| pod.is_running);
+    let (option, text, remedy) = match (admission, wish) {
+        (Some(PodAdmission { called: Some(webhook), decision, .. }), wish) => {
+            let name = &webhook.name;
+            if decision.inject {
+                let text = format!("webhook {name}");
+                found.signs.insert(0, MeshSign { mesh: Mesh::default(), text, is_present: false });
+                if pod.is_pod && pod.is_running {
+                    groups.about(not_injected(name), pod);
+                }
+                return found;
+            }
+            let Some(wish) = wish.filter(|wish| is_unexpected(decision.reason, wish)) else { return found };
+            let text =
+                format!("asks for injection, and webhook {name} does not inject it: {}", decision.reason);
+            (wish.option, text, remedy::of_decision(&decision).join(", or "))
         }
-        return found;
+        (admission, Some(wish)) => {
+            let (text, remedy) = unserved(&wish, admission.as_ref());
+            (wish.option, text, remedy.to_owned())
+        }
+        (_, None) => return found,
     };
-    if decision.inject {
-        let text = format!("webhook {}", called.webhook.name);
-        found.signs.insert(0, MeshSign { mesh: Mesh::default(), text, is_present: false });
-        if pod.is_pod && pod.is_running {
-            groups.about(not_injected(&called.webhook.name), pod);
-        }
-    } else if let Some(wish) = wish.filter(|wish| pod.is_running && is_unexpected(decision.reason, wish)) {
-        let text = format!(
-            "asks for injection, and webhook {} does not inject it: {}",
-            called.webhook.name, decision.reason
-        );
-        groups.about(
-            Finding::warning(Code::InjectionUnserved, &wish.option, text, remedy(decision.reason)),
-            pod,
-        );
-    }
+    groups.about(Finding::warning(Code::InjectionUnserved, option, text, remedy), pod);
     found
 }
 
 struct InjectionWish {
-    option: String,
+    option: &'static str,
     is_of_pod: bool,
-    revision: Option<String>,
 }
 
 fn wish(pod: &DescribedPod<'_>) -> Option<InjectionWish> {
     let namespace = &pod.namespace.namespace.labels;
     let own = pod.labels.get(INJECT).or_else(|| pod.read.pod.annotations.get(INJECT)).map(String::as_str);
-    let wish = |option: &str, is_of_pod, revision: Option<&String>| {
-        Some(InjectionWish { option: option.to_owned(), is_of_pod, revision: revision.cloned() })
-    };
     let of_pod = pod.labels.get(REVISION);
-    match (own, of_pod, namespace.get(INJECTION).map(String::as_str), namespace.get(REVISION)) {
-        (Some("false"), ..) => None,
-        (_, _, Some("disabled"), _) if own != Some("true") => None,
-        (_, Some(revision), ..) => wish(REVISION, true, Some(revision)),
-        (Some("true"), ..) => wish(INJECT, true, None),
-        (_, _, Some("enabled"), _) => wish(INJECTION, false, None),
-        (_, _, _, Some(revision)) => wish(REVISION, false, Some(revision)),
-        // No webhook selects such values, "True" or "on" among them.
-        (Some(own), ..) if asks(own) => wish(INJECT, true, None),
-        (_, _, Some(value), _) if asks(value) => wish(INJECTION, false, None),
-        (_, None, _, None) => None,
-    }
+    let (option, is_of_pod) =
+        match (own, of_pod, namespace.get(INJECTION).map(String::as_str), namespace.get(REVISION)) {
+            (Some("false"), ..) => return None,
+            (_, _, Some("disabled"), _) if own != Some("true") => return None,
+            (_, Some(_), ..) => (REVISION, true),
+            (Some("true"), ..) => (INJECT, true),
+            (_, _, Some("enabled"), _) => (INJECTION, false),
+            (_, _, _, Some(_)) => (REVISION, false),
+            // No webhook selects such values, "True" or "on" among them.
+            (Some(own), ..) if asks(own) => (INJECT, true),
+            (_, _, Some(value), _) if asks(value) => (INJECTION, false),
+            (_, None, _, None) => return None,
+        };
+    Some(InjectionWish { option, is_of_pod })
 }
 
 /// A value that is meant as a yes, in whichever spelling.
@@ -102,45 +103,25 @@ fn asks(value: &str) -> bool {
     ["true", "enabled", "yes", "on", "1"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }
 
-fn unserved(wish: &InjectionWish, pod: &DescribedPod<'_>, injectors: &Injectors<'_>) -> Finding {
+/// The text and the remedy, by the webhook that misses the least, and of those the one that looks at the label.
+fn unserved(wish: &InjectionWish, admission: Option<&PodAdmission<'_>>) -> (String, &'static str) {
     let whose = if wish.is_of_pod { "the pod" } else { "the namespace" };
-    let found =
-        |text: String, remedy: &str| Finding::warning(Code::InjectionUnserved, &wish.option, text, remedy);
-    if injectors.webhooks.is_empty() {
+    let misses = |misses: &[Miss<'_>]| {
+        let is_of_wish = misses.iter().any(|miss| miss.requirement.key == wish.option);
+        (misses.len(), !is_of_wish)
+    };
+    let nearest = admission.and_then(|one| one.webhooks.iter().min_by_key(|(.., missed)| misses(missed)));
+    let Some((_, webhook, missed)) = nearest else {
         let text = format!("{whose} asks for injection, and no webhook injects pods");
-        return found(text, "install an injector, or remove the label");
-    }
-    let revisions: Vec<&str> = injectors.revisions().into_iter().collect();
-    if let Some(revision) = &wish.revision
-        && !revisions.contains(&revision.as_str())
-    {
-        let text = format!(
-            "{whose} asks for revision {revision}, which no webhook serves; served: {}",
-            if revisions.is_empty() { "none".to_owned() } else { revisions.join(", ") }
-        );
-        return found(text, "name a revision or tag that is served, or install that revision");
-    }
-    if wish.option == INJECTION && !revisions.is_empty() && !injectors.serves_namespaces() {
-        let text = format!(
-            "{whose} asks for injection, and no webhook selects this label; revisions served: {}",
-            revisions.join(", ")
-        );
-        return found(
-            text,
-            "label the namespace with istio.io/rev and a revision that is served, and remove this label",
-        );
-    }
-    let namespace = &pod.namespace.namespace.labels;
-    let nearest =
-        injectors.webhooks.iter().min_by_key(|known| known.webhook.misses(namespace, &pod.labels).len());
-    let missed = nearest.map(|known| {
-        let misses: Vec<String> =
-            known.webhook.misses(namespace, &pod.labels).iter().map(Miss::to_string).collect();
-        format!("; webhook {}: {}", known.webhook.name, misses.join(", "))
-    });
-    let text =
-        format!("{whose} asks for injection, and no webhook selects the pod{}", missed.unwrap_or_default());
-    found(text, "correct the label that the webhook requires")
+        return (text, "install an injector, or remove the label");
+    };
+    let missed: Vec<String> = missed.iter().map(Miss::to_string).collect();
+    let text = format!(
+        "{whose} asks for injection, and no webhook selects the pod; webhook {}: {}",
+        webhook.name,
+        missed.join(", ")
+    );
+    (text, "correct the labels that the webhook requires")
 }
 
 fn not_injected(webhook: &str) -> Finding {
@@ -159,22 +140,6 @@ fn is_unexpected(reason: DecisionReason, wish: &InjectionWish) -> bool {
     use DecisionReason::{ByPolicy, HostNetwork, NoPolicy, OtherSystem, SystemNamespace};
     matches!(reason, NoPolicy | ByPolicy)
         || (wish.is_of_pod && matches!(reason, HostNetwork | OtherSystem | SystemNamespace))
-}
-
-fn remedy(reason: DecisionReason) -> &'static str {
-    match reason {
-        DecisionReason::NoPolicy => "set policy: enabled in the injector's configuration",
-        DecisionReason::ByPolicy => {
-            "give the pods the label sidecar.istio.io/inject: \"true\", or set policy: enabled"
-        }
-        DecisionReason::HostNetwork => "remove hostNetwork, or the label",
-        DecisionReason::OtherSystem
-        | DecisionReason::SystemNamespace
-        | DecisionReason::Label
-        | DecisionReason::Annotation
-        | DecisionReason::NeverSelected
-        | DecisionReason::AlwaysSelected => "remove the label",
-    }
 }
 
 pub(super) fn judge_meshes(pod: &DescribedPod<'_>, membership: &Membership, groups: &mut FindingGroups) {

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! objects            inventory             pods and templates with the workload behind them, namespaces, Services
-//! webhooks           injectors             who is called for which pods, by which rules it decides, or in vain
+//! webhooks           injectors             injectors and their rules; judgement of their webhooks
 //!                    injected              pods that lack a sidecar or have two
 //!                    capture, ports        each distinct capture once: lint of its settings, its inbound ports
 //! findings           findings              grouped, worst first
@@ -23,23 +23,21 @@ pub use inventory::{ClusterQuestion, NeededResource, ObjectName, RESOURCES, obje
 
 use capture::Captures;
 use findings::FindingGroups;
-use injectors::Injectors;
 use inventory::Inventory;
 
 /// All findings about the objects, notes included, worst first.
 pub fn lint_cluster(question: &ClusterQuestion<'_>) -> ClusterLintReport {
     let mut groups = FindingGroups::default();
     let inventory = Inventory::of(question);
-    let injectors = Injectors::of(&inventory, &mut groups);
+    let injectors = injectors::read(&inventory, &mut groups);
     let mut captures = Captures::default();
     for pod in &inventory.pods {
-        let membership = injected::judge(pod, &inventory, &injectors, &mut groups);
+        let membership = injected::judge(pod, &inventory, injectors.as_deref(), &mut groups);
         injected::judge_meshes(pod, &membership, &mut groups);
         let capture = captures.judge(pod, &membership, &mut groups);
         if let Some(capture) = capture {
             ports::judge(pod, &capture, &inventory, &mut groups);
         }
     }
-    injectors::judge(&inventory, &injectors, &mut groups);
     groups.finish(&inventory)
 }

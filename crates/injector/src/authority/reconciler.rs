@@ -156,7 +156,7 @@ impl CertificateReconciler {
                 self.backoff = delays();
             }
             AuthorityEvent::Configuration(name, configuration) => {
-                self.callers.note(&name, webhooks::caller(configuration.as_ref(), &self.service));
+                self.callers.note(&name, self.service.callers(configuration.as_ref()));
                 self.webhooks.insert(name, configuration);
             }
         }

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct Authorities {
+pub(crate) struct Authorities {
     pub(super) current: Ca,
     /// This one is announced, and will sign.
     pub(super) next: Option<Ca>,
@@ -49,7 +49,7 @@ impl RotationStep {
 
 impl Authorities {
     /// The certificates that callers have to trust, the oldest first, so that an exchange changes nothing here.
-    pub(super) fn bundle(&self) -> String {
+    pub(crate) fn bundle(&self) -> String {
         let mut all: Vec<&Trusted> = self.previous.iter().collect();
         all.push(&self.current.trusted);
         all.extend(self.next.as_ref().map(|next| &next.trusted));
@@ -57,11 +57,16 @@ impl Authorities {
         all.into_iter().map(Trusted::pem).collect()
     }
 
+    /// The end of the certificate that signs now, in seconds since 1970.
+    pub(crate) fn ends(&self) -> i64 {
+        self.current.trusted.life.ends
+    }
+
     /// The time of the next step. An exchange also waits for the webhooks, of which nothing is known here.
     pub(super) fn due(&self) -> i64 {
         let forget = self.previous.iter().map(|trusted| trusted.life.ends).min();
         let exchange = self.next.as_ref().map_or(self.current.trusted.life.part(2, 3), takes_over);
-        exchange.min(self.current.trusted.life.ends).min(forget.unwrap_or(i64::MAX))
+        exchange.min(self.ends()).min(forget.unwrap_or(i64::MAX))
     }
 }
 
@@ -115,14 +120,14 @@ pub(super) fn step(
 
 #[derive(Debug, thiserror::Error)]
 #[error("key {key}")]
-pub(super) struct Damaged {
+pub(crate) struct Damaged {
     key: String,
     #[source]
     source: CaError,
 }
 
 /// `None` if the Secret holds nothing yet.
-pub(super) fn read(secret: &Secret) -> Result<Option<Authorities>, Damaged> {
+pub(crate) fn read(secret: &Secret) -> Result<Option<Authorities>, Damaged> {
     let data = secret.data.as_ref();
     let bytes = |key: &str| data.and_then(|data| data.get(key)).map_or(&[][..], |bytes| &bytes.0);
     if data.is_none_or(BTreeMap::is_empty) {

@@ -3,12 +3,13 @@
 //! and part of `/ready?verbose`.
 
 use data_encoding::BASE64;
+use hyper::Uri;
 use injection::webhook::WebhookClient;
 use parking_lot::Mutex;
+use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
     time::Duration,
 };
 use tokio::time::Instant;
@@ -28,11 +29,35 @@ impl WebhookService {
             Some(WebhookClient::Service { namespace, name }) => {
                 name == self.name && namespace == self.namespace
             }
-            Some(WebhookClient::Url(url)) => {
-                host(&url).is_some_and(|host| self.hosts.iter().any(|own| is_same(own, host)))
-            }
+            Some(WebhookClient::Url(url)) => host_of(&url).is_some_and(|host| self.hosts.contains(&host)),
             None => false,
         }
+    }
+
+    /// The count of webhooks of a configuration that call the server, or the reason that none does.
+    pub(crate) fn callers(&self, configuration: Option<&Value>) -> CallerCount {
+        let Some(configuration) = configuration else {
+            return Err("there is no webhook configuration of this name, so the API server does not call this server through it; \
+                        name those that exist with --webhook-configurations"
+                .to_owned());
+        };
+        let calling = webhooks(configuration).filter(|webhook| self.is_called_by(webhook)).count();
+        if calling > 0 {
+            return Ok(calling);
+        }
+        let called = |webhook: &Value| match WebhookClient::of(webhook) {
+            Some(WebhookClient::Service { namespace, name }) => format!("Service {namespace}/{name}"),
+            Some(WebhookClient::Url(url)) => url,
+            None => "neither a service nor a URL".to_owned(),
+        };
+        let others: BTreeSet<String> = webhooks(configuration).map(called).collect();
+        let found =
+            if others.is_empty() { "it has none".to_owned() } else { Vec::from_iter(others).join(", ") };
+        let Self { namespace, name, hosts } = self;
+        let hosts = if hosts.is_empty() { "that --name gives".to_owned() } else { hosts.join(" or ") };
+        Err(format!(
+            "none of its webhooks calls this server ({found}); expected the Service {namespace}/{name}, or a URL with the host {hosts}"
+        ))
     }
 
     /// The names of the webhooks of a configuration that call the server, and have another bundle.
@@ -66,116 +91,80 @@ pub(super) fn patch(configuration: &Value, service: &WebhookService, bundle: &st
         .then(|| json!({ "metadata": { "resourceVersion": version }, "webhooks": webhooks }))
 }
 
-/// The count of webhooks that call the server, or the reason that none does.
-pub(super) fn caller(configuration: Option<&Value>, service: &WebhookService) -> WebhookCaller {
-    let Some(configuration) = configuration else {
-        let text = "there is no webhook configuration of this name, so the API server does not call this server through it; \
-                    name those that exist with --webhook-configurations";
-        return WebhookCaller { webhooks: 0, fault: Some(text.to_owned()) };
-    };
-    let calling = webhooks(configuration).filter(|webhook| service.is_called_by(webhook)).count();
-    let fault = (calling == 0).then(|| {
-        let called = |webhook: &Value| match WebhookClient::of(webhook) {
-            Some(WebhookClient::Service { namespace, name }) => format!("Service {namespace}/{name}"),
-            Some(WebhookClient::Url(url)) => url,
-            None => "neither a service nor a URL".to_owned(),
-        };
-        let others: BTreeSet<String> = webhooks(configuration).map(called).collect();
-        let found = if others.is_empty() { "it has none".to_owned() } else { Vec::from_iter(others).join(", ") };
-        let hosts = match &service.hosts[..] {
-            [] => "a URL with a host that --name gives".to_owned(),
-            hosts => format!("a URL with the host {}", hosts.join(" or ")),
-        };
-        let WebhookService { namespace, name, .. } = service;
-        format!("none of its webhooks calls this server ({found}); expected the Service {namespace}/{name}, or {hosts}")
-    });
-    WebhookCaller { webhooks: calling, fault }
+/// The host of a URL, as `--name` gives it; webhooks call by HTTPS alone.
+fn host_of(url: &str) -> Option<String> {
+    let url: Uri = url.parse().ok()?;
+    let called = url.host().filter(|_| url.scheme_str() == Some("https"))?;
+    host(called.trim_matches(['[', ']'])).ok()
 }
 
-/// The host of a URL; webhooks call by HTTPS alone.
-fn host(url: &str) -> Option<&str> {
-    let authority = url.strip_prefix("https://")?.split(['/', '?', '#']).next()?;
-    match authority.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map(|(address, _)| address),
-        None => Some(authority.rsplit_once(':').map_or(authority, |(host, _)| host)),
-    }
-}
-
-/// Ignores the case of letters and the form of addresses.
-fn is_same(one: &str, other: &str) -> bool {
-    match (one.parse::<IpAddr>(), other.parse::<IpAddr>()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => one.eq_ignore_ascii_case(other),
-    }
+/// In small letters.
+pub(super) fn host(text: &str) -> Result<String, String> {
+    let expected = "expected a DNS name such as injector.example, or an IP address without brackets";
+    let name = ServerName::try_from(text.to_ascii_lowercase()).map_err(|_| expected.to_owned())?;
+    Ok(name.to_str().into_owned())
 }
 
 /// The time that a configuration may be wrong before it is logged: an installation is applied object by object.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A webhook configuration, as far as it calls the server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WebhookCaller {
-    pub(crate) webhooks: usize,
-    pub(crate) fault: Option<String>,
-}
+/// The count of webhooks of a configuration that call the server, or the reason that none does.
+pub(crate) type CallerCount = Result<usize, String>;
 
 #[derive(Debug)]
 pub(crate) struct Callers(Mutex<BTreeMap<String, Known>>);
 
 #[derive(Debug)]
 struct Known {
-    caller: WebhookCaller,
-    since: Instant,
-    is_logged: bool,
+    caller: CallerCount,
+    /// The time at which the fault is to be logged, until it is.
+    due: Option<Instant>,
+}
+
+impl Known {
+    fn new(caller: CallerCount) -> Self {
+        Self { due: caller.is_err().then(|| Instant::now() + GRACE), caller }
+    }
 }
 
 impl Callers {
     /// Nothing is known of these names yet.
     pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a String>) -> Self {
         let fault = "it was not read from the API server yet; expected a role that lists and watches it";
-        let known = |name: &String| {
-            let caller = WebhookCaller { webhooks: 0, fault: Some(fault.to_owned()) };
-            (name.clone(), Known { caller, since: Instant::now(), is_logged: false })
-        };
+        let known = |name: &String| (name.clone(), Known::new(Err(fault.to_owned())));
         Self(Mutex::new(names.into_iter().map(known).collect()))
     }
 
-    pub(crate) fn all(&self) -> Vec<(String, WebhookCaller)> {
+    pub(crate) fn all(&self) -> Vec<(String, CallerCount)> {
         self.0.lock().iter().map(|(name, known)| (name.clone(), known.caller.clone())).collect()
     }
 
     /// One has come, was changed or is gone.
-    pub(super) fn note(&self, name: &str, caller: WebhookCaller) {
+    pub(super) fn note(&self, name: &str, caller: CallerCount) {
         let mut all = self.0.lock();
         let Some(known) = all.get_mut(name).filter(|known| known.caller != caller) else { return };
-        if known.is_logged && caller.fault.is_none() {
-            tracing::info!(
-                configuration = name,
-                webhooks = caller.webhooks,
-                "the webhook configuration calls this server"
-            );
+        if let (Err(_), None, Ok(webhooks)) = (&known.caller, known.due, &caller) {
+            tracing::info!(configuration = name, webhooks, "the webhook configuration calls this server");
         }
-        *known = Known { caller, since: Instant::now(), is_logged: false };
+        *known = Known::new(caller);
     }
 
     /// The time at which something is to be logged; `None` where all is well, or was logged.
     pub(super) fn due(&self) -> Option<Instant> {
-        let all = self.0.lock();
-        let waiting = all.values().filter(|known| known.caller.fault.is_some() && !known.is_logged);
-        waiting.map(|known| known.since + GRACE).min()
+        self.0.lock().values().filter_map(|known| known.due).min()
     }
 
     pub(super) fn log(&self) {
         let now = Instant::now();
         for (name, known) in self.0.lock().iter_mut() {
-            let Some(fault) = known.caller.fault.as_ref().filter(|_| !known.is_logged) else { continue };
-            if known.since + GRACE <= now {
+            if let Err(error) = &known.caller
+                && known.due.take_if(|due| *due <= now).is_some()
+            {
                 tracing::warn!(
                     configuration = name,
-                    error = fault,
+                    error,
                     "the webhook configuration does not call this server"
                 );
-                known.is_logged = true;
             }
         }
     }
@@ -194,14 +183,14 @@ mod tests {
     fn a_url_is_known_by_its_host() {
         let calling = |client: Value| {
             let object = json!({ "webhooks": [{ "name": "w", "clientConfig": client }] });
-            caller(Some(&object), &ours())
+            ours().callers(Some(&object))
         };
         for url in [
             "https://injector.example/inject",
             "https://Injector.Example:15017",
             "https://[FD00:0::1]:15017/inject?x",
         ] {
-            assert_eq!(calling(json!({ "url": url })), WebhookCaller { webhooks: 1, fault: None }, "{url}");
+            assert_eq!(calling(json!({ "url": url })), Ok(1), "{url}");
         }
         for url in [
             "https://other.example",
@@ -209,7 +198,7 @@ mod tests {
             "https://injector.example.org/",
             "https://[fd00::1",
         ] {
-            let fault = calling(json!({ "url": url })).fault.expect("it calls another one");
+            let fault = calling(json!({ "url": url })).expect_err("it calls another one");
             assert!(fault.contains(url) && fault.contains("injector.example or fd00::1"), "{fault}");
         }
     }

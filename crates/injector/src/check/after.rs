@@ -5,38 +5,33 @@ use super::{
     CheckedInstallation,
     before::ExistingObject,
     finding::{InstallationFinding, InstallationTopic},
-    rights::{Right, ServiceAccount, granted},
+    rights::{Right, ServiceAccount, granted, name, title},
     unknown,
-    webhooks::name,
 };
-use crate::authority::{StoredAuthority, now, stored};
+use crate::authority::{now, stored};
 use cluster::error::describe;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
-const DAY: i64 = 86_400;
+const WEEK: i64 = 7 * 86_400;
 
-pub(super) fn absent(checked: &CheckedInstallation, ours: &[&Value]) -> InstallationFinding {
+pub(super) fn absent(deployment: &Value, ours: &[&Value]) -> InstallationFinding {
     let topic = InstallationTopic::Server;
-    let title = format!("Deployment {}/{}", checked.target.namespace, checked.target.name());
-    match ours {
-        [] => topic.ok(format!("{title} is not there; the checks of an installation are left out")),
-        some => {
-            let names: Vec<&str> = some.iter().map(|one| name(one)).collect();
-            topic.fail(
-                format!(
-                    "{title} is not there, but {} calls it: no pod of it can be created",
-                    names.join(", ")
-                ),
-                "apply the manifests again, or delete what is left: sidecar-injector uninstall",
-            )
-        }
+    let title = title(deployment);
+    if ours.is_empty() {
+        return topic.ok(format!("{title} is not there; the checks of an installation are left out"));
     }
+    let names = ours.iter().map(|one| name(one)).collect::<Vec<_>>().join(", ");
+    topic.fail(
+        format!("{title} is not there, but {names} calls it: no pod of it can be created"),
+        "apply the manifests again, or delete what is left: sidecar-injector uninstall",
+    )
 }
 
 pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Server;
-    let title = format!("Deployment {}/{}", checked.target.namespace, checked.target.name());
+    let namespace = &checked.target.namespace;
+    let title = title(deployment);
     let conditions = deployment["status"]["conditions"].as_array().into_iter().flatten();
     let available = conditions.into_iter().find(|one| one["type"] == "Available");
     let count = |value: &Value| value.as_u64().unwrap_or(0);
@@ -49,21 +44,20 @@ pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) ->
         }
         Some(one) if one["status"] == "True" => topic.warn(
             format!("{title} is available, but only {ready} of {wanted} pods are ready"),
-            format!("see kubectl -n {} get pods", checked.target.namespace),
+            format!("see kubectl -n {namespace} get pods"),
         ),
         other => {
             let message = other.and_then(|one| one["message"].as_str()).unwrap_or("it has no status yet");
             topic.fail(
                 format!("{title} is not available: {message}"),
                 format!(
-                    "after an installation, wait a minute; otherwise see kubectl -n {} describe pods",
-                    checked.target.namespace
+                    "after an installation, wait a minute; otherwise see kubectl -n {namespace} describe pods"
                 ),
             )
         }
     });
     let selector = format!("app.kubernetes.io%2Finstance%3D{}", checked.target.name());
-    let path = format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", checked.target.namespace);
+    let path = format!("/api/v1/namespaces/{namespace}/pods?labelSelector={selector}");
     match checked.api.list(&path).await {
         Err(error) => findings.push(unknown(topic, "pods can't be listed", &error)),
         Ok(pods) => findings.extend(pods.iter().flat_map(waiting)),
@@ -73,29 +67,28 @@ pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) ->
 
 fn waiting(pod: &Value) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Server;
-    let title = pod["metadata"]["name"].as_str().unwrap_or_default();
+    let title = name(pod);
     let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
     let finding = |status: &Value| {
         let state = &status["state"]["waiting"];
         let reason = state["reason"].as_str()?;
         let message = state["message"].as_str().map(|text| format!(": {text}")).unwrap_or_default();
         let image = status["image"].as_str().unwrap_or_default();
-        match reason {
-            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
-                Some(topic.fail(
-                    format!("pod {title} can't get the image {image} ({reason}){message}"),
-                    "push the image to a registry that the nodes reach, and name it with manifests --image",
-                ))
+        let remedy = match reason {
+            "ContainerCreating" | "PodInitializing" => return None,
+            reason if reason.contains("Image") => {
+                "push the image to a registry that the nodes reach, and name it with manifests --image"
+                    .to_owned()
             }
-            "ContainerCreating" | "PodInitializing" => None,
-            _ => Some(topic.fail(
-                format!("pod {title} does not run ({reason}){message}"),
-                format!(
-                    "see kubectl -n {} logs {title}",
-                    pod["metadata"]["namespace"].as_str().unwrap_or_default()
-                ),
-            )),
-        }
+            _ => {
+                let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+                format!("see kubectl -n {namespace} logs {title}")
+            }
+        };
+        Some(
+            topic
+                .fail(format!("pod {title} with the image {image} does not run ({reason}){message}"), remedy),
+        )
     };
     statuses.filter_map(finding).collect()
 }
@@ -106,27 +99,24 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
     let path = format!("/api/v1/namespaces/{}/secrets/{secret}", checked.target.namespace);
     let title = format!("Secret {}/{secret}", checked.target.namespace);
     let repair = "see the log of the server; a running replica writes the Secret again when it is deleted";
-    let kept = match checked.api.get(&path).await {
+    let object = match checked.api.get(&path).await {
         Err(error) => {
-            return vec![unknown(
-                topic,
-                &format!("{title} can't be read, so caBundle is not compared"),
-                &error,
-            )];
+            let text = format!("{title} can't be read, so caBundle is not compared");
+            return vec![unknown(topic, &text, &error)];
         }
-        Ok(None) => return vec![topic.fail(format!("{title} is not there"), repair)],
-        Ok(Some(object)) => serde_json::from_value::<Secret>(object),
+        Ok(object) => object.map(serde_json::from_value::<Secret>).transpose(),
     };
-    let read = match &kept {
-        Ok(secret) => stored(secret).map_err(|error| describe(&*error)),
+    let read = match &object {
+        Ok(secret) => secret.as_ref().map_or(Ok(None), stored).map_err(|error| describe(&error)),
         Err(error) => Err(describe(error)),
     };
-    let StoredAuthority { bundle, ends } = match read {
-        Ok(Some(authority)) => authority,
-        Ok(None) => return vec![topic.fail(format!("{title} is empty"), repair)],
+    let authorities = match read {
+        Ok(Some(authorities)) => authorities,
+        Ok(None) => return vec![topic.fail(format!("{title} is not there, or empty"), repair)],
         Err(error) => return vec![topic.fail(format!("{title} can't be used: {error}"), repair)],
     };
-    let mut findings = vec![validity(ends, now())];
+    let bundle = authorities.bundle();
+    let mut findings = vec![validity(authorities.ends(), now())];
     for configuration in ours {
         let behind = checked.service.behind(configuration, &bundle);
         findings.push(match &behind[..] {
@@ -145,16 +135,17 @@ fn validity(ends: i64, now: i64) -> InstallationFinding {
     let topic = InstallationTopic::Certificates;
     let until = k8s_openapi::jiff::Timestamp::from_second(ends)
         .map_or_else(|_| format!("second {ends}"), |time| time.to_string());
+    let valid = format!("the authority's certificate is valid until {until}");
     match ends - now {
         ..=0 => topic.fail(
             format!("the authority's certificate ended at {until}"),
             "delete the Secret of the authority and restart the Deployment",
         ),
-        left if left < 7 * DAY => topic.warn(
-            format!("the authority's certificate is valid until {until}, for {} hours", left / 3600),
+        1..WEEK => topic.warn(
+            valid,
             "see the log of the server for the reason why no next one is announced, unless --ca-lifetime is as short",
         ),
-        left => topic.ok(format!("the authority's certificate is valid until {until}, for {} days", left / DAY)),
+        _ => topic.ok(valid),
     }
 }
 
@@ -166,7 +157,7 @@ pub(super) async fn roles(
 ) -> Vec<InstallationFinding> {
     let mut findings = Vec::new();
     for ExistingObject { object, answer } in existing {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let name = name(object);
         let is_installed = name == checked.target.name() || !matches!(answer, Ok(None));
         if object["kind"] == "ServiceAccount" && is_installed {
             findings.push(roles_of(checked, name).await);
@@ -201,19 +192,19 @@ async fn roles_of(checked: &CheckedInstallation, name: &str) -> InstallationFind
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::InstallationLevel;
     use super::*;
+    use diagnose::lint::Level;
 
     #[test]
     fn a_certificate_that_ends_is_reported_in_time() {
         let now = 1_795_305_600;
         let level = |left: i64| validity(now + left, now).level;
-        assert_eq!(level(0), InstallationLevel::Fail);
-        assert_eq!(level(DAY), InstallationLevel::Warn);
-        assert_eq!(level(7 * DAY), InstallationLevel::Ok);
+        assert_eq!(level(0), Level::Failure);
+        assert_eq!(level(WEEK - 1), Level::Warning);
+        assert_eq!(level(WEEK), Level::Ok);
         assert_eq!(
-            validity(now + 8 * DAY, now).text,
-            "the authority's certificate is valid until 2026-11-30T00:00:00Z, for 8 days"
+            validity(now + WEEK, now).text,
+            "the authority's certificate is valid until 2026-11-29T00:00:00Z"
         );
     }
 }

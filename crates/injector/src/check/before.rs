@@ -3,7 +3,7 @@
 use super::{
     CheckedInstallation,
     finding::{InstallationFinding, InstallationTopic},
-    rights::{Right, collection, granted, title},
+    rights::{Right, collection, granted, name, title},
     unknown,
 };
 use crate::api::NoAnswer;
@@ -16,33 +16,26 @@ pub(super) struct ExistingObject {
 }
 
 const INSTANCE: &str = "app.kubernetes.io/instance";
-/// The first minor version of Kubernetes 1 that serves `policy/v1`: an installation has a PodDisruptionBudget.
-const MIN_MINOR: u32 = 21;
-/// The first one that heeds `unhealthyPodEvictionPolicy` of a PodDisruptionBudget: without it, nodes with pods that never
-/// become ready are not drained.
+/// The first minor version of Kubernetes 1 that heeds `unhealthyPodEvictionPolicy` of a PodDisruptionBudget: without it, nodes with
+/// pods that never become ready are not drained.
 const RECOMMENDED_MINOR: u32 = 27;
 
 pub(super) fn version(version: &Value) -> InstallationFinding {
     let topic = InstallationTopic::Cluster;
-    let shown = version["gitVersion"].as_str().unwrap_or("an unknown version");
+    let text =
+        format!("the API server is {}", version["gitVersion"].as_str().unwrap_or("an unknown version"));
     // Some providers append a plus sign.
     let minor: String =
         version["minor"].as_str().unwrap_or_default().chars().take_while(char::is_ascii_digit).collect();
-    match (version["major"].as_str(), minor.parse::<u32>()) {
-        (Some("1"), Ok(minor)) if minor < MIN_MINOR => topic.fail(
-            format!("the API server is {shown}"),
-            format!("update the cluster: 1.{MIN_MINOR} is the oldest that has all objects"),
-        ),
-        (Some("1"), Ok(minor)) if minor < RECOMMENDED_MINOR => topic.warn(
+    match minor.parse::<u32>() {
+        Ok(RECOMMENDED_MINOR..) if version["major"] == "1" => topic.ok(text),
+        _ => topic.warn(
+            text,
             format!(
-                "the API server is {shown}, which ignores unhealthyPodEvictionPolicy of PodDisruptionBudgets"
-            ),
-            format!(
-                "update the cluster to 1.{RECOMMENDED_MINOR}, or drain nodes with care while the injector is not ready"
+                "expected Kubernetes 1.{RECOMMENDED_MINOR} or newer: an older one ignores unhealthyPodEvictionPolicy of \
+                 PodDisruptionBudgets, so that a node with an injector that is not ready is not drained"
             ),
         ),
-        (Some("1"), Ok(_)) => topic.ok(format!("the API server is {shown}")),
-        _ => topic.warn(format!("the API server is {shown}"), "expected Kubernetes 1.27 or newer"),
     }
 }
 
@@ -50,8 +43,7 @@ pub(super) async fn existing(checked: &CheckedInstallation) -> Vec<ExistingObjec
     let mut found = Vec::new();
     for object in &checked.objects {
         let (_, _, path) = collection(object);
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let answer = checked.api.get(&format!("{path}/{name}")).await;
+        let answer = checked.api.get(&format!("{path}/{}", name(object))).await;
         found.push(ExistingObject { object: object.clone(), answer });
     }
     found
@@ -66,27 +58,24 @@ pub(super) async fn rights(
     // Each with the reason, where it is not the object itself.
     let mut needed: Vec<(Right, String)> = Vec::new();
     for ExistingObject { object, answer } in existing {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let name = name(object);
+        let exists = matches!(answer, Ok(Some(_)));
         // A creation is not authorized by name.
-        let change = if matches!(answer, Ok(Some(_))) { ("patch", name) } else { ("create", "") };
+        let change = if exists { ("patch", name) } else { ("create", "") };
         let rights = [("get", name), change].map(|(verb, name)| Right::on(object, verb, name));
         needed.extend(rights.map(|right| (right, String::new())));
-    }
-    for ExistingObject { object: role, answer } in existing {
-        if role["rules"].is_null() {
+        if object["rules"].is_null() {
             continue;
         }
-        let name = role["metadata"]["name"].as_str().unwrap_or_default();
         // Who may `escalate` and `bind` the role needs none of its rights. For a role that does not exist yet, `escalate` is
         // authorized without a name, as its creation is.
-        let escalated = if matches!(answer, Ok(Some(_))) { name } else { "" };
         let mut needs_rights = false;
-        for (verb, name) in [("escalate", escalated), ("bind", name)] {
-            needs_rights |= Right::on(role, verb, name).is_granted(&checked.api, None).await != Ok(true);
+        for (verb, name) in [("escalate", if exists { name } else { "" }), ("bind", name)] {
+            needs_rights |= Right::on(object, verb, name).is_granted(&checked.api, None).await != Ok(true);
         }
         if needs_rights {
-            let reason = format!(" (to grant it in {})", title(role));
-            needed.extend(granted(role).into_iter().map(|right| (right, reason.clone())));
+            let reason = format!(" (to grant it in {})", title(object));
+            needed.extend(granted(object).into_iter().map(|right| (right, reason.clone())));
         }
     }
     let (mut missing, mut error) = (Vec::new(), None);
@@ -121,20 +110,19 @@ pub(super) fn names(checked: &CheckedInstallation, existing: &[ExistingObject]) 
         match answer {
             Err(error) => findings.push(unknown(topic, &format!("{} can't be read", title(object)), error)),
             Ok(None) => free += 1,
-            // All installations share these.
-            Ok(Some(_))
-                if ["Namespace", "CustomResourceDefinition"].iter().any(|kind| object["kind"] == **kind) => {}
-            Ok(Some(found)) if found["metadata"]["labels"][INSTANCE] == *own => ours += 1,
-            Ok(Some(found)) => {
-                let owner = match found["metadata"]["labels"][INSTANCE].as_str() {
-                    Some(instance) => format!("an object of {instance}"),
-                    None => "an object of another owner".to_owned(),
-                };
-                findings.push(topic.fail(
-                    format!("{} is there already, {owner}", title(object)),
+            Ok(Some(found)) => match found["metadata"]["labels"][INSTANCE].as_str() {
+                // All installations share these.
+                _ if object["kind"] == "Namespace" || object["kind"] == "CustomResourceDefinition" => {}
+                Some(instance) if instance == own => ours += 1,
+                owner => findings.push(topic.fail(
+                    format!(
+                        "{} is there already, an object of {}",
+                        title(object),
+                        owner.unwrap_or("another owner")
+                    ),
                     "install with another --revision or --namespace, or remove the other object",
-                ));
-            }
+                )),
+            },
         }
     }
     if findings.is_empty() {

@@ -3,8 +3,9 @@
 use crate::api::{ApiServer, NoAnswer};
 use crate::authority::WebhookService;
 use diagnose::Style;
+use diagnose::lint::Level;
 use injection::manifests::Installation;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -26,14 +27,6 @@ pub(super) fn unknown(topic: InstallationTopic, what: &str, error: &NoAnswer) ->
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum InstallationLevel {
-    Ok,
-    Warn,
-    Fail,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum InstallationTopic {
     Cluster,
@@ -51,80 +44,73 @@ pub(super) enum InstallationTopic {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct InstallationFinding {
     pub(super) topic: InstallationTopic,
-    pub(super) level: InstallationLevel,
+    #[serde(serialize_with = "level_word")]
+    pub(super) level: Level,
     pub(super) text: String,
     pub(super) remedy: Option<String>,
 }
 
 impl InstallationTopic {
-    const HEADINGS: [(Self, &'static str); 9] = [
-        (Self::Cluster, "Cluster"),
-        (Self::Rights, "Your rights"),
-        (Self::Names, "Names"),
-        (Self::Webhooks, "Webhooks"),
-        (Self::Security, "Pod Security"),
-        (Self::Server, "Server"),
-        (Self::Certificates, "Certificates"),
-        (Self::Roles, "Rights of the programs"),
-        (Self::Injection, "Injection"),
-    ];
+    fn heading(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::Rights => "Your rights",
+            Self::Names => "Names",
+            Self::Webhooks => "Webhooks",
+            Self::Security => "Pod Security",
+            Self::Server => "Server",
+            Self::Certificates => "Certificates",
+            Self::Roles => "Rights of the programs",
+            Self::Injection => "Injection",
+        }
+    }
 
     pub(super) fn ok(self, text: impl Into<String>) -> InstallationFinding {
-        InstallationFinding { topic: self, level: InstallationLevel::Ok, text: text.into(), remedy: None }
+        InstallationFinding { topic: self, level: Level::Ok, text: text.into(), remedy: None }
     }
 
     pub(super) fn warn(self, text: impl Into<String>, remedy: impl Into<String>) -> InstallationFinding {
-        let remedy = Some(remedy.into());
-        InstallationFinding { topic: self, level: InstallationLevel::Warn, text: text.into(), remedy }
+        InstallationFinding { level: Level::Warning, remedy: Some(remedy.into()), ..self.ok(text) }
     }
 
     pub(super) fn fail(self, text: impl Into<String>, remedy: impl Into<String>) -> InstallationFinding {
-        let remedy = Some(remedy.into());
-        InstallationFinding { topic: self, level: InstallationLevel::Fail, text: text.into(), remedy }
+        InstallationFinding { level: Level::Failure, ..self.warn(text, remedy) }
     }
 }
 
-impl InstallationLevel {
-    /// The sign, without and with Unicode.
-    fn look(self) -> (Style, [&'static str; 2]) {
-        match self {
-            Self::Ok => (Style::Captured, ["ok  ", "✔"]),
-            Self::Warn => (Style::Passing, ["warn", "▲"]),
-            Self::Fail => (Style::Dropped, ["fail", "✘"]),
-        }
+fn look(level: Level) -> (Style, &'static str) {
+    match level {
+        Level::Failure => (Style::Dropped, "fail"),
+        Level::Warning => (Style::Passing, "warn"),
+        Level::Note | Level::Ok => (Style::Captured, "ok"),
     }
 }
 
-pub(super) fn text(findings: &[InstallationFinding], is_unicode: bool) -> String {
+fn level_word<S: Serializer>(level: &Level, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(look(*level).1)
+}
+
+pub(super) fn text(findings: &[InstallationFinding]) -> String {
     let mut out = String::new();
-    for (topic, heading) in InstallationTopic::HEADINGS {
-        let mut of = findings.iter().filter(|finding| finding.topic == topic).peekable();
-        if of.peek().is_some() {
-            writeln!(out, "{}", Style::Strong.paint(heading)).expect("text takes all");
-        }
+    for of in findings.chunk_by(|one, next| one.topic == next.topic) {
+        writeln!(out, "{}", Style::Strong.paint(of[0].topic.heading())).expect("text takes all");
         for InstallationFinding { level, text, remedy, .. } in of {
-            let (style, signs) = level.look();
-            let sign = signs[usize::from(is_unicode)];
-            writeln!(out, "  {} {text}", style.paint(sign)).expect("text takes all");
+            let (style, sign) = look(*level);
+            writeln!(out, "  {} {text}", style.paint(format!("{sign:4}"))).expect("text takes all");
             if let Some(remedy) = remedy {
-                let margin = " ".repeat(3 + sign.chars().count());
-                let remedy = format!("-> {remedy}");
-                writeln!(out, "{margin}{}", Style::Quiet.paint(remedy)).expect("text takes all");
+                writeln!(out, "       {}", Style::Quiet.paint(format!("-> {remedy}")))
+                    .expect("text takes all");
             }
         }
     }
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-    let (warnings, failures) = (count(InstallationLevel::Warn), count(InstallationLevel::Fail));
-    let level = match (failures, warnings) {
-        (0, 0) => InstallationLevel::Ok,
-        (0, _) => InstallationLevel::Warn,
-        _ => InstallationLevel::Fail,
-    };
     let counted = |count: usize, noun: &str| match count {
         0 => format!("no {noun}s"),
         1 => format!("1 {noun}"),
         more => format!("{more} {noun}s"),
     };
+    let worst = findings.iter().map(|finding| finding.level).min().unwrap_or(Level::Ok);
+    let (failures, warnings) = (count(Level::Failure), count(Level::Warning));
     let summary = format!("{}, {}", counted(failures, "failure"), counted(warnings, "warning"));
-    out + &format!("{}\n", level.look().0.paint(summary))
+    out + &format!("{}\n", look(worst).0.paint(summary))
 }

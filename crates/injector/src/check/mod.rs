@@ -14,17 +14,12 @@ use crate::output::{ColourChoice, print, print_folded};
 use crate::uninstall::InstalledFlags;
 use ::cluster::access;
 use clap::{Args, ValueEnum};
-use finding::{CheckedInstallation, InstallationFinding, InstallationLevel, InstallationTopic, unknown};
+use diagnose::lint::Level;
+use finding::{CheckedInstallation, InstallationFinding, InstallationTopic, unknown};
 use injection::manifests::files;
+use injection::webhook::{self, Webhook};
 use serde_json::json;
-use std::{
-    env,
-    error::Error,
-    io::{self, IsTerminal},
-    path::PathBuf,
-    process::ExitCode,
-    time::Duration,
-};
+use std::{error::Error, path::PathBuf, process::ExitCode, time::Duration};
 use tokio::runtime::Builder;
 
 #[derive(Args, Debug)]
@@ -89,9 +84,9 @@ pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
     })?;
     match flags.output {
         CheckFormat::Json => print(&format!("{:#}\n", json!({ "findings": findings })))?,
-        CheckFormat::Text => print_folded(&finding::text(&findings, is_unicode()), 4)?,
+        CheckFormat::Text => print_folded(&finding::text(&findings), 7)?,
     }
-    let has_failed = findings.iter().any(|finding| finding.level == InstallationLevel::Fail);
+    let has_failed = findings.iter().any(|finding| finding.level == Level::Failure);
     Ok(if has_failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
@@ -109,30 +104,22 @@ async fn findings(
     let configurations = checked.api.list(CONFIGURATIONS).await;
     findings.extend(webhooks::findings(checked, &configurations));
     let namespaces = checked.api.list("/api/v1/namespaces").await;
-    findings.extend(trial::findings(checked, &existing, &configurations, &namespaces));
-    let deployment = existing.iter().find(|found| found.object["kind"] == "Deployment");
     let ours = webhooks::ours(checked, &configurations);
-    match deployment.map(|found| &found.answer) {
-        None | Some(Ok(None)) => findings.push(after::absent(checked, &ours)),
-        Some(Err(error)) => {
+    let own: Vec<Webhook> = ours.iter().flat_map(|one| webhook::read(one)).collect();
+    findings.extend(trial::findings(&existing, &own, &namespaces));
+    let deployment = existing.iter().find(|found| found.object["kind"] == "Deployment");
+    let found = deployment.expect("an installation has a Deployment");
+    match &found.answer {
+        Ok(None) => findings.push(after::absent(&found.object, &ours)),
+        Err(error) => {
             findings.push(unknown(InstallationTopic::Server, "the Deployment can't be read", error));
         }
-        Some(Ok(Some(deployment))) => {
+        Ok(Some(deployment)) => {
             findings.extend(after::server(checked, deployment).await);
             findings.extend(after::certificates(checked, &ours).await);
             findings.extend(after::roles(checked, &existing).await);
-            findings.push(trial::injected(checked, &ours, &namespaces).await);
+            findings.push(trial::injected(checked, &own, &namespaces).await);
         }
     }
     Ok(findings)
-}
-
-/// True at a terminal whose locale has signs other than ASCII.
-fn is_unicode() -> bool {
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| {
-        let value = env::var(name).ok()?;
-        (!value.is_empty()).then_some(value)
-    });
-    io::stdout().is_terminal()
-        && locale.is_some_and(|locale| locale.to_ascii_uppercase().replace('-', "").contains("UTF8"))
 }

@@ -44,8 +44,11 @@ impl Right {
             "spec": { "resourceAttributes": { "group": self.group, "resource": self.resource,
                 "verb": self.verb, "namespace": self.namespace, "name": self.name } } });
         if let Some(account) = account {
+            // Its groups, which the API server derives from a token, but not from a name in a review.
+            let all = "system:serviceaccounts";
             review["spec"]["user"] = account.to_string().into();
-            review["spec"]["groups"] = json!(account.groups());
+            review["spec"]["groups"] =
+                json!([all, format!("{all}:{}", account.namespace), "system:authenticated"]);
         }
         let answer = api.post(&format!("/apis/authorization.k8s.io/v1/{path}"), &review).await?;
         Ok(answer["status"]["allowed"] == true)
@@ -57,14 +60,6 @@ impl Right {
 pub(super) struct ServiceAccount<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
-}
-
-impl ServiceAccount<'_> {
-    /// Its groups. The API server derives them from a token, but not from a name in a review.
-    fn groups(&self) -> [String; 3] {
-        let all = "system:serviceaccounts";
-        [all.to_owned(), format!("{all}:{}", self.namespace), "system:authenticated".to_owned()]
-    }
 }
 
 impl fmt::Display for ServiceAccount<'_> {
@@ -91,12 +86,15 @@ pub(super) fn collection(object: &Value) -> (String, String, String) {
     (group, resource, path)
 }
 
+pub(super) fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
 pub(super) fn title(object: &Value) -> String {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     let kind = object["kind"].as_str().unwrap_or_default();
-    match text("namespace") {
-        "" => format!("{kind} {}", text("name")),
-        namespace => format!("{kind} {namespace}/{}", text("name")),
+    match object["metadata"]["namespace"].as_str() {
+        None => format!("{kind} {}", name(object)),
+        Some(namespace) => format!("{kind} {namespace}/{}", name(object)),
     }
 }
 

@@ -1,18 +1,19 @@
-//! Trials: of Pod Security Standards of the injector's own namespace, which its pods meet or not, and of namespaces
-//! whose pods it injects; and of an injection as a dry run, of a pod that is created with `dryRun=All` in a namespace
-//! whose pods the webhooks select.
+//! Trials: of Pod Security Standards of the namespaces whose pods are injected; and of an injection as a dry run, of a pod that is
+//! created with `dryRun=All` in a namespace whose pods the webhooks select.
 //!
 //! That takes the way of every pod, with the API server's check of the certificate, and needs one right, which users of a namespace have
 //! anyway. A review through the proxy of the Service would need `services/proxy`, and that proxy checks no certificate.
 
 use super::before::ExistingObject;
 use super::finding::{InstallationFinding, InstallationTopic};
-use super::webhooks::{Configurations, ours};
+use super::rights::name;
 use super::{CheckedInstallation, unknown};
 use crate::api::NoAnswer;
-use injection::decision::INJECT;
+use injection::admission::texts;
+use injection::configuration::{Configuration, ConfigurationText, Texts};
+use injection::explain::BY_PLUGIN;
 use injection::pipeline::STATUS;
-use injection::webhook::{self, REVISION, Webhook};
+use injection::webhook::{Webhook, overlap};
 use mesh::pod::{ENFORCE, Standard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -23,16 +24,14 @@ const NAME: &str = "sidecar-injector-check";
 /// Creates a pod as a dry run, which this installation has to inject.
 pub(super) async fn injected(
     checked: &CheckedInstallation,
-    ours: &[&Value],
+    webhooks: &[Webhook],
     namespaces: &Result<Vec<Value>, NoAnswer>,
 ) -> InstallationFinding {
     let topic = InstallationTopic::Injection;
-    let webhooks: Vec<Webhook> = ours.iter().flat_map(|one| webhook::read(one)).collect();
     if webhooks.is_empty() {
         return topic.fail("no webhook calls this server", "apply the manifests again: webhooks");
     }
-    let Some((namespace, labels)) =
-        namespace_and_labels(checked, &webhooks, namespaces.as_deref().unwrap_or_default())
+    let Some((namespace, labels)) = namespace_and_labels(webhooks, namespaces.as_deref().unwrap_or_default())
     else {
         return topic.warn(
             "no namespace is known whose pods the webhooks select, so no injection was tried",
@@ -72,60 +71,44 @@ pub(super) async fn injected(
 /// A namespace, and labels for the pod, for which a webhook is called. A namespace that needs no labels on its pods is
 /// preferred.
 fn namespace_and_labels(
-    checked: &CheckedInstallation,
     webhooks: &[Webhook],
     namespaces: &[Value],
 ) -> Option<(String, BTreeMap<String, String>)> {
-    let asking = match checked.target.revision() {
-        "default" => BTreeMap::from([(INJECT.to_owned(), "true".to_owned())]),
-        revision => BTreeMap::from([(REVISION.to_owned(), revision.to_owned())]),
-    };
-    for of_pod in [BTreeMap::new(), asking] {
-        let found = namespaces.iter().find(|namespace| {
+    let smallest = |webhook| Some((webhook, overlap(webhook, webhook)?.pod));
+    let mut asked: Vec<(&Webhook, BTreeMap<String, String>)> = webhooks.iter().filter_map(smallest).collect();
+    asked.sort_by_key(|(_, labels)| labels.len());
+    asked.into_iter().find_map(|(webhook, labels)| {
+        let is_selected = |namespace: &&Value| {
             namespace["metadata"]["deletionTimestamp"].is_null()
-                && webhooks.iter().any(|webhook| webhook.matches(&labels(namespace), &of_pod))
-        });
-        if let Some(name) = found.and_then(|namespace| namespace["metadata"]["name"].as_str()) {
-            return Some((name.to_owned(), of_pod));
-        }
-    }
-    None
+                && webhook.matches(&texts(namespace, "labels"), &labels)
+        };
+        let namespace = namespaces.iter().find(is_selected)?;
+        Some((name(namespace).to_owned(), labels))
+    })
 }
 
 fn refused(subject: &str, error: &NoAnswer) -> InstallationFinding {
     let topic = InstallationTopic::Injection;
     let text = &error.text;
-    if text.contains("failed calling webhook") {
-        return topic.fail(
-            format!("{subject} was refused: {text}"),
-            "no pod of the injector's namespaces can be created: see the findings above, and docs/injector.md, \
-             \"When pods are not created\"",
-        );
+    let has = |part: &str| text.contains(part);
+    if has("violates PodSecurity") {
+        return topic.warn(format!("{subject} was injected, but refused: {text}"), BY_PLUGIN);
     }
-    if text.contains("denied the request") {
-        return topic.fail(format!("{subject} was refused: {text}"), "correct what the message names");
-    }
-    if text.contains("violates PodSecurity") {
-        return topic.warn(
-            format!("{subject} was injected, but refused: {text}"),
-            "set the rules by the CNI plugin: pilot.cni.enabled: true in the values",
-        );
-    }
-    topic.warn(
-        format!("{subject} was refused, so no injection was tried: {text}"),
-        "repeat it as a user who may create pods there",
-    )
-}
-
-pub(super) fn labels(object: &Value) -> BTreeMap<String, String> {
-    let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
-    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    let remedy = if has("failed calling webhook") {
+        "no pod of the injector's namespaces can be created: see the findings above, and docs/injector.md, \
+         \"When pods are not created\""
+    } else if has("denied the request") {
+        "correct what the message names"
+    } else {
+        let text = format!("{subject} was refused, so no injection was tried: {text}");
+        return topic.warn(text, "repeat it as a user who may create pods there");
+    };
+    topic.fail(format!("{subject} was refused: {text}"), remedy)
 }
 
 pub(super) fn findings(
-    checked: &CheckedInstallation,
     existing: &[ExistingObject],
-    configurations: &Configurations,
+    webhooks: &[Webhook],
     namespaces: &Result<Vec<Value>, NoAnswer>,
 ) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Security;
@@ -133,72 +116,28 @@ pub(super) fn findings(
         Ok(namespaces) => namespaces,
         Err(error) => return vec![unknown(topic, "namespaces can't be listed", error)],
     };
-    let mut findings = Vec::new();
-    let own = namespaces.iter().find(|one| one["metadata"]["name"] == *checked.target.namespace);
-    let level = own.and_then(|own| own["metadata"]["labels"][ENFORCE].as_str());
-    findings.push(match (own, level) {
-        (None, _) => topic.ok(format!("namespace {} is created by the manifests", checked.target.namespace)),
-        (Some(_), None) => topic.ok(format!("namespace {} enforces no standard", checked.target.namespace)),
-        // What `manifests` prints meets `restricted`, the strictest one.
-        (Some(_), Some(level @ ("privileged" | "baseline" | "restricted"))) => topic.ok(format!(
-            "namespace {} enforces {level}, which the injector's pods meet",
-            checked.target.namespace
-        )),
-        (Some(_), Some(other)) => topic.warn(
-            format!(
-                "namespace {} enforces {other:?}, which is not a level, so restricted applies",
-                checked.target.namespace
-            ),
-            "set the label to privileged, baseline or restricted",
-        ),
+    let has_cni = existing.iter().any(|found| {
+        matches!(&found.answer, Ok(Some(map)) if map["kind"] == "ConfigMap" && sets_cni(&map["data"]["values"]))
     });
-    let webhooks: Vec<webhook::Webhook> =
-        ours(checked, configurations).into_iter().flat_map(webhook::read).collect();
-    let has_cni = existing
-        .iter()
-        .any(|found| matches!(&found.answer, Ok(Some(map)) if map["kind"] == "ConfigMap" && sets_cni(map)));
-    let none = BTreeMap::new();
+    let mut findings = Vec::new();
     for namespace in namespaces {
-        let Some(standard) = Standard::enforced(namespace["metadata"]["labels"][ENFORCE].as_str()) else {
-            continue;
-        };
-        let is_injected = webhooks.iter().any(|webhook| webhook.matches(&labels(namespace), &none));
-        if is_injected && !has_cni {
-            let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
-            findings.push(topic.warn(
-                format!("namespace {name} enforces {standard}, which forbids the init container istio-init"),
-                "set the rules by the CNI plugin: pilot.cni.enabled: true in the values",
-            ));
+        let labels = texts(namespace, "labels");
+        let Some(standard) = Standard::enforced(labels.get(ENFORCE).map(String::as_str)) else { continue };
+        if !has_cni && webhooks.iter().any(|webhook| webhook.matches(&labels, &BTreeMap::new())) {
+            let name = name(namespace);
+            let text =
+                format!("namespace {name} enforces {standard}, which forbids the init container istio-init");
+            findings.push(topic.warn(text, BY_PLUGIN));
         }
+    }
+    if findings.is_empty() {
+        findings.push(topic.ok("no namespace whose pods are injected forbids the init container istio-init"));
     }
     findings
 }
 
-/// True if the values of a ConfigMap leave the rules to the CNI plugin: by `pilot.cni`, or by the older `istio_cni`.
-fn sets_cni(map: &Value) -> bool {
-    let text = map["data"]["values"].as_str().unwrap_or_default();
-    let documents = mesh::pod::values("values", text).unwrap_or_default();
-    documents
-        .iter()
-        .any(|values| values["pilot"]["cni"]["enabled"] == true || values["istio_cni"]["enabled"] == true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn the_older_value_for_the_plugin_counts_too() {
-        for (values, expected) in [
-            ("pilot: {cni: {enabled: true}}", true),
-            ("istio_cni: {enabled: true}", true),
-            ("istio_cni: {enabled: false}", false),
-            ("global: {}", false),
-            ("a: [", false),
-        ] {
-            assert_eq!(sets_cni(&json!({"data": {"values": values}})), expected, "{values}");
-        }
-        assert!(!sets_cni(&json!({})));
-    }
+/// True if the values leave the rules to the CNI plugin.
+fn sets_cni(values: &Value) -> bool {
+    let text = ConfigurationText::new("values", values.as_str().unwrap_or_default());
+    Configuration::read_in_part(&Texts { values: Some(text), ..Texts::default() }).0.values.cni.enabled
 }

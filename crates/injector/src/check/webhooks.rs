@@ -3,19 +3,18 @@
 use super::{
     CheckedInstallation,
     finding::{InstallationFinding, InstallationTopic},
+    rights::name,
     unknown,
 };
 use crate::api::NoAnswer;
 use crate::authority::webhooks;
-use injection::webhook::{self, Webhook, overlap};
+use diagnose::lint::{Code, Finding};
+use injection::manifests::ENVIRONMENT_TAG;
+use injection::webhook::{self, CONDITIONS, KnownCluster, WebhookFinding, judge};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub(super) type Configurations = Result<Vec<Value>, NoAnswer>;
-
-pub(super) fn name(configuration: &Value) -> &str {
-    configuration["metadata"]["name"].as_str().unwrap_or_default()
-}
 
 pub(super) fn ours<'a>(checked: &CheckedInstallation, all: &'a Configurations) -> Vec<&'a Value> {
     all.iter().flatten().filter(|configuration| is_ours(checked, configuration)).collect()
@@ -33,85 +32,40 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
     };
     let printed: Vec<&Value> =
         checked.objects.iter().filter(|object| object["kind"] == "MutatingWebhookConfiguration").collect();
-    // As they are in the cluster, where they are; otherwise as they would be.
-    let installed: Vec<&Value> = all.iter().filter(|one| is_ours(checked, one)).collect();
-    let own: Vec<Webhook> = match &installed[..] {
-        [] => printed.iter().flat_map(|one| webhook::read(one)).collect(),
-        some => some.iter().flat_map(|one| webhook::read(one)).collect(),
-    };
+    let (installed, others): (Vec<&Value>, Vec<&Value>) = all.iter().partition(|one| is_ours(checked, one));
+    let is_printed = |one: &Value| printed.iter().any(|printed| name(printed) == name(one));
+    // As they are in the cluster, where they are; otherwise as they would be, in place of any of these names.
+    let own = if installed.is_empty() { &printed } else { &installed };
+    let together: Vec<&Value> =
+        own.iter().copied().chain(others.into_iter().filter(|one| !is_printed(one))).collect();
     let mut findings = Vec::new();
-    let others = || all.iter().filter(|one| !is_ours(checked, one));
-    for configuration in others() {
-        // With the name of one of ours, it would be replaced.
-        if printed.iter().any(|one| name(one) == name(configuration)) {
-            continue;
+    let judged = judge(&together, &KnownCluster::default(), |why, what| {
+        if why == CONDITIONS {
+            let text = format!("it is not known {}", why.sentence(&[what].into()));
+            findings.push(topic.warn(text, "compare its conditions with the labels of your namespaces"));
         }
-        findings.extend(rival(configuration, &own));
+    });
+    for WebhookFinding { finding: Finding { level, code, text, remedy, .. }, configurations } in judged {
+        if code == Code::RivalWebhooks && own.iter().any(|one| configurations.contains(name(one))) {
+            findings.push(InstallationFinding { level, ..topic.warn(text, remedy) });
+        }
     }
-    findings.extend(unexpected_or_missing(&installed, all, &printed));
+    for title in installed.iter().map(|one| name(one)) {
+        if !printed.iter().any(|one| name(one) == title) && !title.starts_with(ENVIRONMENT_TAG) {
+            let text =
+                format!("{title} calls this server, but is not one that manifests prints with these flags");
+            let remedy = "name its tag with --tag, as in manifests; without, uninstall does not delete it";
+            findings.push(topic.warn(text, remedy));
+        }
+    }
+    for title in printed.iter().map(|one| name(one)).filter(|_| !installed.is_empty()) {
+        if let Err(fault) = checked.service.callers(all.iter().find(|one| name(one) == title)) {
+            findings.push(topic.fail(format!("{title}: {fault}"), "apply the manifests again"));
+        }
+    }
     findings.extend(order(&printed, all));
     if findings.is_empty() {
         findings.push(topic.ok("no other webhook injects these pods"));
-    }
-    findings
-}
-
-fn rival(configuration: &Value, own: &[Webhook]) -> Vec<InstallationFinding> {
-    let topic = InstallationTopic::Webhooks;
-    let title = name(configuration);
-    let mut findings = Vec::new();
-    let injecting = webhook::read(configuration);
-    let shared = injecting
-        .iter()
-        .find_map(|other| own.iter().find_map(|webhook| Some((other, webhook, overlap(webhook, other)?))));
-    match shared {
-        Some((other, webhook, shared)) => findings.push(topic.fail(
-            format!("{} also injects pods of {}: {shared}", other.name, webhook.name),
-            "disable the other injector (istiod: INJECT_ENABLED=false), or install with --revision and label by istio.io/rev",
-        )),
-        None if !injecting.is_empty() => {
-            findings.push(topic.ok(format!("{title} injects other pods")));
-        }
-        None => {}
-    }
-    for conditional in webhook::conditional(configuration) {
-        findings.push(topic.warn(
-            format!("{conditional} of {title} has matchConditions, which are not evaluated here"),
-            "compare them with the labels of your namespaces",
-        ));
-    }
-    let changing = webhook::read_others(configuration);
-    if changing.iter().any(|other| own.iter().any(|webhook| overlap(webhook, other).is_some())) {
-        findings.push(topic.ok(format!("{title} is called for pods, too, at another path")));
-    }
-    findings
-}
-
-/// Configurations that call this server but are not among those that `manifests` prints with the same flags; and those of
-/// these that are missing, if any calls the server.
-fn unexpected_or_missing(
-    installed: &[&Value],
-    all: &[Value],
-    printed: &[&Value],
-) -> Vec<InstallationFinding> {
-    let topic = InstallationTopic::Webhooks;
-    let mut findings = Vec::new();
-    let names: Vec<&str> = printed.iter().map(|one| name(one)).collect();
-    for configuration in installed {
-        let title = name(configuration);
-        if !names.contains(&title) && !title.starts_with(injection::manifests::ENVIRONMENT_TAG) {
-            findings.push(topic.warn(
-                format!("{title} calls this server, but is not one of {}", names.join(", ")),
-                "name its tag with --tag, as in manifests; without, uninstall does not delete it",
-            ));
-        }
-    }
-    if !installed.is_empty() {
-        let missing = names.iter().filter(|name| !all.iter().any(|one| self::name(one) == **name));
-        findings.extend(missing.map(|name| {
-            topic
-                .fail(format!("{name} is missing, so its pods are not injected"), "apply the manifests again")
-        }));
     }
     findings
 }
@@ -128,14 +82,10 @@ fn order(printed: &[&Value], all: &[Value]) -> Option<InstallationFinding> {
     let last = by_name.values().rev().find(|one| !webhook::read(one).is_empty())?;
     let first = by_name.values().find(|one| is_tag(one))?;
     let (last, first) = (name(last), name(first));
-    Some(match first < last {
-        true => topic.fail(
+    (first < last).then(|| {
+        topic.fail(
             format!("{first} is called before {last}, when the pod has no proxy yet"),
-            match injection::manifests::ENVIRONMENT_TAG {
-                name if last < name => format!("give it a name that sorts behind {last}, such as {name}"),
-                _ => format!("give it a name that sorts behind {last}, such as {last}.environment-tag"),
-            },
-        ),
-        false => topic.ok(format!("{first} is called behind {last}")),
+            format!("give it a name that sorts behind {last}, such as {last}.environment-tag"),
+        )
     })
 }

@@ -6,9 +6,9 @@ use crate::sources::{ConfigurationSources, Maps, configuration};
 use clap::Args;
 use cluster::error::describe;
 use injection::Namespaces;
-use injection::explain::DeployedInjector;
+use injection::offline::Surroundings;
 use injection::review::runs_native_sidecars;
-use injection::webhook::{self, InjectorIdentity, Webhook};
+use injection::webhook::{DeployedInjector, InjectorIdentity, by_injector};
 use mesh::{InputProblem, pod::KubernetesObject};
 use serde_json::Value;
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
@@ -26,38 +26,26 @@ pub(super) struct ExplainClusterFlags {
 }
 
 const SILENCE: Duration = Duration::from_secs(20);
-#[derive(Default)]
-pub(super) struct ClusterInjectors {
-    pub(super) injectors: Vec<DeployedInjector>,
-    pub(super) native_sidecars: bool,
-}
 
 impl ExplainClusterFlags {
     pub(super) fn is_asked(&self) -> bool {
         self.kubeconfig.is_some() || self.context.is_some()
     }
 
-    /// The injectors of the cluster, with everything that is wrong with their configuration; `namespaces` gets what the
-    /// cluster knows.
+    /// The injectors of the cluster; `around` gets what the cluster knows, `problems` all that is wrong.
     pub(super) fn ask(
         &self,
         sources: &ConfigurationSources,
         manifests: &[(&str, &str)],
-        namespaces: &mut Namespaces,
-    ) -> (ClusterInjectors, Vec<InputProblem>) {
-        let named = names(manifests, namespaces);
-        let answer = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| error.to_string())
-            .and_then(|runtime| runtime.block_on(self.fetch(sources, &named)));
-        match answer {
-            Ok((found, answer, problems)) => {
-                found.iter().for_each(|namespace| namespaces.describe(namespace));
-                (answer, problems)
-            }
-            Err(text) => (ClusterInjectors::default(), vec![InputProblem::of(&self.flag(), text)]),
-        }
+        around: &mut Surroundings,
+        problems: &mut Vec<InputProblem>,
+    ) -> Vec<DeployedInjector> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string());
+        let asked = runtime.and_then(|one| one.block_on(self.fetch(sources, manifests, around, problems)));
+        asked.unwrap_or_else(|text| {
+            problems.push(InputProblem::of(&self.flag(), text));
+            Vec::new()
+        })
     }
 
     fn flag(&self) -> String {
@@ -71,24 +59,25 @@ impl ExplainClusterFlags {
     async fn fetch(
         &self,
         sources: &ConfigurationSources,
-        named: &BTreeSet<String>,
-    ) -> Result<(Vec<Value>, ClusterInjectors, Vec<InputProblem>), String> {
+        manifests: &[(&str, &str)],
+        around: &mut Surroundings,
+        problems: &mut Vec<InputProblem>,
+    ) -> Result<Vec<DeployedInjector>, String> {
         let connected =
             cluster::access::user_client(self.kubeconfig.as_deref(), self.context.as_deref(), SILENCE).await;
         let (client, _) = connected.map_err(|error| describe(&error))?;
         let api = ApiServer::new(client);
-        let mut namespaces = Vec::new();
-        for name in named {
+        for name in names(manifests, &around.namespaces) {
             match api.get(&format!("/api/v1/namespaces/{name}")).await {
-                Ok(found) => namespaces.extend(found),
+                Ok(found) => found.iter().for_each(|namespace| around.namespaces.describe(namespace)),
                 Err(error) => warn(format!("namespace {name} can't be read: {}", error.text)),
             }
         }
         let listed = api.list(CONFIGURATIONS).await;
         let listed =
             listed.map_err(|error| format!("webhook configurations can't be listed: {}", error.text))?;
-        let (mut injectors, mut problems) = (Vec::new(), Vec::new());
-        for (identity, webhooks) in grouped(&listed) {
+        let mut injectors = Vec::new();
+        for (identity, webhooks) in by_injector(&listed) {
             let maps = maps(&api, &identity, &self.flag()).await?;
             let has_config = maps.maps.iter().any(|(_, data)| data["config"].is_string());
             if !has_config && sources.config.is_none() {
@@ -108,8 +97,8 @@ impl ExplainClusterFlags {
                     .to_owned(),
             );
         }
-        let native_sidecars = native_sidecars(&api).await;
-        Ok((namespaces, ClusterInjectors { injectors, native_sidecars }, problems))
+        around.native_sidecars |= native_sidecars(&api).await;
+        Ok(injectors)
     }
 }
 
@@ -138,23 +127,6 @@ async fn native_sidecars(api: &ApiServer) -> bool {
     }
 }
 
-/// The webhooks that inject, by the injectors that they call.
-fn grouped(configurations: &[Value]) -> Vec<(InjectorIdentity, Vec<Webhook>)> {
-    let mut groups: Vec<(InjectorIdentity, Vec<Webhook>)> = Vec::new();
-    for configuration in configurations {
-        for conditional in webhook::conditional(configuration) {
-            warn(format!("webhook {conditional} has matchConditions, which are not evaluated here"));
-        }
-        for webhook in webhook::read(configuration) {
-            match groups.iter_mut().find(|(known, _)| *known == webhook.injector) {
-                Some((_, known)) => known.push(webhook),
-                None => groups.push((webhook.injector.clone(), vec![webhook])),
-            }
-        }
-    }
-    groups
-}
-
 /// The ConfigMaps of an injector: one of the name of its Service, as ours is, or Istio's two.
 async fn maps(api: &ApiServer, identity: &InjectorIdentity, flag: &str) -> Result<Maps, String> {
     let InjectorIdentity { namespace, service, .. } = identity;
@@ -164,12 +136,13 @@ async fn maps(api: &ApiServer, identity: &InjectorIdentity, flag: &str) -> Resul
         let found =
             found.map_err(|error| format!("ConfigMap {namespace}/{name} can't be read: {}", error.text))?;
         let data = found.map(|mut map| map["data"].take()).unwrap_or_default();
-        let is_ours = name == *service && data["config"].is_string();
-        if is_ours || (name != *service && data.is_object()) {
+        let is_ours = name == *service;
+        // Another map may have the name of its Service.
+        if data.is_object() && (!is_ours || data["config"].is_string()) {
             maps.maps.push((format!("{namespace}/{name}"), data));
-        }
-        if is_ours {
-            break;
+            if is_ours {
+                break;
+            }
         }
     }
     Ok(maps)

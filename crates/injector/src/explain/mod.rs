@@ -7,9 +7,9 @@ use crate::output::{self, ColourChoice, warn};
 use crate::sources::ConfigurationSources;
 use crate::sources::configuration;
 use clap::{Args, ValueEnum};
-use injection::explain::{
-    DeployedInjector, Explained, InjectionQuestion, InjectionVerdict, explain, injected, text,
-};
+use injection::explain::{Explained, InjectionVerdict, command, explain, injected, text};
+use injection::offline::Surroundings;
+use injection::webhook::DeployedInjector;
 use mesh::data::{Tree, yaml};
 use mesh::{InputProblem, Problems};
 use std::{
@@ -79,24 +79,22 @@ pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     if flags.explain.is_some() && flags.format != ExplanationFormat::Text {
         return Err("--explain: prints text; expected no other --format beside it".into());
     }
-    let (files, mut namespaces, mut problems) = flags.input.read();
+    let (files, namespaces, mut problems) = flags.input.read();
     let manifests: Vec<(&str, &str)> =
         files.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
-    let (cluster::ClusterInjectors { injectors, native_sidecars }, found) = match flags.cluster.is_asked() {
-        true => flags.cluster.ask(&flags.sources, &manifests, &mut namespaces),
-        false => {
-            let revision = (flags.revision != "default").then_some(flags.revision.as_str());
-            let (configuration, found) = configuration(&flags.sources, None, revision);
-            let installed = DeployedInjector::installed(&flags.revision, flags.auto, configuration);
-            (cluster::ClusterInjectors { injectors: vec![installed], native_sidecars: false }, found)
-        }
+    let native_sidecars = flags.native_sidecars;
+    let mut around = Surroundings { namespaces, native_sidecars, ..Surroundings::default() };
+    let injectors = if flags.cluster.is_asked() {
+        flags.cluster.ask(&flags.sources, &manifests, &mut around, &mut problems)
+    } else {
+        let revision = (flags.revision != "default").then_some(flags.revision.as_str());
+        let (configuration, found) = configuration(&flags.sources, None, revision);
+        problems.extend(found);
+        vec![DeployedInjector::installed(&flags.revision, flags.auto, configuration)]
     };
     injectors.iter().for_each(|injector| injector.configuration.warnings.iter().for_each(warn));
-    problems.extend(found);
     Problems::check(problems)?;
-    let native_sidecars = native_sidecars || flags.native_sidecars;
-    let question = InjectionQuestion { manifests: &manifests, namespaces, native_sidecars };
-    let explained = explain(&question, &injectors)?;
+    let explained = explain(&manifests, around, &injectors)?;
     print(flags, &explained)?;
     let code = explained.iter().map(code).max_by_key(|code| (*code == PROBLEMS, *code)).unwrap_or(0);
     match injected(&explained) {
@@ -125,7 +123,11 @@ fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Er
             output::print_folded(&text(explained), HANG)?;
             // A command is copied, so it stays in one line.
             if flags.explain.is_none() && injected(explained).is_some() {
-                output::print(&format!("\nTraffic of the injected pod:\n  {}\n", command(flags)))?;
+                let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+                let words = command(&words.collect::<Vec<_>>());
+                let traffic =
+                    format!("\nTraffic of the injected pod:\n  sidecar-injector {words} --explain\n");
+                output::print(&traffic)?;
             }
         }
         ExplanationFormat::Json => output::print(&format!("{}\n", serde_json::to_string_pretty(explained)?))?,
@@ -134,35 +136,6 @@ fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Er
         }
     }
     Ok(())
-}
-
-fn command(flags: &ExplainFlags) -> String {
-    if flags.cluster.is_asked() {
-        // The cluster's configuration is in no file.
-        let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-        let words = injection::explain::command(&words.collect::<Vec<_>>());
-        return format!("sidecar-injector {words} --explain");
-    }
-    let mut words = vec!["sidecar-injector".to_owned(), "inject".to_owned()];
-    words.extend(flags.input.filenames.iter().flat_map(|name| ["-f".to_owned(), name.clone()]));
-    let ConfigurationSources { config, values, mesh } = &flags.sources;
-    for (flag, path) in [("--inject-config", config), ("--values", values), ("--mesh-config", mesh)] {
-        if let Some(path) = path {
-            words.extend([flag.to_owned(), path.display().to_string()]);
-        }
-    }
-    if flags.revision != "default" {
-        words.extend(["--revision".to_owned(), flags.revision.clone()]);
-    }
-    let Input { namespace, namespace_annotations, .. } = &flags.input;
-    if namespace != "default" {
-        words.extend(["--namespace".to_owned(), namespace.clone()]);
-    }
-    for (key, value) in namespace_annotations {
-        words.extend(["--namespace-annotations".to_owned(), format!("{key}={value}")]);
-    }
-    words.extend(flags.native_sidecars.then(|| "--native-sidecars".to_owned()));
-    format!("{} | sidecar-init explain -f -", injection::explain::command(&words))
 }
 
 /// Starts `sidecar-init explain` with the injected pods as its manifest; returns its exit code.

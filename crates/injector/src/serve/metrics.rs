@@ -2,7 +2,7 @@
 //!
 //! Names are Istio's where it has the same number. `success` differs: Istio's counts refused pods too.
 
-use crate::authority::WebhookCaller;
+use crate::authority::CallerCount;
 use cluster::status::{self, Reply, registered};
 use injection::review::ReviewOutcome;
 use prometheus_client::{
@@ -134,11 +134,11 @@ impl ServeMetrics {
 
     /// The page that Prometheus reads. Looked up for it: the certificate's end, in seconds since 1970; whether the
     /// default templates make pods; and the webhook configurations that should call, by name.
-    pub(super) fn page(&self, expires: i64, is_usable: bool, callers: Vec<(String, WebhookCaller)>) -> Reply {
+    pub(super) fn page(&self, expires: i64, is_usable: bool, callers: Vec<(String, CallerCount)>) -> Reply {
         self.expiry.set(expires);
         self.usable.set(is_usable.into());
         for (name, caller) in callers {
-            let webhooks = i64::try_from(caller.webhooks).unwrap_or(i64::MAX);
+            let webhooks = i64::try_from(caller.unwrap_or(0)).unwrap_or(i64::MAX);
             self.webhooks.get_or_create(&[("configuration", name)]).set(webhooks);
         }
         status::metrics(&self.registry)

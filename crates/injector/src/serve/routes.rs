@@ -6,7 +6,7 @@ use super::connections::InFlightRequest;
 use super::metrics::ServeMetrics;
 use super::size_class::{Share, SizeClasses};
 use super::tls::ServerIdentity;
-use crate::authority::{Callers, WebhookCaller};
+use crate::authority::{CallerCount, Callers};
 use cluster::status::{Reply, TEXT, refuse_method, reply};
 use hyper::{
     Request, StatusCode,
@@ -252,14 +252,14 @@ fn brief(checks: [(&str, Option<String>); 3]) -> String {
 }
 
 /// One line a check, in the form of Kubernetes' own servers; and the webhooks that should call, which readiness does not depend on.
-fn verbose(checks: [(&str, Option<String>); 3], callers: Vec<(String, WebhookCaller)>) -> String {
+fn verbose(checks: [(&str, Option<String>); 3], callers: Vec<(String, CallerCount)>) -> String {
     let of_checks = checks.into_iter().map(|(name, failed)| match failed {
         None => format!("[+]{name} ok\n"),
         Some(why) => format!("[-]{name} failed: {why}\n"),
     });
-    let of_callers = callers.into_iter().map(|(name, caller)| match caller.fault {
-        None => format!("[+]webhooks/{name} ok: {} call\n", caller.webhooks),
-        Some(fault) => format!("[-]webhooks/{name} not ok: {fault}\n"),
+    let of_callers = callers.into_iter().map(|(name, caller)| match caller {
+        Ok(webhooks) => format!("[+]webhooks/{name} ok: {webhooks} call\n"),
+        Err(fault) => format!("[-]webhooks/{name} not ok: {fault}\n"),
     });
     of_checks.chain(of_callers).collect()
 }

@@ -1,10 +1,15 @@
 //! Webhooks of the API server that are called for a pod, by labels of the namespace and of the pod, and the decisions of the
-//! injectors behind them. At most one of Istio's is called.
+//! injectors behind them.
 
-use crate::admission::{Namespace, texts};
+mod judge;
+pub(crate) mod remedy;
+
+pub use judge::{CONDITIONS, KnownCluster, SelectedPod, Unjudged, WebhookFinding, judge, rivals};
+
+use crate::admission::Namespace;
 use crate::chart::ChartTemplate;
-use crate::configuration::selector;
-use crate::decision::{Decision, InjectionRules, LabelRequirement, LabelSelector, Operator, decide};
+use crate::configuration::{Configuration, selector};
+use crate::decision::{Decision, LabelRequirement, LabelSelector, Operator, decide};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,12 +21,16 @@ pub const INJECTION: &str = "istio-injection";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// Its name in the configuration; `.sidecar-injector.istio.io` follows.
+    /// Its name, without Istio's suffix, and that of its configuration.
     pub name: String,
+    /// The name of its configuration: the API server calls webhooks in the order of these names.
+    pub configuration: String,
     pub namespace: LabelSelector,
     pub object: LabelSelector,
     pub client: WebhookClient,
     pub injector: InjectorIdentity,
+    /// True if it has `matchConditions` beside the selectors.
+    pub is_conditional: bool,
 }
 
 impl Webhook {
@@ -90,19 +99,62 @@ impl fmt::Display for Miss<'_> {
     }
 }
 
-/// The decision that counts for a pod, of the injectors whose webhooks are called; `None` where none is called.
-pub fn judge<'a, T>(
-    webhooks: impl Iterator<Item = (T, &'a Webhook, &'a InjectionRules)>,
-    namespace: &Namespace,
+/// An injector: the webhooks that call it, and its configuration.
+#[derive(Clone, Debug)]
+pub struct DeployedInjector {
+    pub revision: String,
+    pub webhooks: Vec<Webhook>,
+    pub configuration: Configuration,
+}
+
+impl DeployedInjector {
+    /// `everywhere` adds the webhook for namespaces and pods without labels.
+    pub fn installed(revision: &str, everywhere: bool, configuration: Configuration) -> Self {
+        Self { revision: revision.to_owned(), webhooks: webhooks(revision, everywhere), configuration }
+    }
+}
+
+/// The webhooks that inject, by the injectors that they call.
+pub fn by_injector<'a>(
+    configurations: impl IntoIterator<Item = &'a Value>,
+) -> BTreeMap<InjectorIdentity, Vec<Webhook>> {
+    let mut found: BTreeMap<_, Vec<Webhook>> = BTreeMap::new();
+    for webhook in configurations.into_iter().flat_map(read) {
+        found.entry(webhook.injector.clone()).or_default().push(webhook);
+    }
+    found
+}
+
+/// The result of a pod's admission.
+#[derive(Clone, Debug)]
+pub struct PodAdmission<'a> {
+    /// Each webhook in the API server's order, with the requirements that keep it from being called.
+    pub webhooks: Vec<(&'a DeployedInjector, &'a Webhook, Vec<Miss<'a>>)>,
+    /// The webhook whose decision counts; `None` where no webhook is called.
+    pub called: Option<&'a Webhook>,
+    /// Its injector; where none is called, the first one.
+    pub injector: &'a DeployedInjector,
+    pub decision: Decision,
+}
+
+/// `labels` are the pod's; `None` without any webhook.
+pub fn admit<'a>(
+    injectors: &'a [DeployedInjector],
+    namespace: &'a Namespace,
+    labels: &'a BTreeMap<String, String>,
     pod: &Value,
-) -> Option<(T, Decision)> {
-    let labels = texts(pod, "labels");
-    let called = webhooks.filter(|(_, webhook, _)| webhook.matches(&namespace.labels, &labels));
-    let mut decided: Vec<_> =
-        called.map(|(one, _, rules)| (one, decide(&namespace.name, pod, rules))).collect();
+) -> Option<PodAdmission<'a>> {
+    let each = injectors.iter().flat_map(|injector| injector.webhooks.iter().map(move |one| (injector, one)));
+    let mut webhooks: Vec<_> =
+        each.map(|(injector, one)| (injector, one, one.misses(&namespace.labels, labels))).collect();
+    webhooks.sort_by_key(|(_, one, _)| &one.configuration);
+    let decide = |injector: &DeployedInjector| decide(&namespace.name, pod, &injector.configuration.rules);
+    let called = || webhooks.iter().filter(|(.., misses)| misses.is_empty());
     // All of them are called, so that the pod is injected if one of them injects it.
-    let counting = decided.iter().position(|(_, decision)| decision.inject).unwrap_or(0);
-    (!decided.is_empty()).then(|| decided.swap_remove(counting))
+    let counting = called().find(|(injector, ..)| decide(injector).inject).or_else(|| called().next());
+    let injector = counting.or(webhooks.first())?.0;
+    let called = counting.map(|(_, webhook, _)| *webhook);
+    Some(PodAdmission { called, injector, decision: decide(injector), webhooks })
 }
 
 /// Labels of a namespace and of a pod for which two webhooks are called.
@@ -166,7 +218,7 @@ fn values(requirement: &LabelRequirement) -> impl Iterator<Item = &str> {
     values.iter().map(String::as_str)
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WebhookClient {
     Service { namespace: String, name: String },
     Url(String),
@@ -228,46 +280,30 @@ pub fn read(configuration: &Value) -> Vec<Webhook> {
     injecting(configuration).filter_map(|webhook| of_value(configuration, webhook)).collect()
 }
 
-/// Webhooks that are called for new pods at another path, such as linkerd's injector.
-pub fn read_others(configuration: &Value) -> Vec<Webhook> {
-    let others = of_pods(configuration).filter(|webhook| !injects(webhook));
-    others.filter_map(|webhook| of_value(configuration, webhook)).collect()
-}
-
 fn of_value(configuration: &Value, webhook: &Value) -> Option<Webhook> {
     let title = configuration["metadata"]["name"].as_str().unwrap_or_default();
     let client = WebhookClient::of(webhook)?;
     Some(Webhook {
         name: format!("{} of {title}", short_name(webhook)),
+        configuration: title.to_owned(),
         namespace: selector::of_webhook(&webhook["namespaceSelector"])?,
         object: selector::of_webhook(&webhook["objectSelector"])?,
         injector: InjectorIdentity::of(configuration, &client),
         client,
+        is_conditional: webhook["matchConditions"].as_array().is_some_and(|all| !all.is_empty()),
     })
-}
-
-/// The names of the injecting webhooks that have `matchConditions` beside the selectors, which only the API server evaluates.
-pub fn conditional(configuration: &Value) -> impl Iterator<Item = &str> {
-    let has_conditions =
-        |webhook: &&Value| webhook["matchConditions"].as_array().is_some_and(|all| !all.is_empty());
-    injecting(configuration).filter(has_conditions).map(short_name)
-}
-
-/// The names of the injecting webhooks whose selectors Kubernetes would refuse.
-pub(crate) fn unreadable(configuration: &Value) -> impl Iterator<Item = &str> {
-    injecting(configuration).filter(|webhook| of_value(configuration, webhook).is_none()).map(short_name)
 }
 
 fn injecting(configuration: &Value) -> impl Iterator<Item = &Value> {
     of_pods(configuration).filter(|webhook| injects(webhook))
 }
 
-pub(crate) fn short_name(webhook: &Value) -> &str {
+fn short_name(webhook: &Value) -> &str {
     let name = webhook["name"].as_str().unwrap_or_default();
     name.strip_suffix(SUFFIX).unwrap_or(name)
 }
 
-pub(crate) fn of_pods(configuration: &Value) -> impl Iterator<Item = &Value> {
+fn of_pods(configuration: &Value) -> impl Iterator<Item = &Value> {
     configuration["webhooks"].as_array().into_iter().flatten().filter(|webhook| is_for_pods(webhook))
 }
 
@@ -285,10 +321,10 @@ fn is_for_pods(webhook: &Value) -> bool {
 
 fn injects(webhook: &Value) -> bool {
     let client = &webhook["clientConfig"];
-    let of_url =
-        || client["url"].as_str()?.split_once("://")?.1.split_once('/').map(|(_, path)| format!("/{path}"));
-    let path = client["service"]["path"].as_str().map(str::to_owned).or_else(of_url).unwrap_or_default();
-    path == "/inject" || path.starts_with("/inject/")
+    let of_url = || client["url"].as_str()?.splitn(4, '/').nth(3);
+    let path = client["service"]["path"].as_str().or_else(of_url).unwrap_or_default();
+    let path = path.strip_prefix('/').unwrap_or(path);
+    path == "inject" || path.starts_with("inject/")
 }
 
 /// The webhooks of a revision, as they are installed; with `everywhere`, also the one for all that say nothing.
@@ -381,9 +417,6 @@ mod tests {
             let webhook =
                 json!({"name": "a", "rules": [other, rule(fields)], "clientConfig": {"url": "https://b/c"}});
             let configuration = json!({"metadata": {"name": "c"}, "webhooks": [webhook]});
-            let names: Vec<String> =
-                read_others(&configuration).iter().map(|webhook| webhook.name.to_string()).collect();
-            assert_eq!(names, if expected { vec!["a of c"] } else { vec![] }, "{fields:?}");
             assert_eq!(of_pods(&configuration).count(), usize::from(expected), "{fields:?}");
             assert_eq!(read(&configuration), [], "{fields:?}");
         }
@@ -405,10 +438,7 @@ mod tests {
             let mut unread = webhook.clone();
             unread["objectSelector"] = bad;
             let configuration = json!({"webhooks": [webhook, unread]});
-            let found = (read(&configuration).len(), read_others(&configuration).len());
-            assert_eq!(found, (usize::from(expected), usize::from(!expected)), "{client}");
-            let names: Vec<&str> = unreadable(&configuration).collect();
-            assert_eq!(names, if expected { vec!["a"] } else { vec![] }, "{client}");
+            assert_eq!(read(&configuration).len(), usize::from(expected), "{client}");
         }
     }
 
@@ -429,10 +459,10 @@ mod tests {
         for (at, conditions) in [json!([]), json!([{}]), json!([{}]), json!([{}])].into_iter().enumerate() {
             configuration["webhooks"][at]["matchConditions"] = conditions;
         }
-        assert_eq!(conditional(&configuration).collect::<Vec<_>>(), ["remote.example"]);
         let found = read(&configuration);
-        let names: Vec<&str> = found.iter().map(|webhook| &*webhook.name).collect();
-        assert_eq!(names, ["namespace of c", "remote.example of c"]);
+        let names: Vec<(&str, bool)> =
+            found.iter().map(|webhook| (&*webhook.name, webhook.is_conditional)).collect();
+        assert_eq!(names, [("namespace of c", false), ("remote.example of c", true)]);
         let labels = BTreeMap::from([("istio-injection".to_owned(), "enabled".to_owned())]);
         assert!(found[0].matches(&labels, &BTreeMap::new()) && !found[0].matches(&BTreeMap::new(), &labels));
     }
@@ -454,6 +484,8 @@ mod tests {
         let client = WebhookClient::Url(String::new());
         let nothing = Webhook {
             name: "a".into(),
+            configuration: String::new(),
+            is_conditional: false,
             namespace: LabelSelector::default(),
             object: LabelSelector::default(),
             injector: InjectorIdentity::of(&Value::Null, &client),

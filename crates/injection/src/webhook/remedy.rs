@@ -1,0 +1,163 @@
+//! Remedies for pods that are not injected: labels to set or to take away, for the webhooks that miss the least.
+
+use super::{Bearer, Miss, REVISION};
+use crate::admission::Namespace;
+use crate::decision::{Decision, DecisionReason, INJECT, Operator};
+
+/// Where no webhook is called: each line does it alone.
+pub(crate) fn of_misses(
+    decision: &Decision,
+    misses: &[Vec<Miss<'_>>],
+    namespace: &Namespace,
+    revisions: &[&str],
+) -> Vec<String> {
+    use DecisionReason::{HostNetwork, NoPolicy, OtherSystem, SystemNamespace};
+    // Any webhook that is called would skip it.
+    if matches!(decision.reason, HostNetwork | OtherSystem | SystemNamespace | NoPolicy) {
+        return of_decision(decision);
+    }
+    let least = misses.iter().map(Vec::len).min().unwrap_or_default();
+    let nearest = misses.iter().filter(|misses| misses.len() == least);
+    let mut found: Vec<String> = Vec::new();
+    let other = namespace.labels.get(REVISION).filter(|other| !revisions.contains(&other.as_str()));
+    found.extend(other.map(|other| {
+        format!("namespace {} asks for revision {other}: explain it with --revision {other}", namespace.name)
+    }));
+    // The webhook would be called, and still skip the pod.
+    let besides = of_decision(decision).into_iter().next();
+    for misses in nearest {
+        let decides = |miss: &Miss<'_>| miss.bearer == Bearer::Pod && miss.requirement.key == INJECT;
+        let besides = besides.clone().filter(|_| !misses.iter().any(decides));
+        let parts = misses.iter().map(|miss| of_miss(miss, namespace)).chain(besides);
+        let line = parts.collect::<Vec<_>>().join("; and ");
+        if !line.is_empty() && !found.contains(&line) {
+            found.push(line);
+        }
+    }
+    found
+}
+
+fn of_miss(miss: &Miss<'_>, namespace: &Namespace) -> String {
+    let (key, name) = (&miss.requirement.key, &namespace.name);
+    let one = |values: &[String]| values.first().cloned().unwrap_or_default();
+    match (miss.bearer, &miss.requirement.operator) {
+        // The API server holds this label to the namespace's name.
+        (Bearer::Namespace, Operator::In(values)) if key == "kubernetes.io/metadata.name" => {
+            format!("put the pod into namespace {}", one(values))
+        }
+        (Bearer::Namespace, Operator::In(values)) => {
+            let overwrite = if miss.found.is_some() { " --overwrite" } else { "" };
+            format!("kubectl label namespace {name} {key}={}{overwrite}", one(values))
+        }
+        (Bearer::Namespace, Operator::DoesNotExist) => format!("kubectl label namespace {name} {key}-"),
+        (Bearer::Namespace, Operator::Exists) => format!("kubectl label namespace {name} {key}="),
+        (Bearer::Namespace, Operator::NotIn(_)) => "put the pod into a separate namespace".to_owned(),
+        (Bearer::Pod, Operator::In(values)) => format!("give the pod the label {key}: {:?}", one(values)),
+        (Bearer::Pod, Operator::Exists) => format!("give the pod the label {key}"),
+        (Bearer::Pod, Operator::DoesNotExist | Operator::NotIn(_)) => {
+            format!("take the label {key} from the pod")
+        }
+    }
+}
+
+/// Where one is called and skips the pod.
+pub(crate) fn of_decision(decision: &Decision) -> Vec<String> {
+    let yes = || format!("give the pod the label {INJECT}: \"true\"");
+    match decision.reason {
+        _ if decision.inject => Vec::new(),
+        DecisionReason::HostNetwork => {
+            vec![
+                "take hostNetwork from the pod: what is captured there would be the node's traffic"
+                    .to_owned(),
+            ]
+        }
+        DecisionReason::OtherSystem => {
+            vec!["run the pod on Linux: rules are set in its netfilter".to_owned()]
+        }
+        DecisionReason::SystemNamespace => vec!["put the pod into a separate namespace".to_owned()],
+        DecisionReason::NoPolicy => {
+            vec!["set policy in the injector's config to enabled or disabled".to_owned()]
+        }
+        DecisionReason::Label => vec![format!("take the label {INJECT} from the pod, or set it to \"true\"")],
+        DecisionReason::Annotation => vec![format!("take the annotation {INJECT} from the pod"), yes()],
+        DecisionReason::NeverSelected | DecisionReason::AlwaysSelected => vec![yes()],
+        DecisionReason::ByPolicy => vec![yes(), "set policy in the injector's config to enabled".to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::LabelRequirement;
+
+    #[test]
+    fn each_label_that_is_missed_has_its_remedy() {
+        let namespace = Namespace { name: "shop".to_owned(), ..Namespace::default() };
+        let values = || vec!["a".to_owned(), "b".to_owned()];
+        for (bearer, operator, found, expected) in [
+            (Bearer::Namespace, Operator::In(values()), None, "kubectl label namespace shop k=a"),
+            (
+                Bearer::Namespace,
+                Operator::In(values()),
+                Some("c"),
+                "kubectl label namespace shop k=a --overwrite",
+            ),
+            (Bearer::Namespace, Operator::DoesNotExist, Some("c"), "kubectl label namespace shop k-"),
+            (Bearer::Namespace, Operator::Exists, None, "kubectl label namespace shop k="),
+            (
+                Bearer::Namespace,
+                Operator::NotIn(values()),
+                Some("a"),
+                "put the pod into a separate namespace",
+            ),
+            (Bearer::Pod, Operator::In(values()), None, "give the pod the label k: \"a\""),
+            (Bearer::Pod, Operator::Exists, None, "give the pod the label k"),
+            (Bearer::Pod, Operator::DoesNotExist, Some("c"), "take the label k from the pod"),
+            (Bearer::Pod, Operator::NotIn(values()), Some("a"), "take the label k from the pod"),
+        ] {
+            let requirement = LabelRequirement { key: "k".to_owned(), operator };
+            assert_eq!(of_miss(&Miss { bearer, requirement: &requirement, found }, &namespace), expected);
+        }
+        let key = "kubernetes.io/metadata.name".to_owned();
+        let requirement = LabelRequirement { key, operator: Operator::In(values()) };
+        let named = Miss { bearer: Bearer::Namespace, requirement: &requirement, found: Some("shop") };
+        assert_eq!(of_miss(&named, &namespace), "put the pod into namespace a");
+    }
+
+    #[test]
+    fn webhooks_that_miss_the_least_come_first_and_each_line_once() {
+        let namespace = |revision: &str| Namespace {
+            name: "shop".to_owned(),
+            labels: [(REVISION.to_owned(), revision.to_owned())].into(),
+            ..Namespace::default()
+        };
+        let requirement = |key: &str| LabelRequirement { key: key.to_owned(), operator: Operator::Exists };
+        let (a, b) = (requirement("a"), requirement("b"));
+        let miss = |requirement| Miss { bearer: Bearer::Pod, requirement, found: None };
+        let lines = |reason, misses: &[Vec<Miss<'_>>], revision: &str| {
+            let inject = reason != DecisionReason::OtherSystem;
+            let decision = Decision { inject, reason, unclear: None };
+            of_misses(&decision, misses, &namespace(revision), &["blue"])
+        };
+        let both = [vec![miss(&a), miss(&b)]];
+        let near = [vec![miss(&a), miss(&b)], vec![miss(&b)], vec![miss(&b)], vec![miss(&a)]];
+        let [give_a, give_b] = ["a", "b"].map(|key| format!("give the pod the label {key}"));
+        let other = "namespace shop asks for revision green: explain it with --revision green";
+        let by_policy = DecisionReason::ByPolicy;
+        assert_eq!(lines(by_policy, &both, "blue"), [format!("{give_a}; and {give_b}")]);
+        assert_eq!(lines(by_policy, &near, "blue"), [give_b.clone(), give_a.clone()]);
+        assert_eq!(lines(by_policy, &near, "green"), [other.to_owned(), give_b, give_a]);
+        assert_eq!(lines(by_policy, &[vec![]], "blue"), [""; 0]);
+        let alone = ["run the pod on Linux: rules are set in its netfilter"];
+        assert_eq!(lines(DecisionReason::OtherSystem, &near, "green"), alone);
+        // A disabled policy would have a webhook that is called skip the pod.
+        let values = Operator::In(vec!["true".to_owned()]);
+        let asks = LabelRequirement { key: INJECT.to_owned(), operator: values };
+        let decision = Decision { inject: false, reason: by_policy, unclear: None };
+        let of_inject = Miss { bearer: Bearer::Pod, requirement: &asks, found: None };
+        let skipped = [vec![miss(&a)], vec![of_inject]];
+        let give = "give the pod the label sidecar.istio.io/inject: \"true\"";
+        let expected = [format!("give the pod the label a; and {give}"), give.to_owned()];
+        assert_eq!(of_misses(&decision, &skipped, &namespace("blue"), &["blue"]), expected);
+    }
+}
