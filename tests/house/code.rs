@@ -13,11 +13,12 @@ const EXEC: &str = "crates/sys/src/exec.rs";
 /// Functions that WebAssembly finds by name need an attribute that counts as unsafe.
 const INTERFACE: &str = "crates/playground/src/interface.rs";
 
-const LIBRARIES: [&str; 7] = [
+const LIBRARIES: [&str; 8] = [
     "rules/src/lib.rs",
     "crates/mesh/src/lib.rs",
     "crates/diagnose/src/lib.rs",
     "crates/injection/src/lib.rs",
+    "crates/environment/src/lib.rs",
     "crates/cluster/src/lib.rs",
     "crates/command-line/src/lib.rs",
     "crates/sandbox/src/lib.rs",
@@ -43,7 +44,7 @@ const RULES: [Rule; 5] = [
             "rules/src/*.rs",
             "crates/mesh/src/*.rs|crates/diagnose/src/*.rs",
             "crates/playground/src/*.rs",
-            "crates/injection/src/*.rs",
+            "crates/injection/src/*.rs|crates/environment/src/*.rs",
         ],
         // Tests read files of what is expected.
         except: &["*tests.rs"],

@@ -3,11 +3,11 @@
 
 const MAX_LENGTH: usize = 63;
 
-pub(super) const LABEL_VALUE: &str =
+pub(crate) const LABEL_VALUE: &str =
     "expected up to 63 letters, digits, -, _ and ., with a letter or a digit at both ends";
 
 /// A value that is not empty: up to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends.
-pub(super) fn is_label_value(text: &str) -> bool {
+pub fn is_label_value(text: &str) -> bool {
     let is_end = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
     text.len() <= MAX_LENGTH
         && is_end(text.bytes().next())
@@ -16,7 +16,7 @@ pub(super) fn is_label_value(text: &str) -> bool {
 }
 
 /// A name like a value's, and before a slash perhaps a DNS name.
-pub(super) fn is_label_key(text: &str) -> bool {
+pub fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_domain(prefix) && is_label_value(name),
         None => is_label_value(text),
@@ -24,7 +24,7 @@ pub(super) fn is_label_key(text: &str) -> bool {
 }
 
 /// A DNS name in lower case, as objects of Kubernetes have it (RFC 1123).
-pub(super) fn is_domain(text: &str) -> bool {
+pub fn is_domain(text: &str) -> bool {
     let is_label = |label: &str| {
         is_label_value(label)
             && label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
@@ -33,12 +33,13 @@ pub(super) fn is_domain(text: &str) -> bool {
 }
 
 /// A token of HTTP, as names of headers are (RFC 9110, section 5.6.2), which can stand in a script's string.
-pub(super) fn is_token(text: &str) -> bool {
+pub fn is_token(text: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_token)
 }
 
-pub(super) const LABEL_KEY: &str = "expected the key of a label, such as virtual-env or example.com/env";
+/// The expected form of a label's key, for problems.
+pub const LABEL_KEY: &str = "expected the key of a label, such as virtual-env or example.com/env";
 
 /// Units of quantities (`apimachinery`, `pkg/api/resource/quantity.go`), each a thousand of the one before.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];

@@ -2,18 +2,23 @@
 //! and without its additions to every container.
 
 use crate::merge::{MOUNT_PATH, clean};
-use crate::pipeline::pod::PROBES;
 use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
 
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-const MODE: u32 = 0o644;
+
+static DEFAULTS: LazyLock<Value> = LazyLock::new(|| {
+    let defaults = mesh::pod::values("defaults.yaml", include_str!("defaults.yaml"));
+    defaults.unwrap_or_else(|problems| panic!("{problems}")).remove(0)
+});
 
 pub(super) fn pod(pod: &Value) -> Value {
-    let mut spec = pod["spec"].as_object().cloned().unwrap_or_default();
+    let mut spec = Value::Object(pod["spec"].as_object().cloned().unwrap_or_default());
+    fill(&mut spec, &DEFAULTS);
     for list in ["containers", "initContainers"] {
-        each(&mut spec, list, container);
+        let items = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        items.filter_map(Value::as_object_mut).for_each(container);
     }
-    each(&mut spec, "volumes", volume);
     let meta = |field: &str| match &pod["metadata"][field] {
         Value::Null => json!({}),
         texts => texts.clone(),
@@ -21,101 +26,56 @@ pub(super) fn pod(pod: &Value) -> Value {
     json!({"metadata": {"labels": meta("labels"), "annotations": meta("annotations")}, "spec": spec})
 }
 
-fn each(of: &mut Map<String, Value>, list: &str, fill: fn(&mut Map<String, Value>)) {
-    let items = of.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
-    items.filter_map(Value::as_object_mut).for_each(fill);
-}
-
-fn fill(fields: &mut Map<String, Value>, name: &str, default: impl Into<Value>) {
-    let value = fields.entry(name).or_insert(Value::Null);
-    if value.is_null() {
-        *value = default.into();
-    }
-}
-
-fn within(fields: &mut Map<String, Value>, name: &str, change: impl FnOnce(&mut Map<String, Value>)) {
-    if let Some(Value::Object(inner)) = fields.get_mut(name) {
-        change(inner);
+fn fill(value: &mut Value, defaults: &Value) {
+    match (value, defaults) {
+        (Value::Array(items), Value::Array(defaults)) => {
+            items.iter_mut().for_each(|item| fill(item, &defaults[0]));
+        }
+        (Value::Object(fields), Value::Object(defaults)) => {
+            for (name, default) in defaults {
+                match fields.get_mut(name).filter(|value| !value.is_null()) {
+                    Some(inner) => fill(inner, default),
+                    None if default.is_object() || default.is_array() => {}
+                    None => drop(fields.insert(name.clone(), default.clone())),
+                }
+            }
+        }
+        _ => {}
     }
 }
 
 fn container(fields: &mut Map<String, Value>) {
-    let image = fields.get("image").and_then(Value::as_str).unwrap_or_default();
-    let (tagged, has_digest) = image.split_once('@').map_or((image, false), |(tagged, _)| (tagged, true));
-    let last = tagged.rsplit('/').next().unwrap_or_default();
-    let is_latest = last.ends_with(":latest") || !(has_digest || last.contains(':'));
-    fill(fields, "imagePullPolicy", if is_latest { "Always" } else { "IfNotPresent" });
-    fill(fields, "terminationMessagePath", "/dev/termination-log");
-    fill(fields, "terminationMessagePolicy", "File");
-    fill(fields, "resources", json!({}));
-    within(fields, "resources", resources);
-    each(fields, "ports", |port| fill(port, "protocol", "TCP"));
-    each(fields, "env", |variable| {
-        if !variable.contains_key("valueFrom") {
-            fill(variable, "value", "");
+    let is_unset = |value: &Value| value.is_null() || *value == json!([]) || *value == json!({});
+    if fields.get("imagePullPolicy").is_none_or(Value::is_null) {
+        let image = fields.get("image").and_then(Value::as_str).unwrap_or_default();
+        let (tagged, has_digest) = image.split_once('@').map_or((image, false), |(tagged, _)| (tagged, true));
+        let last = tagged.rsplit('/').next().unwrap_or_default();
+        let is_latest = last.ends_with(":latest") || !(has_digest || last.contains(':'));
+        fields.insert("imagePullPolicy".to_owned(), if is_latest { "Always" } else { "IfNotPresent" }.into());
+    }
+    for variable in fields.get_mut("env").and_then(Value::as_array_mut).into_iter().flatten() {
+        if variable.get("valueFrom").is_none() {
+            fill(variable, &json!({"value": ""}));
         }
-        within(variable, "valueFrom", field_ref);
-    });
+    }
+    if let Some(Value::Object(resources)) = fields.get_mut("resources") {
+        if let Some(limits @ Value::Object(_)) = resources.get("limits").cloned() {
+            fill(resources.entry("requests").or_insert_with(|| json!({})), &limits);
+        }
+        resources.retain(|_, value| !is_unset(value));
+    }
     if let Some(Value::Array(mounts)) = fields.get_mut("volumeMounts") {
         mounts.retain(|mount| mount[MOUNT_PATH].as_str().is_none_or(|path| clean(path) != TOKEN));
     }
-    for probe in PROBES {
-        within(fields, probe, |probe| {
-            fill(probe, "timeoutSeconds", 1);
-            fill(probe, "periodSeconds", 10);
-            fill(probe, "successThreshold", 1);
-            fill(probe, "failureThreshold", 3);
-            handler(probe);
-        });
-    }
-    within(fields, "lifecycle", |hooks| {
-        ["preStop", "postStart"].into_iter().for_each(|hook| within(hooks, hook, handler));
-    });
     // Empty lists and objects say as much as none.
-    fields.retain(|_, value| !matches!(value, Value::Null) && *value != json!([]) && *value != json!({}));
-}
-
-fn resources(fields: &mut Map<String, Value>) {
-    if let Some(Value::Object(limits)) = fields.get("limits").cloned() {
-        fill(fields, "requests", json!({}));
-        within(fields, "requests", |requests| {
-            limits.into_iter().for_each(|(name, amount)| fill(requests, &name, amount));
-        });
-    }
-    fields.retain(|_, value| !value.is_null() && *value != json!({}));
-}
-
-fn handler(fields: &mut Map<String, Value>) {
-    within(fields, "httpGet", |get| {
-        fill(get, "path", "/");
-        fill(get, "scheme", "HTTP");
-    });
-    within(fields, "grpc", |grpc| fill(grpc, "service", ""));
-}
-
-fn volume(fields: &mut Map<String, Value>) {
-    for kind in ["secret", "configMap", "downwardAPI", "projected"] {
-        within(fields, kind, |source| fill(source, "defaultMode", MODE));
-    }
-    within(fields, "hostPath", |path| fill(path, "type", ""));
-    within(fields, "downwardAPI", |downward| each(downward, "items", field_ref));
-    within(fields, "projected", |projected| {
-        each(projected, "sources", |source| {
-            within(source, "serviceAccountToken", |token| fill(token, "expirationSeconds", 3600));
-            within(source, "downwardAPI", |downward| each(downward, "items", field_ref));
-        });
-    });
-}
-
-fn field_ref(item: &mut Map<String, Value>) {
-    within(item, "fieldRef", |field| fill(field, "apiVersion", "v1"));
-    // As a quantity, it is written even where it is zero.
-    within(item, "resourceFieldRef", |resource| fill(resource, "divisor", "0"));
+    fields.retain(|_, value| !is_unset(value));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MODE: u32 = 0o644;
 
     fn filled(container: &Value) -> Value {
         pod(&json!({"spec": {"containers": [container]}}))["spec"]["containers"][0].clone()

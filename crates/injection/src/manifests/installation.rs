@@ -2,8 +2,8 @@
 
 use crate::chart;
 use crate::decision::SYSTEM_NAMESPACES;
-use crate::environment::tag;
 use crate::syntax::is_domain;
+use crate::tag;
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 

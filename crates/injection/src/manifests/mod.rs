@@ -8,7 +8,6 @@ mod installation;
 pub use installation::{Installation, MAX_REVISION, NAMESPACE, label};
 
 use crate::chart::ChartTemplate;
-use crate::environment::resource;
 use serde_json::{Value, json};
 
 /// The configuration of the environment's tag. The API server calls configurations in the order of their names, and this one looks
@@ -39,11 +38,21 @@ pub fn files(target: &Installation) -> Vec<ManifestFile> {
         ManifestFile { name: "server", objects: server },
     ]);
     if target.values["operator"]["enabled"] == true {
-        let all = std::iter::once(resource::definition()).chain(objects(ChartTemplate::Operator)).collect();
+        let all = std::iter::once(environment_definition()).chain(objects(ChartTemplate::Operator)).collect();
         files.push(ManifestFile { name: "operator", objects: all });
     }
     files.push(ManifestFile { name: "webhooks", objects: objects(ChartTemplate::Webhooks) });
     files
+}
+
+/// The chart's CustomResourceDefinition of VirtualEnvironment, with upstream's name, group, version and spec, so that objects written
+/// for upstream are accepted. Defaults stand in descriptions alone: those of a schema would be written into every object.
+pub fn environment_definition() -> Value {
+    let values = json!({ "injector": { "operator": { "enabled": true } } });
+    let mut found = ChartTemplate::Crd.objects("", &values).remove(0);
+    // It is for `helm uninstall`.
+    found["metadata"].as_object_mut().expect("an object has metadata").remove("annotations");
+    found
 }
 
 /// The file that names the others for kustomize.

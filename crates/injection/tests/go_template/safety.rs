@@ -86,10 +86,7 @@ fn no_text_of_a_pod_becomes_structure() {
             match world.render(template) {
                 Err(shown) => {
                     refused += 1;
-                    assert!(
-                        shown.contains("would be read as YAML") && shown.contains("x: "),
-                        "{template}{text:?}: {shown}"
-                    );
+                    assert!(shown.contains("would be read as YAML"), "{template}{text:?}: {shown}");
                 }
                 Ok(made) => {
                     filled += 1;

@@ -7,7 +7,8 @@ mod routes;
 use crate::input::namespace;
 use crate::output::{ObjectFormat, document, print};
 use clap::{Args, Subcommand};
-use injection::environment::{inventory, resource};
+use injection::manifests::environment_definition;
+use injection::syntax::is_domain;
 pub(crate) use operator::HostFlags;
 use std::{error::Error, process::ExitCode};
 
@@ -43,8 +44,8 @@ pub(crate) fn run(flags: &EnvironmentFlags) -> Result<ExitCode, Box<dyn Error>> 
         EnvironmentCommand::Inspect(flags) => inspect::run(flags),
         EnvironmentCommand::Crd(flags) => {
             let text = match flags.format {
-                ObjectFormat::Yaml => document(&resource::definition()),
-                ObjectFormat::Json => format!("{:#}\n", resource::definition()),
+                ObjectFormat::Yaml => document(&environment_definition()),
+                ObjectFormat::Json => format!("{:#}\n", environment_definition()),
             };
             print(&text)?;
             Ok(ExitCode::SUCCESS)
@@ -54,5 +55,5 @@ pub(crate) fn run(flags: &EnvironmentFlags) -> Result<ExitCode, Box<dyn Error>> 
 
 fn name(text: &str) -> Result<String, String> {
     let expected = "expected small letters, digits, - and ., with a letter or digit at both ends (RFC 1123)";
-    if inventory::is_name(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
+    if is_domain(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }

@@ -26,7 +26,7 @@ use ::cluster::{
 use clap::Args;
 use cluster::{ClusterState, When};
 use configuration::ConfigurationFiles;
-use injection::environment::tag;
+use injection::tag;
 use mesh::InputProblem;
 use metrics::ServeMetrics;
 use parking_lot::RwLock;

@@ -15,9 +15,10 @@ use hyper::{
     http::request::Parts,
 };
 use injection::Configuration;
-use injection::environment::tag;
 use injection::review::{self, Answer, Cancellation, ReviewOutcome, ReviewReport, WebhookCall};
+use injection::tag;
 use parking_lot::RwLock;
+use percent_encoding::percent_decode_str;
 use prometheus_client::metrics::counter::Counter;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -178,7 +179,7 @@ impl WebhookServer {
         body: &[u8],
         cancellation: Cancellation,
     ) -> Answer {
-        let Some(path) = decoded(head.uri.path()) else {
+        let Ok(path) = percent_decode_str(head.uri.path()).decode_utf8() else {
             return Answer::text(400, "the path is not a string; expected UTF-8 in its %-escapes");
         };
         let call = WebhookCall {
@@ -272,21 +273,6 @@ fn guarded(panics: &Counter, answer: impl FnOnce() -> Answer) -> Answer {
     })
 }
 
-/// A path without its `%`-escapes (RFC 3986, 2.1); `None` where one is none, or they are no UTF-8.
-fn decoded(path: &str) -> Option<String> {
-    let mut parts = path.split('%');
-    let mut bytes = parts.next()?.as_bytes().to_vec();
-    for part in parts {
-        let (digits, rest) = part.split_at_checked(2)?;
-        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return None;
-        }
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        bytes.extend(rest.as_bytes());
-    }
-    String::from_utf8(bytes).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -318,19 +304,5 @@ mod tests {
         });
         assert!(tokio::time::timeout(Duration::from_millis(50), work).await.is_err());
         assert!(receiver.recv().expect("it has begun").is_cancelled());
-    }
-
-    #[test]
-    fn escapes_of_a_path() {
-        for (path, expected) in [
-            ("/inject/net/a", Some("/inject/net/a")),
-            ("/inject/net/a%20b%2fc%C3%A9", Some("/inject/net/a b/cé")),
-            ("/inject/%", None),
-            ("/inject/%4", None),
-            ("/inject/%+4", None),
-            ("/inject/%ff", None),
-        ] {
-            assert_eq!(decoded(path).as_deref(), expected, "{path}");
-        }
     }
 }

@@ -5,14 +5,16 @@ use crate::mesh_config::proxy_config;
 use crate::pipeline::unread;
 use crate::template::context::TemplateContext;
 use gtmpl_ng::{Func, FuncError, Value};
+use mesh::istio::annotations::{PROXY_CONFIG, PROXY_IMAGE, PROXY_IMAGE_TYPE};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 pub(crate) fn plain(value: &Json) -> Value {
-    with(value, &str::to_owned)
+    with(value, str::to_owned)
 }
 
-fn with(value: &Json, text: &dyn Fn(&str) -> String) -> Value {
+fn with(value: &Json, text: fn(&str) -> String) -> Value {
     match value {
         Json::Null => Value::Nil,
         Json::Bool(is) => (*is).into(),
@@ -30,21 +32,27 @@ fn with(value: &Json, text: &dyn Fn(&str) -> String) -> Value {
 }
 
 /// `text` maps texts of the pod, and those that follow from it; those that the cluster's owner has configured stay.
-pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String) -> Value {
+pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> Value {
     let TemplateContext { pod, sidecar, values, mesh, .. } = *context;
     let empty = Map::new();
-    let object = |value: Option<&'_ Json>, shape| {
+    let object = |value: Option<&'_ Json>, shape, text| {
         structure(value.and_then(Json::as_object).unwrap_or(&empty), shape, text)
     };
+    // Without these annotations, the configuration and the images are the owner's.
+    let annotations = &pod["metadata"]["annotations"];
+    let is_annotated = |names: &[&str]| names.iter().any(|name| annotations.get(name).is_some());
+    let of_config = if is_annotated(&[PROXY_CONFIG]) { text } else { str::to_owned };
+    let of_images =
+        if is_annotated(&[PROXY_CONFIG, PROXY_IMAGE, PROXY_IMAGE_TYPE]) { text } else { str::to_owned };
     let workload = context.admission.workload.clone().unwrap_or_default();
     let texts = |fields: &[(&str, &str)]| -> Value {
         Value::Object(fields.iter().map(|(name, value)| ((*name).to_owned(), text(value).into())).collect())
     };
-    let mut metadata = object(pod.get("metadata"), GoStructure::Metadata);
+    let mut metadata = object(pod.get("metadata"), GoStructure::Metadata, text);
     if metadata.get("Namespace").is_none_or(|namespace| *namespace == "".into()) {
         metadata.insert("Namespace".to_owned(), text(&context.admission.namespace.name).into());
     }
-    let mut proxy_config = object(Some(&sidecar.proxy_config), GoStructure::ProxyConfig);
+    let mut proxy_config = object(Some(&sidecar.proxy_config), GoStructure::ProxyConfig, of_config);
     // The default that protobuf prints.
     proxy_config.entry("InterceptionMode".to_owned()).or_insert_with(|| "REDIRECT".into());
     let compliance = values.environment().remove("COMPLIANCE_POLICY").unwrap_or_default();
@@ -52,14 +60,14 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
         ("TypeMeta", texts(&[("Kind", &workload.kind), ("APIVersion", &workload.api_version)])),
         ("DeploymentMeta", texts(&[("Name", &workload.name), ("Namespace", &workload.namespace)])),
         ("ObjectMeta", Value::Map(metadata)),
-        ("Spec", Value::Map(object(pod.get("spec"), GoStructure::Spec))),
+        ("Spec", Value::Map(object(pod.get("spec"), GoStructure::Spec, text))),
         ("ProxyConfig", Value::Map(proxy_config)),
-        ("MeshConfig", field_value(&mesh.raw, GoStructure::MeshConfig, &str::to_owned)),
+        ("MeshConfig", field_value(&mesh.raw, GoStructure::MeshConfig, str::to_owned)),
         ("Values", plain(&values.raw)),
         ("Revision", values.revision.as_str().into()),
         ("NativeSidecars", sidecar.native.into()),
-        ("ProxyImage", text(&sidecar.proxy_image).into()),
-        ("ProxyInitImage", text(&sidecar.init_image).into()),
+        ("ProxyImage", of_images(&sidecar.proxy_image).into()),
+        ("ProxyInitImage", of_images(&sidecar.init_image).into()),
         ("ProxyUID", sidecar.proxy_uid.into()),
         ("ProxyGID", sidecar.proxy_gid.into()),
         ("InboundTrafficPolicyMode", mesh.inbound_policy.name().into()),
@@ -82,28 +90,6 @@ enum GoStructure {
     Other,
     /// A map whose keys are the owner's words and no names of fields.
     Words,
-}
-
-/// The type of a field that JSON leaves out where it is empty. In the Go structure it is there, with the zero of its type.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Unset {
-    Text,
-    List,
-    Map,
-    Bool,
-    Number,
-}
-
-impl Unset {
-    fn zero(self) -> Value {
-        match self {
-            Self::Text => "".into(),
-            Self::List => Value::Array(Vec::new()),
-            Self::Map => Value::Map(HashMap::new()),
-            Self::Bool => false.into(),
-            Self::Number => 0_u8.into(),
-        }
-    }
 }
 
 impl GoStructure {
@@ -133,53 +119,6 @@ impl GoStructure {
         }
     }
 
-    /// The fields that JSON leaves out where they are empty, and templates see all the same.
-    fn unset(self) -> &'static [(Unset, &'static [&'static str])] {
-        match self {
-            Self::Metadata => &[
-                (Unset::Text, &["Name", "GenerateName", "Namespace", "UID"]),
-                (Unset::List, &["OwnerReferences", "Finalizers"]),
-                (Unset::Map, &["Labels", "Annotations"]),
-            ],
-            Self::Spec => &[
-                (Unset::Text, &["ServiceAccountName", "NodeName", "RestartPolicy", "DNSPolicy"]),
-                (Unset::Text, &["Hostname", "Subdomain", "SchedulerName", "PriorityClassName"]),
-                (Unset::List, &["Containers", "InitContainers", "Volumes"]),
-                (Unset::List, &["ImagePullSecrets", "Tolerations", "HostAliases"]),
-                (Unset::Map, &["NodeSelector"]),
-                (Unset::Bool, &["HostNetwork", "HostPID", "HostIPC"]),
-            ],
-            Self::Container => &[
-                (Unset::Text, &["Name", "Image", "ImagePullPolicy", "WorkingDir", "TerminationMessagePath"]),
-                (Unset::List, &["Command", "Args", "Env", "EnvFrom", "Ports", "VolumeMounts"]),
-                (Unset::Bool, &["Stdin", "TTY"]),
-            ],
-            Self::Port => &[(Unset::Text, &["Name", "Protocol", "HostIP"]), (Unset::Number, &["HostPort"])],
-            Self::Resources => &[(Unset::Map, &["Limits", "Requests"])],
-            Self::ProxyConfig => &[
-                (
-                    Unset::Text,
-                    &["ConfigPath", "BinaryPath", "CustomConfigFile", "ProxyBootstrapTemplatePath"],
-                ),
-                (Unset::Text, &["DiscoveryAddress", "ZipkinAddress", "StatsdUdpAddress"]),
-                (Unset::Text, &["AvailabilityZone", "MeshId"]),
-                (Unset::List, &["ExtraStatTags", "CaCertificatesPem"]),
-                (Unset::Map, &["ProxyMetadata", "RuntimeValues"]),
-                (Unset::Number, &["ProxyAdminPort", "StatNameLength", "StatusPort"]),
-            ],
-            Self::MeshConfig => &[
-                (Unset::Text, &["AccessLogFile", "AccessLogFormat", "RootNamespace", "TrustDomain"]),
-                (Unset::Text, &["IngressClass", "IngressService", "IngressSelector"]),
-                (Unset::List, &["CaCertificates", "DiscoverySelectors", "ExtensionProviders"]),
-                (Unset::List, &["ServiceSettings", "TrustDomainAliases"]),
-                (Unset::Bool, &["DisableEnvoyListenerLog", "EnableEnvoyAccessLogService"]),
-                (Unset::Bool, &["EnableTracing", "VerifyCertificateAtClient"]),
-                (Unset::Number, &["ProxyHttpPort", "ProxyInboundListenPort", "ProxyListenPort"]),
-            ],
-            Self::Other | Self::Words => &[],
-        }
-    }
-
     /// Sorts fields as Go orders them where templates print the structure as JSON; others come after these.
     fn sort(self, named: &mut [(String, &Value)]) {
         const OF_PORT: [&str; 5] = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
@@ -191,6 +130,17 @@ impl GoStructure {
         named.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
     }
 }
+
+/// The fields of each structure that JSON leaves out where they are empty, and templates see all the same, with the zeros of their
+/// types.
+static UNSET: LazyLock<[HashMap<String, Value>; 7]> = LazyLock::new(|| {
+    let all = mesh::pod::values("structures.yaml", include_str!("structures.yaml"));
+    let all = all.unwrap_or_else(|problems| panic!("{problems}")).remove(0);
+    GoStructure::ALL.map(|shape| {
+        let zeros = all[format!("{shape:?}")].as_object().into_iter().flatten();
+        zeros.map(|(name, zero)| (name.clone(), plain(zero))).collect()
+    })
+});
 
 /// The key that marks a map as a structure, so that it can be written as JSON again; it holds which one. No field has this name.
 pub(super) const STRUCT: &str = "\0";
@@ -234,13 +184,10 @@ pub(super) fn json_name(name: &str) -> String {
 fn structure(
     object: &Map<String, Json>,
     shape: GoStructure,
-    text: &dyn Fn(&str) -> String,
+    text: fn(&str) -> String,
 ) -> HashMap<String, Value> {
-    let mut fields: HashMap<String, Value> = HashMap::with_capacity(object.len() + 20);
+    let mut fields = UNSET.get(shape as usize).cloned().unwrap_or_default();
     fields.insert(STRUCT.to_owned(), (shape as u8).into());
-    for (unset, names) in shape.unset() {
-        fields.extend(names.iter().map(|name| ((*name).to_owned(), unset.zero())));
-    }
     if shape == GoStructure::Container {
         let resources = structure(&Map::new(), GoStructure::Resources, text);
         fields.insert("Resources".to_owned(), Value::Map(resources));
@@ -257,7 +204,7 @@ fn structure(
     fields
 }
 
-fn field_value(value: &Json, shape: GoStructure, text: &dyn Fn(&str) -> String) -> Value {
+fn field_value(value: &Json, shape: GoStructure, text: fn(&str) -> String) -> Value {
     match (value, shape) {
         (Json::Object(_), GoStructure::Words) => with(value, text),
         (Json::Object(object), _) => Value::Map(structure(object, shape, text)),
@@ -308,10 +255,7 @@ fn is_left_out(key: &str, value: &Value) -> bool {
             None => fields.is_empty(),
         },
         // Others of these are pointers, which JSON leaves out only where they are not set.
-        Value::Bool(_) | Value::Number(_) => {
-            let mut unset = GoStructure::ALL.into_iter().flat_map(GoStructure::unset);
-            unset.any(|(unset, names)| *value == unset.zero() && names.contains(&key))
-        }
+        Value::Bool(_) | Value::Number(_) => UNSET.iter().any(|zeros| zeros.get(key) == Some(value)),
         Value::Object(_) | Value::Function(_) => false,
     }
 }
@@ -348,7 +292,7 @@ mod tests {
             "nodeSelector": {"kubernetes.io/os": "linux"},
             "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
         });
-        let seen = field_value(&pod, GoStructure::Spec, &str::to_owned);
+        let seen = field_value(&pod, GoStructure::Spec, str::to_owned);
         let Value::Map(fields) = &seen else { panic!("{seen}") };
         assert_eq!(fields["RestartPolicy"], "".into());
         assert_eq!(fields["HostNetwork"], false.into());

@@ -71,40 +71,30 @@ impl Template {
         context: &TemplateContext<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Value, Problems> {
-        let plain = self.filled(context, &str::to_owned);
+        let covered = self.filled(context, standin::cover);
         warnings.extend(functions::remarks().iter().map(|remark| format!("{}: {remark}", self.name)));
-        let plain = plain.and_then(|text| patch(&self.name, &text, warnings));
-        if standin::suspicious(context).is_empty() {
-            return plain;
+        if let Ok(covered) = &covered
+            && !standin::are_left(covered)
+        {
+            // None of the pod's texts with a meaning in YAML has reached the result as it is.
+            return patch(&self.name, covered, warnings);
         }
+        let plain = self.filled(context, str::to_owned).and_then(|text| patch(&self.name, &text, warnings));
+        let intended = covered.as_ref().ok().and_then(|covered| self.intended(covered));
         // Both patches are the same unless a text of the pod was read as structure in the first (`standin`).
-        match (plain, self.covered(context, &standin::cover)) {
-            (Ok(patch), Ok(intended)) => match difference(&patch, &intended) {
-                None => Ok(patch),
-                Some(path) => Err(self.refused(context, Some(&intended), &path)),
-            },
-            // Only the pod's texts make the difference.
-            (Err(_), Ok(intended)) => Err(self.refused(context, Some(&intended), "what it makes")),
-            (Ok(_), Err(_)) => Err(self.refused(context, None, "what it makes")),
-            (Err(problems), Err(_)) => Err(problems),
+        match (plain, intended) {
+            (Ok(plain), Some(intended)) if plain == intended => Ok(plain),
+            (Err(problems), None) => Err(problems),
+            (_, intended) => Err(self.refused(context, &covered.unwrap_or_default(), intended.as_ref())),
         }
     }
 
-    /// The patch of a rendering in which `text` puts stand-ins into the pod's texts; the patch has none.
-    fn covered(
-        &self,
-        context: &TemplateContext<'_>,
-        text: &dyn Fn(&str) -> String,
-    ) -> Result<Value, Problems> {
-        let filled = self.filled(context, text)?;
-        patch(&self.name, &filled, &mut Vec::new()).map(uncovered)
+    /// The patch of a text with stand-ins, which get their meaning in it.
+    fn intended(&self, covered: &str) -> Option<Value> {
+        patch(&self.name, covered, &mut Vec::new()).ok().map(uncovered)
     }
 
-    fn filled(
-        &self,
-        context: &TemplateContext<'_>,
-        text: &dyn Fn(&str) -> String,
-    ) -> Result<String, Problems> {
+    fn filled(&self, context: &TemplateContext<'_>, text: fn(&str) -> String) -> Result<String, Problems> {
         let root = data::root(context, text);
         functions::begin(context.values.environment(), context.admission.cancellation.clone());
         let filled = rendered(&self.name, &self.parsed, root)?;
@@ -115,36 +105,41 @@ impl Template {
         Ok(filled)
     }
 
-    /// Names the texts of the pod that are read as structure. `intended` is the patch of a rendering in which all of them
-    /// have stand-ins: a text is named if the patch differs once it alone has none. Without a patch, rendering has failed:
-    /// a text is named if rendering fails once it alone has stand-ins.
-    fn refused(&self, context: &TemplateContext<'_>, intended: Option<&Value>, place: &str) -> Problems {
-        let mut problems = Vec::new();
-        for (who, text) in standin::suspicious(context) {
-            let is_plain = |other: &str| (other == text) == intended.is_some();
-            let alone = self.covered(context, &|other| {
-                if is_plain(other) { other.to_owned() } else { standin::cover(other) }
-            });
-            let is_harmless = match intended {
-                Some(intended) => alone.is_ok_and(|patch| difference(&patch, intended).is_none()),
-                None => alone.is_ok(),
+    /// Names the lines with texts of the pod that are read as structure, and the annotations that they hold: without the stand-ins
+    /// of such a line alone, the patch is not `intended`. Where none is, the template needs structure: there is no patch either
+    /// if the stand-ins of such a line alone are left.
+    fn refused(&self, context: &TemplateContext<'_>, covered: &str, intended: Option<&Value>) -> Problems {
+        const MAX_LINES: usize = 64;
+        let lines: Vec<&str> = covered.lines().collect();
+        let is_harmful = |at: &usize| {
+            let line = |(other, line): (usize, &&str)| {
+                if (other == *at) == intended.is_some() { standin::uncover(line) } else { (*line).to_owned() }
             };
-            if !is_harmless {
-                let what = format!(
-                    "would be read as YAML where {} puts it; expected a text that is not YAML, or a template that hands it to \
-                     quote, toJson or toYaml",
-                    self.name
-                );
-                problems.push(InputProblem::with_item(&who, text, what));
-            }
+            let text = lines.iter().enumerate().map(line).collect::<Vec<_>>().join("\n");
+            let made = self.intended(&text);
+            made.is_none() || (intended.is_some() && made.as_ref() != intended)
+        };
+        let suspicious = (0..lines.len()).filter(|at| standin::are_left(lines[*at])).take(MAX_LINES);
+        let annotations = context.pod.pointer("/metadata/annotations").and_then(Value::as_object);
+        let mut problems = Vec::new();
+        for at in suspicious.filter(is_harmful) {
+            let line = standin::uncover(lines[at]);
+            let mut texts =
+                annotations.into_iter().flatten().filter_map(|(key, text)| Some((&**key, text.as_str()?)));
+            let held = texts.find(|(_, text)| standin::is_suspicious(text) && line.contains(text));
+            let (who, text) = held.unwrap_or((&self.name, line.trim()));
+            let what = format!(
+                "would be read as YAML where {} puts it; expected a text that is not YAML, or a template that hands it to quote, \
+                 toJson or toYaml",
+                self.name
+            );
+            problems.push(InputProblem::with_item(who, text, what));
         }
         if problems.is_empty() {
-            let what = format!(
-                "would read texts of the pod as YAML, in {place}; hand them to quote, toJson or toYaml"
-            );
+            let what = "texts of the pod would be read as YAML in what it makes; hand them to quote, toJson or toYaml";
             problems.push(InputProblem::of(&*self.name, what));
         }
-        Problems(problems)
+        Problems(Problems::first(problems))
     }
 }
 
@@ -271,10 +266,6 @@ fn uncovered(value: Value) -> Value {
     }
 }
 
-fn difference(one: &Value, other: &Value) -> Option<String> {
-    json_patch::diff(one, other).first().map(|operation| operation.path().to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,20 +286,6 @@ mod tests {
             (format!("{most}bmap[]"), format!("{most}..")),
         ] {
             assert_eq!(shortened(&message), expected, "{message}");
-        }
-    }
-
-    #[test]
-    fn the_first_difference_is_named() {
-        let rows = [
-            (json!({"a": [1, {"b": 2}]}), json!({"a": [1, {"b": 3}]}), Some("/a/1/b")),
-            (json!({"a": 1}), json!({"a": 1, "b": null}), Some("/b")),
-            (json!([1]), json!([1, 2]), Some("/1")),
-            (json!({"a": {}}), json!({"a": []}), Some("/a")),
-            (json!({"a": [null]}), json!({"a": [null]}), None),
-        ];
-        for (one, other, expected) in rows {
-            assert_eq!(difference(&one, &other).as_deref(), expected);
         }
     }
 

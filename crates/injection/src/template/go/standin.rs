@@ -7,9 +7,7 @@
 //! Functions that only hand texts on need not know. Those that look at what a text says (`eq`, `splitList`, `fromJSON`) are
 //! given what stand-ins mean, and stand-ins take the places of the characters in their results.
 
-use crate::template::context::TemplateContext;
 use gtmpl_ng::Value;
-use serde_json::Value as Json;
 
 /// Where stand-ins begin: a plane of Unicode for private use, in which 0x10000 characters have a place each.
 const PLANE: u32 = 0xf_0000;
@@ -36,7 +34,8 @@ fn begins_structure(text: &str) -> bool {
     }
 }
 
-fn is_suspicious(text: &str) -> bool {
+/// True for a text that YAML could take for structure.
+pub(super) fn is_suspicious(text: &str) -> bool {
     text.contains(is_structure) || begins_structure(text)
 }
 
@@ -51,8 +50,8 @@ pub(super) fn cover(text: &str) -> String {
 
 fn for_char(c: char) -> char {
     // What YAML gives a meaning is all in the first plane; what is beyond it is a stand-in that the pod says.
-    let code = u32::from(c);
-    if code > 0xffff { char::REPLACEMENT_CHARACTER } else { char::from_u32(PLANE + code).unwrap_or(c) }
+    let code = if u32::from(c) > 0xffff { u32::from(char::REPLACEMENT_CHARACTER) } else { u32::from(c) };
+    char::from_u32(PLANE + code).unwrap_or(c)
 }
 
 /// A stand-in's character; any other is itself.
@@ -70,6 +69,11 @@ pub(super) fn uncover(text: &str) -> String {
 fn has(text: &str) -> bool {
     // All stand-ins have four bytes, of which these are the first.
     text.as_bytes().contains(&0xf3) && text.chars().any(|c| original(c) != c)
+}
+
+/// True where a template's result holds stand-ins, or the escapes that `%q` of `printf` writes of them.
+pub(super) fn are_left(text: &str) -> bool {
+    has(text) || text.contains("\\U000f")
 }
 
 pub(super) fn is_in(value: &Value) -> bool {
@@ -101,48 +105,6 @@ pub(super) fn meaning(value: &Value) -> Value {
 /// The key that marks structures keeps its name.
 pub(super) fn covered(value: &Value) -> Value {
     changed(value, |text| if text == super::data::STRUCT { text.to_owned() } else { cover(text) })
-}
-
-const MAX_TEXTS: usize = 64;
-
-/// The texts of a pod that YAML could take for structure, each once, with its annotation's name or its path.
-pub(super) fn suspicious<'a>(context: &TemplateContext<'a>) -> Vec<(String, &'a str)> {
-    let mut found = Vec::new();
-    for (key, value) in
-        context.pod.pointer("/metadata/annotations").and_then(Json::as_object).into_iter().flatten()
-    {
-        note(&mut found, "metadata.annotations", key);
-        walk(&mut found, key, value);
-    }
-    walk(&mut found, "pod", context.pod);
-    walk(&mut found, "ProxyConfig", &context.sidecar.proxy_config);
-    note(&mut found, "proxy's image", &context.sidecar.proxy_image);
-    note(&mut found, "init container's image", &context.sidecar.init_image);
-    found
-}
-
-fn note<'a>(found: &mut Vec<(String, &'a str)>, place: &str, text: &'a str) {
-    if is_suspicious(text) && found.len() < MAX_TEXTS && !found.iter().any(|(_, known)| *known == text) {
-        found.push((place.to_owned(), text));
-    }
-}
-
-fn walk<'a>(found: &mut Vec<(String, &'a str)>, place: &str, value: &'a Json) {
-    match value {
-        Json::String(text) => note(found, place, text),
-        Json::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                walk(found, &format!("{place}[{index}]"), item);
-            }
-        }
-        Json::Object(fields) => {
-            for (key, value) in fields {
-                note(found, place, key);
-                walk(found, &format!("{place}.{key}"), value);
-            }
-        }
-        Json::Null | Json::Bool(_) | Json::Number(_) => {}
-    }
 }
 
 #[cfg(test)]
@@ -180,7 +142,7 @@ mod tests {
             );
             assert_eq!(uncover(&covered), text);
         }
-        assert_eq!(cover("a\u{f0022}"), "a\u{fffd}", "no pod needs it");
+        assert_eq!(uncover(&cover("a\u{f0022}")), "a\u{fffd}", "no pod needs it");
         for text in ["", "a", "10.0.0.0/8", "-1", "a-b", "15020", "true", "~", "a b", "é😀"] {
             assert!(!is_suspicious(text), "{text:?}");
             assert_eq!(cover(text), text);

@@ -5,7 +5,7 @@
 
 use super::store::{Lost, ObjectStore, Resource};
 use backon::ExponentialBackoff;
-use injection::environment::{
+use environment::{
     changes::{ChangeStep, Changes, adoptions, changes, orphans},
     conditions::{conditions, idle, ranked, status},
     inventory::AllowedHost,

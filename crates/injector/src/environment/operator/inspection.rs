@@ -3,8 +3,8 @@
 use super::core::Core;
 use cluster::logging::LogLevelHandle;
 use cluster::status::{Reply, TEXT, reply};
+use environment::conditions::acting;
 use hyper::StatusCode;
-use injection::environment::conditions::acting;
 use serde_json::{Map, Value, json};
 use std::{cell::RefCell, rc::Rc};
 use tracing::level_filters::LevelFilter;

@@ -28,7 +28,7 @@ use cluster::{
     status,
     termination::Termination,
 };
-use injection::environment::inventory::AllowedHost;
+use environment::inventory::AllowedHost;
 use inspection::Inspection;
 use mesh::sources::duration;
 use prometheus_client::registry::Registry;

@@ -1,6 +1,6 @@
 //! The objects of a cluster that decide about routes, and the changes that each event brings.
 
-use injection::environment::{
+use environment::{
     conditions::ranked,
     existing::Existing,
     inventory::{InventoryWorkload, Service},

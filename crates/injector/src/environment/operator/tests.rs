@@ -2,7 +2,7 @@
 
 use super::core::{Core, WorkOutcome};
 use super::store::Resource;
-use injection::environment::changes::ChangeStep;
+use environment::changes::ChangeStep;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};

@@ -5,10 +5,10 @@
 
 use super::store::Resource;
 use cluster::watch::{self, WatchFailure};
+use environment::resource::{GROUP, KIND, VERSION};
+use environment::routes;
 use futures::stream::{LocalBoxStream, select_all};
 use futures::{Stream, StreamExt};
-use injection::environment::resource::{GROUP, KIND, VERSION};
-use injection::environment::routes;
 use kube::api::{ApiResource, GroupVersionKind, TypeMeta};
 use kube::core::Object;
 use kube::runtime::watcher::{Config, Event};

@@ -2,6 +2,7 @@
 //! these those of Go's own that look at what texts say; arithmetic of whole numbers, which don't overflow in silence.
 
 use super::{ANY, FunctionResult, functions};
+use crate::template::go::standin;
 use gtmpl_ng::{Func, NumberKind, Value, funcs};
 use mesh::data::ScalarKind;
 
@@ -27,7 +28,7 @@ functions! {
     "js" reads 0..=ANY, |args| go(funcs::js, args);
     "urlquery" reads 0..=ANY, |args| go(funcs::urlquery, args);
     "print" passes 0..=ANY, |args| go(funcs::print, args);
-    "printf" passes 1..=ANY, |args| go(funcs::printf, args);
+    "printf" passes 1..=ANY, printf;
     "index" passes 1..=ANY, index;
     "int" | "int64" reads 1..=1, |args| Ok(whole(&args[0]).into());
     "atoi" reads 1..=1, |args| Ok(text(&args[0]).parse().unwrap_or(0_i64).into());
@@ -140,10 +141,29 @@ pub(super) fn union(args: &[Value]) -> Result<Fields, String> {
 
 pub(super) fn field<'a>(value: &'a Value, key: &Value) -> Result<Option<&'a Value>, String> {
     match (value, key) {
-        (Value::Map(fields) | Value::Object(fields), key) => Ok(fields.get(&text(key))),
+        (Value::Map(fields) | Value::Object(fields), key) => Ok(entry(fields, &text(key))),
         (Value::NoValue | Value::Nil, _) => Ok(None),
         (other, _) => Err(format!("takes a map, and is given {}", kind(other))),
     }
+}
+
+/// Of the map and the key, either may have stand-ins.
+fn entry<'a>(fields: &'a Fields, key: &str) -> Option<&'a Value> {
+    let meant = || fields.get(&standin::uncover(key)).or_else(|| fields.get(&standin::cover(key)));
+    fields.get(key).or_else(meant)
+}
+
+/// Hexadecimal numbers of a text's bytes are those of its meaning.
+fn printf(args: &[Value]) -> FunctionResult {
+    let verb = |part: &str| {
+        part.trim_start_matches(|c: char| c.is_ascii_digit() || "+-# .[]*".contains(c)).to_owned()
+    };
+    let writes_bytes = text(&args[0]).split('%').skip(1).any(|part| verb(part).starts_with(['x', 'X']));
+    if !writes_bytes || !args.iter().any(standin::is_in) {
+        return go(funcs::printf, args);
+    }
+    let meant: Vec<Value> = args.iter().map(standin::meaning).collect();
+    go(funcs::printf, &meant).map(|made| standin::covered(&made))
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -186,7 +206,7 @@ fn index(args: &[Value]) -> FunctionResult {
     let mut found = &args[0];
     for (at, key) in args.iter().enumerate().skip(1) {
         found = match (found, key) {
-            (Value::Map(fields), Value::String(key)) => match fields.get(key) {
+            (Value::Map(fields), Value::String(key)) => match entry(fields, key) {
                 Some(value) => value,
                 None if fields.values().all(|value| matches!(value, Value::String(_))) => {
                     return Ok("".into());

@@ -1,9 +1,9 @@
 //! The inventory of a namespace: its Services, with the hosts that they may route, and the workloads behind them.
 
-use super::resource::namespace_of;
-use super::rule::{HttpRouteRule, RULE};
-use super::syntax::is_domain;
-use super::{suggestions, syntax};
+use crate::resource::namespace_of;
+use crate::rule::{HttpRouteRule, RULE};
+use crate::suggestions;
+use injection::syntax::is_domain;
 use mesh::{InputProblem, Problems};
 use serde::Serialize;
 use serde_json::Value;
@@ -137,10 +137,6 @@ fn is_http(name: Option<&str>, app_protocol: Option<&str>) -> bool {
     protocol == "grpc" || (protocol.starts_with("http") && protocol != "https")
 }
 
-pub fn is_name(name: &str) -> bool {
-    syntax::is_domain(name)
-}
-
 fn identity(object: &Value, namespace: &str) -> (String, String) {
     let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     (name.to_owned(), namespace_of(object, namespace).to_owned())
@@ -183,7 +179,7 @@ impl AllowedHost {
     }
 }
 
-pub(super) fn may_route(service: &Service, host: &str, allowed: &[AllowedHost]) -> bool {
+pub(crate) fn may_route(service: &Service, host: &str, allowed: &[AllowedHost]) -> bool {
     // `a.shop` may be a domain of the internet, and `a.shop.svc.example.com`, too.
     let is_own = match host.split('.').collect::<Vec<_>>()[..] {
         [name] => !name.contains('*'),

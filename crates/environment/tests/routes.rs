@@ -3,8 +3,8 @@
 //! `show`, the objects of one. `UPDATE_GOLDENS=1` writes the answers.
 
 use super::scene::shop;
-use injection::environment::routes::{RouteDisposition, UnroutedReason};
-use injection::environment::table::table;
+use environment::routes::{RouteDisposition, UnroutedReason};
+use environment::table::table;
 use mesh::data::{Tree, yaml};
 use mesh::pod::values;
 use serde_json::Value;
@@ -50,7 +50,7 @@ fn answered(case: &str) -> String {
 
 #[test]
 fn routes_are_as_written() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/environment/routes.txt");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/routes.txt");
     testkit::sections::answers(file, ", routed", answered);
 }
 

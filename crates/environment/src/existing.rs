@@ -2,7 +2,7 @@
 //! As owners get lost (`kubectl delete --cascade=orphan`), one without owners is ours by our label, as long as the fields that
 //! decide about traffic were last written by us (`managedFields`).
 
-use super::resource::{GROUP, KIND, VERSION, VirtualEnvironment};
+use crate::resource::{GROUP, KIND, VERSION, VirtualEnvironment};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const US: &str = "sidecar-injector";
 
 /// Metadata of all that we make: the owner, with which it goes, and our label.
-pub(super) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
+pub(crate) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
     let mut metadata = json!({
         "name": name,
         "namespace": environment.namespace,
@@ -31,7 +31,7 @@ pub(super) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
 
 /// All VirtualEnvironments of a namespace as owners, of which the first controls: the garbage collector deletes what has no owner.
 /// `blockOwnerDeletion` is not set: that takes a further permission, and nothing has to wait for routes.
-pub(super) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
+pub(crate) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
     let all = ranked.iter().enumerate();
     all.filter_map(|(rank, environment)| reference(environment, rank == 0)).collect()
 }
@@ -109,14 +109,14 @@ impl Existing {
     }
 
     /// True if VirtualEnvironments own it, but none of these.
-    pub(super) fn is_orphan_without(&self, uids: &BTreeSet<&str>) -> bool {
+    pub(crate) fn is_orphan_without(&self, uids: &BTreeSet<&str>) -> bool {
         let mut ours = references(&self.object).filter(|owner| is_environment(owner));
         let is_there = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| uids.contains(uid));
         self.claim == ObjectOwnership::Owned && !ours.any(is_there)
     }
 
     /// All owners to be; `None` where these VirtualEnvironments own it already. Owners of other kinds stay.
-    pub(super) fn owners_to_be(&self, target: &[Value]) -> Option<Vec<Value>> {
+    pub(crate) fn owners_to_be(&self, target: &[Value]) -> Option<Vec<Value>> {
         let identity =
             |owner: &Value| (owner["uid"].as_str().map(str::to_owned), owner["controller"] == true);
         let (ours, others): (Vec<&Value>, Vec<&Value>) =
@@ -140,24 +140,24 @@ impl Existing {
             && parts.iter().all(|at| self.object.pointer(at) == other.object.pointer(at))
     }
 
-    pub(super) fn is(&self, kind: &str, name: &str) -> bool {
+    pub(crate) fn is(&self, kind: &str, name: &str) -> bool {
         self.kind() == kind && self.name() == name
     }
 
-    pub(super) fn is_going(&self) -> bool {
+    pub(crate) fn is_going(&self) -> bool {
         self.object.pointer("/metadata/deletionTimestamp").is_some()
     }
 
-    pub(super) fn uid(&self) -> String {
+    pub(crate) fn uid(&self) -> String {
         self.text("/metadata/uid").to_owned()
     }
 
-    pub(super) fn version(&self) -> String {
+    pub(crate) fn version(&self) -> String {
         self.text("/metadata/resourceVersion").to_owned()
     }
 
     /// Further labels and fields of the spec are foreign.
-    pub(super) fn has(&self, target: &Value) -> bool {
+    pub(crate) fn has(&self, target: &Value) -> bool {
         let within = |at: &str| match (self.object.pointer(at), target.pointer(at)) {
             (Some(Value::Object(there)), Some(Value::Object(target))) => {
                 target.iter().all(|(key, value)| there.get(key).is_some_and(|there| is_equal(there, value)))

@@ -1,8 +1,8 @@
 //! The VirtualEnvironment of a namespace that acts, and the conditions in the status of each.
 
-use super::changes::Changes;
-use super::resource::VirtualEnvironment;
-use super::routes::{Plan, RouteDisposition};
+use crate::changes::Changes;
+use crate::resource::VirtualEnvironment;
+use crate::routes::{Plan, RouteDisposition};
 use mesh::Problems;
 use serde_json::{Value, json};
 

@@ -6,9 +6,9 @@
 //! Objects of one kind always have the same fields, so that only values change. A server-side apply would not remove
 //! a field that is left out: it removes only what an earlier apply has set, and an object's first write is a create.
 
-use super::existing::{DESTINATION_RULE, ENVOY_FILTER, Existing, KINDS, VIRTUAL_SERVICE, owners};
-use super::resource::VirtualEnvironment;
-use super::routes::{Plan, RouteDisposition};
+use crate::existing::{DESTINATION_RULE, ENVOY_FILTER, Existing, KINDS, VIRTUAL_SERVICE, owners};
+use crate::resource::VirtualEnvironment;
+use crate::routes::{Plan, RouteDisposition};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

@@ -6,11 +6,12 @@
 //! A request of an environment that no workload of the namespace has at all goes to the default, though one that it is derived
 //! from may have pods: a route can only be made for a value that is known.
 
-use super::existing::{self, DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
-use super::inventory::{AllowedHost, HOSTS, InventoryWorkload, Service, may_route};
-use super::resource::{EnvironmentSpec, VirtualEnvironment};
-use super::tag::VARIABLE;
-use super::{suggestions, syntax};
+use crate::existing::{self, DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
+use crate::inventory::{AllowedHost, HOSTS, InventoryWorkload, Service, may_route};
+use crate::resource::{EnvironmentSpec, VirtualEnvironment};
+use crate::suggestions;
+use injection::syntax;
+use injection::tag::VARIABLE;
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -379,7 +380,7 @@ pub const DIAGNOSE: &str = "KT-ENV-DIAGNOSE";
 const FILTER_VERSION: &str = "networking.istio.io/v1alpha3";
 
 /// First in the chain, so that later filters, routing above all, see the header.
-pub(super) fn envoy_filter(environment: &VirtualEnvironment, spec: &EnvironmentSpec) -> Value {
+pub(crate) fn envoy_filter(environment: &VirtualEnvironment, spec: &EnvironmentSpec) -> Value {
     let mut metadata = existing::metadata(environment, &environment.name);
     // As upstream labels it. What a label can't hold leaves it empty, so that an older value goes.
     for (key, value) in [("envLabel", &spec.label), ("envHeader", &spec.header)] {

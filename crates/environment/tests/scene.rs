@@ -1,8 +1,8 @@
 //! A namespace to look at: three Services with workloads of some environments.
 
-use injection::environment::inventory::{InventoryWorkload, Service};
-use injection::environment::resource::VirtualEnvironment;
-use injection::environment::routes::{Plan, RouteDisposition, plan};
+use environment::inventory::{InventoryWorkload, Service};
+use environment::resource::VirtualEnvironment;
+use environment::routes::{Plan, RouteDisposition, plan};
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Laws for any namespace: routes do what was chosen, lead to subsets that exist, and depend on no order.
 
 use super::scene::{Scene, environment};
-use injection::environment::routes::{RouteDisposition, subset};
+use environment::routes::{RouteDisposition, subset};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -2,8 +2,8 @@
 //! `object`, `labels` and `spec` replace parts. `UPDATE_GOLDENS=1` writes the answers.
 
 use data_encoding::BASE64;
-use injection::environment::tag::answer;
 use injection::review::{Answer, Cancellation, ReviewOutcome, WebhookCall};
+use injection::tag::answer;
 use mesh::pod::values;
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ fn answered(case: &str) -> String {
 
 #[test]
 fn pods_get_their_tag_as_written() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/environment/tag.txt");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tag.txt");
     testkit::sections::answers(file, ", answered", answered);
 }
 
@@ -87,15 +87,15 @@ fn calls_that_are_no_reviews() {
 #[test]
 fn names_of_objects_are_those_that_kubernetes_takes() {
     for name in ["a", "demo-1", "a.b-2.c", "1"] {
-        assert!(injection::environment::inventory::is_name(name), "{name:?}");
+        assert!(injection::syntax::is_domain(name), "{name:?}");
     }
     for name in ["", "Demo", "a_b", "-a", "a-", "a..b", "a/b"] {
-        assert!(!injection::environment::inventory::is_name(name), "{name:?}");
+        assert!(!injection::syntax::is_domain(name), "{name:?}");
     }
 }
 
 #[test]
 fn labels_are_listed_once() {
-    let listed = injection::environment::tag::labels("--labels", "team-env, virtual-env,team-env");
+    let listed = injection::tag::labels("--labels", "team-env, virtual-env,team-env");
     assert_eq!(listed, Ok(vec!["team-env".to_owned(), "virtual-env".to_owned()]));
 }

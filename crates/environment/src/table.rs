@@ -1,6 +1,6 @@
 //! The destinations of requests, as a table for people: a row for each environment, a column for each Service.
 
-use super::routes::Plan;
+use crate::routes::Plan;
 use mesh::visible;
 
 const GAP: usize = 2;

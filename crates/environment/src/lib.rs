@@ -1,7 +1,9 @@
-//! Environments: the tag of a pod's environment, and the routes that keep a request among pods of one.
+//! Routes that keep the requests of an environment among its pods.
 //!
-//! Pods carry an environment in a label (`virtual-env: dev.red`), requests carry it in a header. [`tag`] gives a pod's proxy its
-//! environment when the pod is created; the rest is about a namespace's routes.
+//! Pods carry an environment in a label (`virtual-env: dev.red`), requests carry it in a header. The webhook that
+//! gives a pod's proxy its environment is [`injection::tag`]; a cluster is watched and changed by the injector's operator.
+//!
+//! Pure: no file, no clock, no network, no log.
 //!
 //! ```text
 //! VirtualEnvironment      resource  the header and the label of environments, checked
@@ -14,6 +16,7 @@
 //!                         conditions  which VirtualEnvironment acts, and the status of each
 //!                         table     the plan for people
 //! ```
+#![forbid(unsafe_code)]
 
 pub mod changes;
 pub mod conditions;
@@ -24,6 +27,3 @@ pub mod routes;
 pub mod rule;
 pub mod suggestions;
 pub mod table;
-pub mod tag;
-
-use crate::syntax;

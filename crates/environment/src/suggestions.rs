@@ -2,9 +2,9 @@
 //!
 //! They are warnings: a word that resembles a known one may be another.
 
-use super::inventory::{GATEWAYS, HOSTS, Labels};
-use super::resource::{GROUP, KIND, VERSION};
-use super::rule::RULE;
+use crate::inventory::{GATEWAYS, HOSTS, Labels};
+use crate::resource::{GROUP, KIND, VERSION};
+use crate::rule::RULE;
 use mesh::settings::nearest_value;
 use serde_json::Value;
 
@@ -19,12 +19,12 @@ fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     nearest_value(word, known).filter(|known| *known != word)
 }
 
-pub(super) fn label<'a>(labels: &'a Labels, target: &str) -> Option<&'a str> {
+pub(crate) fn label<'a>(labels: &'a Labels, target: &str) -> Option<&'a str> {
     labels.keys().map(String::as_str).find(|label| closest(label, &[target]).is_some())
 }
 
 /// Warnings about a Service's annotations that have no effect.
-pub(super) fn annotations(title: &str, object: &Value) -> Vec<String> {
+pub(crate) fn annotations(title: &str, object: &Value) -> Vec<String> {
     let fields = object.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
     let unknown = fields.map(|(name, _)| name.as_str()).filter(|name| !ANNOTATIONS.contains(name));
     let notes = unknown.filter_map(|name| {

@@ -3,11 +3,11 @@
 //! The table of answers is that of alibaba's virtual-environment. Its patches fail for a proxy without variables, a proxy
 //! among the init containers, and a variable that is filled from elsewhere; these don't.
 
-use super::syntax;
 use crate::decision::SYSTEM_NAMESPACES;
 use crate::pipeline::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::review::{Answer, Depth, JSON, Request, Review, ReviewOutcome, ReviewResponse, WebhookCall};
 use crate::sidecar::PROXY;
+use crate::syntax;
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 

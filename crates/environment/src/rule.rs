@@ -21,7 +21,7 @@ pub struct HttpRouteRule {
 
 impl HttpRouteRule {
     /// Keys may be written in any case. Of several matches and destinations the first counts.
-    pub(super) fn read(place: &str, text: &str) -> Result<Self, Vec<InputProblem>> {
+    pub(crate) fn read(place: &str, text: &str) -> Result<Self, Vec<InputProblem>> {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             let text = format!(
                 "is not JSON ({error}); expected a part of an HTTPRoute such as {{\"timeout\": \"3s\"}}"
@@ -56,7 +56,7 @@ impl HttpRouteRule {
     }
 
     /// A whole route: this with a match and a destination over it.
-    pub(super) fn with(&self, matching: &Value, route: &Value) -> Value {
+    pub(crate) fn with(&self, matching: &Value, route: &Value) -> Value {
         let mut whole = self.rest.clone();
         whole.insert("match".to_owned(), json!([over(&self.matching, matching)]));
         whole.insert("route".to_owned(), json!([over(&self.route, route)]));

@@ -1,11 +1,10 @@
 //! A VirtualEnvironment, parsed once, all problems at once.
 
-use super::syntax;
-use crate::chart::ChartTemplate;
+use injection::syntax;
 use mesh::data::document::DocumentReader;
 use mesh::{InputProblem, Problems};
 use regex_syntax::ast::{ErrorKind, parse::Parser};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub const GROUP: &str = "env.alibaba.com";
 pub const VERSION: &str = "v1alpha2";
@@ -24,16 +23,6 @@ pub struct VirtualEnvironment {
     /// It is being deleted: finalizers hold it, such as those of `--cascade=foreground` and `orphan`.
     pub is_going: bool,
     pub spec: Result<EnvironmentSpec, Problems>,
-}
-
-/// The chart's CustomResourceDefinition, with upstream's name, group, version and spec, so that objects written for upstream are
-/// accepted. Defaults stand in descriptions alone: those of a schema would be written into every object.
-pub fn definition() -> Value {
-    let values = json!({ "injector": { "operator": { "enabled": true } } });
-    let mut found = ChartTemplate::Crd.objects("", &values).remove(0);
-    // It is for `helm uninstall`.
-    found["metadata"].as_object_mut().expect("an object has metadata").remove("annotations");
-    found
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,11 +48,11 @@ pub struct Alias {
     pub pattern: Option<AliasPattern>,
 }
 
-pub(super) const HEADER: &str = "X-Virtual-Env";
-pub(super) const LABEL: &str = "virtual-env";
-pub(super) const SPLITTER: char = '.';
+pub(crate) const HEADER: &str = "X-Virtual-Env";
+pub(crate) const LABEL: &str = "virtual-env";
+pub(crate) const SPLITTER: char = '.';
 /// Default placeholder of the environment in an alias' pattern.
-pub(super) const PLACEHOLDER: &str = "(@)";
+pub(crate) const PLACEHOLDER: &str = "(@)";
 
 /// Names that Istio takes for parts of a request's first line, and never for headers.
 const NO_HEADERS: [&str; 4] = ["uri", "scheme", "method", "authority"];
@@ -219,6 +208,7 @@ fn fault(expression: &str) -> Option<ErrorKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn read(spec: &Value) -> Result<EnvironmentSpec, String> {
         let object = json!({

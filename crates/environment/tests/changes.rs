@@ -2,10 +2,10 @@
 //! `changes.txt`, whose steps `UPDATE_GOLDENS=1` writes.
 
 use super::scene::{Scene, environment, shop};
-use injection::environment::changes::{ChangeStep, Changes, adoptions, changes, orphans};
-use injection::environment::conditions::{acting, conditions, idle, ranked, status};
-use injection::environment::existing::{Existing, MANAGER};
-use injection::environment::resource::VirtualEnvironment;
+use environment::changes::{ChangeStep, Changes, adoptions, changes, orphans};
+use environment::conditions::{acting, conditions, idle, ranked, status};
+use environment::existing::{Existing, MANAGER};
+use environment::resource::VirtualEnvironment;
 use mesh::pod::values;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -176,7 +176,7 @@ fn answered(case: &str) -> String {
 
 #[test]
 fn changes_lead_to_what_is_to_be() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/environment/changes.txt");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/changes.txt");
     testkit::sections::answers(file, ", changed", answered);
 }
 

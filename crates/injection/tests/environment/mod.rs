@@ -1,7 +1,0 @@
-//! Environments: tags, routes, and the writes that lead to them.
-
-mod changes;
-mod laws;
-mod routes;
-mod scene;
-mod tag;
