@@ -67,7 +67,6 @@ const TROUBLESHOOTING: &str = include_str!("../../docs/troubleshooting.md");
 struct HelpTopic {
     name: String,
     title: String,
-    /// In lines of so many columns.
     body: Box<dyn Fn(usize) -> String>,
 }
 

@@ -169,7 +169,6 @@ pub(crate) fn widened<E: Copy + Eq + Hash>(
     kept
 }
 
-/// The groups without those that others with the same end hold.
 pub(crate) fn disjoined<E: Copy + Eq + Hash>(
     mut groups: Vec<PacketGroup<E>>,
     start: &Start,
@@ -247,7 +246,6 @@ pub(crate) fn widen<E: Copy + Eq + Hash>(
     wide
 }
 
-/// Every packet of the group is in one of the others.
 pub(crate) fn is_covered<E: Copy + Eq + Hash>(
     group: PacketGroup<E>,
     others: &[&PacketGroup<E>],
@@ -292,7 +290,6 @@ pub(crate) fn is_covered<E: Copy + Eq + Hash>(
     true
 }
 
-/// Joins groups that are equal without one property.
 fn along<E: Copy + Eq + Hash>(
     groups: Vec<PacketGroup<E>>,
     without: impl Fn(&PacketGroup<E>) -> PacketGroup<E>,

@@ -39,7 +39,6 @@ impl Style {
     }
 }
 
-/// A piece of text in one style.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Span {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +77,6 @@ impl TextLine {
     }
 }
 
-/// For a terminal of so many columns.
 pub fn painted(lines: &[TextLine], width: usize) -> String {
     let paint = |Span { style, text }: &Span| match style {
         Some(style) => style.paint(text).to_string(),
@@ -137,7 +135,6 @@ fn fold_line(line: &str, hang: usize, width: usize, folded: &mut String) {
     }
 }
 
-/// The text without its colours.
 pub fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

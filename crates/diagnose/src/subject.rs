@@ -20,9 +20,7 @@ pub type HostOf = fn(&Raw) -> Box<dyn Host>;
 
 #[derive(Clone)]
 pub struct Subject {
-    /// The object's kind, namespace and name.
     pub title: Option<String>,
-    /// The place of the object; `None` for flags.
     pub place: Option<ObjectPlace>,
     pub raw: Raw,
     /// Problems before it comes to values.
@@ -101,7 +99,6 @@ impl Subject {
         )
     }
 
-    /// The reason why nothing of the pod is ever captured.
     pub fn skip(&self) -> Option<&Skip> {
         self.reading.as_ref()?.skip.as_ref().filter(|skip| !skip.is_before_injection())
     }
@@ -173,7 +170,6 @@ pub fn each<'a, S: 'a, T>(
     Problems::check(problems).map(|()| prepared)
 }
 
-/// A subject with one of the packets, sent by one of its users.
 pub struct SubjectPacket {
     pub subject: Subject,
     /// The heading of its answer, where there are several.
@@ -181,7 +177,6 @@ pub struct SubjectPacket {
     /// The place of its destination in the list of all.
     pub destination: usize,
     pub user: Option<ApplicationUser>,
-    /// True for the first packet of its subject.
     pub is_first: bool,
 }
 

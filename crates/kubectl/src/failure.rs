@@ -12,7 +12,6 @@ pub(crate) enum CommandOutcome {
     Done,
     /// The rules differ or are not there, a packet ends otherwise than expected, or a finding is denied.
     Different,
-    /// Something in the pod fails.
     Failing,
 }
 
@@ -43,7 +42,6 @@ impl CaptureFailure {
 
 #[derive(Debug)]
 pub(crate) struct CallFailure {
-    /// The command, to copy.
     pub(crate) command: String,
     pub(crate) call: Box<KubectlCall>,
     pub(crate) cause: CallCause,
@@ -63,7 +61,6 @@ pub(crate) enum CallCause {
         why: String,
         stderr: String,
     },
-    /// A document of this version.
     Version(u64),
 }
 

@@ -18,7 +18,6 @@ pub(crate) enum RepairOutcome {
         changed: bool,
         warnings: Vec<String>,
     },
-    /// Its traffic is not to be captured; why.
     Skipped(String),
 }
 

@@ -19,7 +19,6 @@ use serde::Serialize;
 pub struct PageAnswer {
     pub problems: FieldProblems,
     pub notes: Vec<String>,
-    /// The content of a link to the page.
     pub link: Link,
     /// Changes between two configurations, pod by pod; empty where there is one.
     pub compared: Vec<PodChanges>,
@@ -35,14 +34,12 @@ pub struct PodSection {
     pub notes: Vec<String>,
     /// `None` where there is no packet, or it is not understood.
     pub verdict: Option<PageVerdict>,
-    /// SVG, with the packet's way.
     pub picture: String,
     pub picture_notes: Vec<String>,
     /// The arrows of the picture, in pixels of its own.
     pub arrows: Arrows,
     pub packets: Vec<PagePacket>,
     pub findings: Vec<PageFinding>,
-    /// The text for iptables-restore and ip6tables-restore.
     pub iptables: String,
     pub nft: String,
 }
@@ -58,7 +55,6 @@ pub struct Arrows {
 pub struct PageArrow {
     /// Packets name the arrow by it.
     pub at: (usize, usize),
-    /// The part of the traffic, such as `Into the pod`.
     pub part: &'static str,
     /// The packets that it is about, with the option that decides.
     pub packets: String,

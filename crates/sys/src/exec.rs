@@ -243,7 +243,6 @@ impl InputPipe<'_> {
 }
 
 struct OutputPipe<P> {
-    /// `None` once it is closed.
     pipe: Option<P>,
     taken: Vec<u8>,
     name: &'static str,
@@ -273,7 +272,6 @@ impl<P: Read> OutputPipe<P> {
 #[derive(Debug)]
 struct ProcessGroup {
     leader: Pid,
-    /// Closed when this process ends.
     _alive: OwnedFd,
 }
 

@@ -12,7 +12,6 @@ use std::{io, thread};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     Ready,
-    /// By SIGINT or SIGTERM.
     Asked,
     Late,
 }

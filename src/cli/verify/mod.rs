@@ -26,7 +26,6 @@ use std::{io, slice, thread};
 
 /// The zones of conntrack: the default one, and those of the policy's rules for DNS.
 const ZONES: [u16; 3] = [0, 1, 2];
-/// Time between the attempts of a validation.
 const RETRY: Duration = Duration::from_secs(1);
 /// An attempt with less time than this shows nothing but that no answer has come yet.
 const MIN_ATTEMPT: Duration = Duration::from_millis(500);
@@ -253,7 +252,6 @@ enum Unproven {
     Elsewhere { destination: SocketAddr, instead: String, expected: String, timeout: Duration },
 }
 
-/// `--run-validation`: proves by real connections that capture works.
 pub(super) fn validated(call: &ResolvedCall) -> Exit {
     if !call.run.validates || call.capture.facts().captures_nothing {
         return Exit::Done;
@@ -304,7 +302,6 @@ fn pause(taken: Duration, left: Duration) -> Option<Duration> {
 enum Judgement {
     Right(ProbeObservation),
     Wrong(ProbeObservation),
-    /// Not tried, for this reason.
     NoResult(String),
 }
 

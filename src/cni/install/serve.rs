@@ -89,7 +89,6 @@ impl InstallerServer {
         if open.len() > limit
             && let Some(oldest) = open.pop_front()
         {
-            // The client may have closed it already.
             let _ = oldest.shutdown(Shutdown::Both);
         }
     }

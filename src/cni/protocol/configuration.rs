@@ -320,7 +320,6 @@ impl<'a> PluginConfigurationReader<'a> {
     }
 }
 
-/// A value as its flag would be given.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Array(items) => {

@@ -60,7 +60,6 @@ impl PacketReport {
         }
     }
 
-    /// The explanation in lines of so many columns, where their words allow it.
     pub fn text(&self, width: usize) -> String {
         painted(&[self.head(), vec![TextLine::default()], self.explained.way()].concat(), width)
     }
@@ -253,7 +252,6 @@ impl PacketEnd {
         format!("{}, because {}", self.words(), self.reason)
     }
 
-    /// The sentence in a line after its title.
     pub(crate) fn line(&self, title: TextLine) -> TextLine {
         title.styled(self.verdict.style(), self.words()).plain(format!(", because {}", self.reason))
     }

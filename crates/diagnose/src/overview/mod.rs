@@ -71,11 +71,9 @@ pub struct PodName {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceLabel {
-    /// See [`NamespaceRow::name`].
     pub name: String,
     pub pod: Option<PodName>,
     pub container: Option<String>,
-    /// It has a name of `ip netns`.
     pub is_named: bool,
 }
 
@@ -163,7 +161,6 @@ impl Overview {
         Self { namespaces }
     }
 
-    /// Capture fails in a namespace, or is unknown.
     pub fn fails(&self) -> bool {
         self.namespaces.iter().flat_map(|row| &row.findings).any(|finding| finding.level == Level::Failure)
     }
@@ -220,7 +217,6 @@ impl Overview {
 const HEAD: [&str; 6] = ["STATE", "NAMESPACE", "MESH", "LISTENERS", "MADE BY", "AGE"];
 /// The column that is shortened where there is not enough room.
 const NAME: usize = 1;
-/// So much of a name is shown however narrow the terminal is.
 const MIN_NAME: usize = 16;
 const GAP: &str = "  ";
 
@@ -243,7 +239,6 @@ fn style(state: NamespaceState) -> Style {
     }
 }
 
-/// A line; the style is that of its first cell.
 fn line(cells: &[String; 6], widths: &[usize; 6], of_state: Option<Style>) -> String {
     let padded = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
         let cell = if column == NAME { shortened(cell, *width) } else { cell.clone() };
