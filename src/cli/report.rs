@@ -2,6 +2,7 @@
 //! programs, and in a short form to the container runtime.
 
 use command_line::columns;
+use command_line::output::{print_part, print_styled};
 use diagnose::{Style, fold};
 use mesh::data::{Tree, yaml};
 use mesh::{InputProblem, Problems};
@@ -25,10 +26,7 @@ struct Unprinted {
 
 /// Prints an answer, without colours where none is wanted. A reader such as `head` may close its end early.
 pub(super) fn text(text: &str) -> Exit {
-    match at_once(text) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        done => printed(done, "the answer", String::new()),
-    }
+    printed(print_styled(text), "the answer", String::new())
 }
 
 pub(super) fn advice(text: &str) {
@@ -38,7 +36,7 @@ pub(super) fn advice(text: &str) {
 
 /// Prints an answer that has to arrive completely, such as rules to be set.
 pub(super) fn whole(text: &str) -> Exit {
-    printed(at_once(text), "the answer", String::new())
+    printed(print_part(text), "the answer", String::new())
 }
 
 pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOnce() -> String) -> Exit {
@@ -50,21 +48,11 @@ pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOn
 
 /// If that fails, the error says what was done nevertheless.
 pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> Exit {
-    printed(at_once(&document(encoding, answer)), "the report", format!(", but {done}"))
+    printed(print_part(&document(encoding, answer)), "the report", format!(", but {done}"))
 }
 
 pub(super) fn line_width() -> usize {
     columns::of_line(&io::stdout())
-}
-
-/// Prints a part of an answer. Nothing is left in the buffer, whose errors would be lost when the process ends.
-pub(super) fn at_once(text: &str) -> io::Result<()> {
-    // Looking for colours takes as long as making a long list of rules, which has none.
-    match text.contains('\u{1b}') {
-        true => anstream::stdout().write_all(text.as_bytes()),
-        false => io::stdout().write_all(text.as_bytes()),
-    }?;
-    io::stdout().flush()
 }
 
 fn printed(done: io::Result<()>, what: &'static str, but: String) -> Exit {
