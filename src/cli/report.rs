@@ -16,17 +16,23 @@ use std::{error::Error, fs::OpenOptions, iter, os::unix::fs::OpenOptionsExt, pro
 const TERMINATION_LOG: &str = "/dev/termination-log";
 const TERMINATION_BYTES: usize = 4096;
 
+/// A failure that nobody tells from others, in words, with its cause.
 #[derive(Debug, thiserror::Error)]
-#[error("{what} can't be printed{but}")]
-struct Unprinted {
-    what: &'static str,
-    but: String,
-    source: io::Error,
+#[error("{text}")]
+pub(super) struct Because {
+    text: String,
+    source: Box<dyn Error>,
+}
+
+impl Because {
+    pub(super) fn of(text: String, source: impl Error + 'static) -> Self {
+        Self { text, source: Box::new(source) }
+    }
 }
 
 /// Prints an answer, without colours where none is wanted. A reader such as `head` may close its end early.
 pub(super) fn text(text: &str) -> Exit {
-    printed(print_styled(text), "the answer", String::new())
+    printed(print_styled(text), "the answer", "")
 }
 
 pub(super) fn advice(text: &str) {
@@ -36,7 +42,7 @@ pub(super) fn advice(text: &str) {
 
 /// Prints an answer that has to arrive completely, such as rules to be set.
 pub(super) fn whole(text: &str) -> Exit {
-    printed(print_part(text), "the answer", String::new())
+    printed(print_part(text), "the answer", "")
 }
 
 pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOnce() -> String) -> Exit {
@@ -48,17 +54,17 @@ pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOn
 
 /// If that fails, the error says what was done nevertheless.
 pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> Exit {
-    printed(print_part(&document(encoding, answer)), "the report", format!(", but {done}"))
+    printed(print_part(&document(encoding, answer)), "the report", &format!(", but {done}"))
 }
 
 pub(super) fn line_width() -> usize {
     columns::of_line(&io::stdout())
 }
 
-fn printed(done: io::Result<()>, what: &'static str, but: String) -> Exit {
+fn printed(done: io::Result<()>, what: &str, but: &str) -> Exit {
     match done {
         Ok(()) => Exit::Done,
-        Err(source) => failure(&Unprinted { what, but, source }, Exit::Failed),
+        Err(source) => failure(&Because::of(format!("{what} can't be printed{but}"), source), Exit::Failed),
     }
 }
 
@@ -134,6 +140,11 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
     let fault = ReportedError { message: error.to_string(), causes, exit_code: exit as u8 };
     print_failure(&text, &ErrorReport { error: fault, problems: Vec::new() });
     exit
+}
+
+/// The same in words, without a cause.
+pub(super) fn failed(text: &str, exit: Exit) -> Exit {
+    failure(&*Box::<dyn Error>::from(text), exit)
 }
 
 fn print_failure(text: &str, failure: &ErrorReport) {
