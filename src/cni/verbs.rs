@@ -412,7 +412,7 @@ fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -
     let output =
         Runner::new(time).run(&super::beside(NODE_PROGRAM), &arguments).map_err(|error| unknown(&error))?;
     let unreadable = "what the API server knows of the pod can't be read";
-    let objects = pod::objects("the pod", &output)
+    let objects = pod::objects("the pod", &output.stdout)
         .map_err(|problems| CniError::of_problems(CniErrorCode::TryAgain, unreadable, &problems.0))?;
     match objects.into_iter().next() {
         Some(object) => Ok(object.pod),

@@ -8,7 +8,7 @@
 //! `PR_SET_PDEATHSIG` is not enough: it reaches the program and not what the program has started, such as the commands of
 //! a wrapper script, and it follows the thread that started the program instead of the process.
 
-use super::wait;
+use super::{fork, wait};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -24,6 +24,13 @@ use std::time::{Duration, Instant};
 use std::{ffi::OsStr, mem, os::unix::process::CommandExt, thread};
 
 pub const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Of a program that has ended well.
+#[derive(Debug)]
+pub struct Output {
+    pub stdout: String,
+    pub stderr: String,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
@@ -60,9 +67,53 @@ impl Runner {
         Self { limit, group: Arc::default() }
     }
 
-    /// What `program` prints, which reads no input. Fails where it does not exit with 0 or reaches a limit.
-    pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<String, ExecError> {
+    /// Runs `program`, which reads no input, and waits for it. Fails where it does not exit with 0 or reaches a limit.
+    pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<Output, ExecError> {
         self.start(program, arguments, &[])?.finish("")
+    }
+
+    /// Calls a library that starts programs by itself, in a process of the group with limited memory: it collects what they print.
+    pub fn call(
+        &self,
+        command: &str,
+        work: impl FnOnce() -> Result<(), String>,
+    ) -> Result<Result<(), String>, ExecError> {
+        let command = command.to_owned();
+        tracing::debug!(target: "exec", %command, "call");
+        match self.called(work) {
+            Ok(Some(returned)) => Ok(returned),
+            Ok(None) => {
+                drop(self.group().take());
+                Err(ExecError::Late { command, limit: self.limit })
+            }
+            Err(source) => Err(ExecError::Start { command, source }),
+        }
+    }
+
+    /// `None` if it takes too long.
+    fn called(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<Option<Result<(), String>>> {
+        let (mut reader, mut writer) = fork::pipe()?;
+        let number = self.number()?;
+        let child = fork::fork(|| {
+            // The child's copy of the pipe's end would hide from the leader that the parent has ended.
+            self.group().iter_mut().for_each(|group| drop(group.alive.take()));
+            let begun = fork::join_group(number).and_then(|()| fork::limit_memory(MAX_OUTPUT));
+            let returned = begun.map_err(|error| error.to_string()).and_then(|()| work());
+            let _ = writer.write_all(returned.as_ref().err().map_or("", |error| tail(error)).as_bytes());
+            u8::from(returned.is_err())
+        })?;
+        drop(writer);
+        if !wait::for_any(&[reader.as_fd()], self.limit)? {
+            child.end();
+            return Ok(None);
+        }
+        let mut stderr = String::new();
+        reader.read_to_string(&mut stderr)?;
+        Ok(Some(match child.wait()? {
+            0 => Ok(()),
+            code if stderr.is_empty() => Err(format!("ended with {code}")),
+            _ => Err(stderr),
+        }))
     }
 
     /// Starts a program, whose input comes later. The time that it may take begins with that.
@@ -106,8 +157,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Gives the program its input, and returns what it prints. Fails where it does not exit with 0, or reaches a limit.
-    pub fn finish(mut self, input: &str) -> Result<String, ExecError> {
+    /// Gives the program its input and waits for its end. Fails where it does not exit with 0, or reaches a limit.
+    pub fn finish(mut self, input: &str) -> Result<Output, ExecError> {
         let command = mem::take(&mut self.command);
         tracing::trace!(target: "exec", %command, input, "standard input");
         let Some(child) = &mut self.child else { unreachable!("the child is there until the end") };
@@ -116,9 +167,10 @@ impl Waiting {
             Ok(Ok(process::Output { status, stdout, stderr })) => {
                 self.child = None;
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let stderr = text(&stderr);
                 return match status.success() {
-                    true => Ok(text(&stdout)),
-                    false => Err(ExecError::Status { command, status, stderr: text(&stderr) }),
+                    true => Ok(Output { stdout: text(&stdout), stderr }),
+                    false => Err(ExecError::Status { command, status, stderr }),
                 };
             }
             Ok(Err(Interruption::Late)) => ExecError::Late { command, limit },
@@ -272,13 +324,14 @@ impl<P: Read> OutputPipe<P> {
 #[derive(Debug)]
 struct ProcessGroup {
     leader: Pid,
-    _alive: OwnedFd,
+    /// Closed when this process ends.
+    alive: Option<OwnedFd>,
 }
 
 impl ProcessGroup {
     #[expect(unsafe_code, reason = "a fork is unsafe in general")]
     fn new() -> io::Result<Self> {
-        let (reader, alive) = pipe2(OFlag::O_CLOEXEC)?;
+        let (reader, alive) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
         // SAFETY: the child makes system calls alone, until it ends. It takes no lock and allocates nothing, so it does not
         // matter which other threads there are.
         match unsafe { fork() }? {
@@ -286,7 +339,7 @@ impl ProcessGroup {
             ForkResult::Parent { child: leader } => {
                 // The leader does so too. A program that joins needs a group, whichever of the two is first.
                 let _ = setpgid(leader, leader);
-                Ok(Self { leader, _alive: alive })
+                Ok(Self { leader, alive: Some(alive) })
             }
         }
     }

@@ -2,8 +2,9 @@
 //! so that no other thread's lock remains locked in the child; that is checked each time.
 
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process, pipe2};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process, pipe2, setpgid};
 use nix::{errno::Errno, libc, sys::prctl};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -141,6 +142,19 @@ pub fn end_with_parent(alive: &File) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::other("the parent has ended")),
     }
+}
+
+/// Puts this process into a group that there is.
+pub(super) fn join_group(number: libc::pid_t) -> io::Result<()> {
+    Ok(setpgid(Pid::from_raw(0), Pid::from_raw(number))?)
+}
+
+/// Limits the address space of this process, and of the programs that it starts, to what they need and so many bytes.
+pub(super) fn limit_memory(bytes: usize) -> io::Result<()> {
+    // What a program of iptables, and ours, take with their libraries.
+    const PROGRAM: u64 = 128 << 20;
+    let limit = PROGRAM + bytes as u64;
+    Ok(setrlimit(Resource::RLIMIT_AS, limit, limit)?)
 }
 
 /// A pipe, closed in programs that we start: what is written to the second comes out of the first.

@@ -188,7 +188,7 @@ fn blocks(text: &str) -> impl Iterator<Item = (Table, &str)> {
 
 fn save(programs: &Programs, family: Family, arguments: &[&str]) -> Result<String, Error> {
     let output = programs.runner().run(programs.save(family)?, arguments);
-    output.map_err(|error| explain(error, programs, ""))
+    Ok(output.map_err(|error| explain(error, programs, ""))?.stdout)
 }
 
 fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing, Error> {

@@ -3,6 +3,7 @@
 use super::Variant;
 use crate::backend::Error;
 use crate::sys::exec::{self, Runner};
+use ::iptables::IPTables;
 use rules::{Chain, Family, Table, Version};
 use std::path::{Path, PathBuf};
 
@@ -64,7 +65,7 @@ fn plain(variant: Variant, runner: &Runner) -> Option<(Variant, Version)> {
         );
     };
     let answer = match runner.run(&program, &["--version"]) {
-        Ok(answer) => answer,
+        Ok(output) => output.stdout,
         Err(error) => {
             complain(&error.to_string());
             return None;
@@ -98,23 +99,28 @@ impl Programs {
     }
 
     pub fn version(&self) -> Option<Version> {
-        version_in(&self.runner.run(&self.program()?, &["--version"]).ok()?)
+        version_in(
+            &self.runner.run(&exec::find(&format!("iptables{}", self.infix))?, &["--version"]).ok()?.stdout,
+        )
     }
 
     pub(super) fn runner(&self) -> &Runner {
         &self.runner
     }
 
-    fn program(&self) -> Option<PathBuf> {
-        exec::find(&format!("iptables{}", self.infix))
-    }
-
-    /// Lists a chain of IPv4. A lock that another program holds is waited for.
+    /// Lists a chain of IPv4 (`iptables -S`). The `iptables` crate runs the program without limits, so it does that in a
+    /// process that has some. A lock that another program holds is waited for as long.
     pub fn can_list(&self, table: Table, chain: &Chain) -> Result<(), String> {
-        let program = self.program().ok_or("it is no longer on PATH")?;
-        let listing = ["-t", table.name(), "-S", chain.as_str()];
-        let arguments = if self.waits { [&listing[..], &["--wait"]].concat() } else { listing.to_vec() };
-        self.runner.run(&program, &arguments).map(drop).map_err(|error| error.to_string())
+        let cmd = match self.infix {
+            "-legacy" => "iptables-legacy",
+            "-nft" => "iptables-nft",
+            _ => "iptables",
+        };
+        let program = IPTables { cmd, has_check: true, has_wait: self.waits, is_numeric: true };
+        let command = format!("{cmd} -t {} -S {chain}", table.name());
+        let listed =
+            || program.list(table.name(), chain.as_str()).map(drop).map_err(|error| error.to_string());
+        self.runner.call(&command, listed).map_err(|error| error.to_string())?
     }
 
     /// The lock can be another file than the machine's own. The nft variant has no lock.
