@@ -335,6 +335,7 @@ impl Parser {
         }
     }
 
+    /// True for a word that is neither a flag nor a command.
     fn may_be_value(&self, word: &str) -> bool {
         let is_next_word = |entry: &CommandEntry| match (self.group.as_deref(), entry.within()) {
             (None, (group, name)) => word == group.unwrap_or(name),
@@ -354,6 +355,7 @@ mod tests {
         let all = ["sidecar-init", "istio-iptables"].iter().chain(arguments).map(OsString::from);
         let invocation = parse(all).expect("no answer");
         assert_eq!(invocation.problems, [], "{arguments:?}");
+        // Of a repeated flag, the last one counts.
         let flags: BTreeMap<Setting, &str> =
             invocation.flags.iter().map(|(setting, text)| (*setting, text.as_str())).collect();
         assert_eq!(flags, BTreeMap::from_iter(expected.iter().copied()), "{arguments:?}");

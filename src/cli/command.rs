@@ -118,6 +118,7 @@ impl Command {
 mod tests {
     use super::{COMMANDS, Mesh, Setting, settings};
 
+    /// Their flags are found by the last word of the name.
     #[test]
     fn the_last_words_of_names_differ() {
         let mut names: Vec<&str> = COMMANDS.iter().map(|entry| entry.within().1).collect();

@@ -60,11 +60,13 @@ pub(super) fn run(
     }
 }
 
+/// Rules to compare with others that exist.
 enum ExistingRules<'a> {
     Listing(&'a String),
     Namespace(&'a String),
 }
 
+/// Compares the rules of two listings or namespaces, or the live ones with a listing.
 fn of_rules(
     raw: &Raw,
     problems: &[InputProblem],
@@ -243,6 +245,7 @@ fn unequal(from: Option<String>, to: Option<String>) -> DiffReport {
     }
 }
 
+/// The differences between two subjects; none where there is only one.
 fn between_subjects(pair: [Option<(&Sided, &(ResolvedCall, bool))>; 2]) -> DiffReport {
     let [from, to] = pair.map(|side| side.map(|(sided, _)| sided.name.clone()));
     let none = unequal(from, to);

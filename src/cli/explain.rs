@@ -39,6 +39,7 @@ struct ExplainRequest {
     question: Option<Box<PacketQuery>>,
 }
 
+/// Explains the packets to these destinations, or the one that the settings describe.
 pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit, Problems> {
     let requested: Vec<SubjectPacket> =
         subjects.iter().flat_map(|subject| SubjectPacket::all(subject, destinations)).collect();
@@ -51,6 +52,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
     manifest::begin(subjects, &first.logging, warnings, Stdout::Answer)?;
     subjects.iter().for_each(manifest::note_assumption);
     let form = first.form;
+    // What all answers have in common is printed once.
     let is_shared = subjects.len() == 1
         && requested.len() > 1
         && matches!(form, ExplainFormat::Text | ExplainFormat::Picture);
@@ -178,6 +180,7 @@ fn form(reader: &mut SettingReader<'_>) -> ExplainFormat {
     run::one_of(reader, Setting::ExplainFormat, &forms).unwrap_or(ExplainFormat::Text)
 }
 
+/// The packet that the settings describe, if they describe one.
 fn question(
     reader: &mut SettingReader<'_>,
     pod: &PodContext,

@@ -67,6 +67,7 @@ const TROUBLESHOOTING: &str = include_str!("../../docs/troubleshooting.md");
 struct HelpTopic {
     name: String,
     title: String,
+    /// In lines of so many columns.
     body: Box<dyn Fn(usize) -> String>,
 }
 

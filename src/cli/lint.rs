@@ -64,6 +64,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
         // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
         let is_in_pod = noted.is_some() || namespace_to_enter(&subject.raw).is_some();
         let mut findings = if subject.skip().is_some() {
+            // The reason is reported as a finding.
             Vec::new()
         } else if is_in_pod {
             lint_here(lint, &subject.raw, &call.capture)

@@ -43,6 +43,7 @@ pub(super) fn is_plain() -> bool {
     IS_PLAIN.load(Ordering::Relaxed)
 }
 
+/// Prints a sentence about what was done, where there are sentences and no log lines.
 pub(super) fn sentence(text: &str) {
     // Where this fails, the exit code is left.
     let _ = anstream::stderr().write_all(fold(&format!("{text}\n"), 2, columns::of_terminal()).as_bytes());
@@ -77,6 +78,7 @@ pub(super) fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Res
     Ok(())
 }
 
+/// Writes each event as a line to all sinks.
 fn lines(json: bool, sinks: Vec<Sink>) -> impl Fn(&Event<'_>) + Send + Sync {
     move |event| {
         // What the backend does is in the sentence at the end.

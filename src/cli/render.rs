@@ -91,6 +91,7 @@ fn set_by(run: &Run) -> String {
     format!("# apply sets these rules with {}\n", named.map_or("nftables", |(name, _)| name))
 }
 
+/// Prints what pods of a manifest would get: a dry run, in the form that the command has for it.
 pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> Result<Exit, Problems> {
     let calls = manifest::each(subjects, |subject| {
         run::resolve(&subject.raw, &*subject.host(), subject.before.clone())

@@ -164,6 +164,7 @@ fn print_failure(text: &str, failure: &ErrorReport) {
     if let Ok(mut file) =
         OpenOptions::new().write(true).truncate(true).custom_flags(O_NONBLOCK).open(TERMINATION_LOG)
     {
+        // A failure to write it is not worth a report.
         let _ = file.write_all(short.as_bytes());
     }
 }

@@ -130,6 +130,7 @@ pub(super) fn finish(mut reader: SettingReader<'_>, host: &dyn Host) -> Result<R
     configured(reader, host, run, logging)
 }
 
+/// Reads the settings of capture, for a run that was read before.
 pub(super) fn configured(
     mut reader: SettingReader<'_>,
     host: &dyn Host,

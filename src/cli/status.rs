@@ -53,6 +53,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, 
     })
 }
 
+/// `--watch`, `--interval`, `--all`, `--verbose` and `--kernel`.
 fn own(reader: &mut SettingReader<'_>) -> (bool, Option<Duration>, bool, bool, bool) {
     let raw = reader.raw;
     let watches = reader.switch(Setting::StatusWatch);
@@ -123,6 +124,7 @@ fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
     Ok(exit(printed, overview.fails(), !overview.has_drifted()))
 }
 
+/// Shows what each look finds until a signal arrives.
 fn watch<T: Serialize>(
     run: &Run,
     interval: Duration,

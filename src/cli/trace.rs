@@ -92,6 +92,7 @@ fn options(reader: &mut SettingReader<'_>) -> TraceOptions {
     TraceOptions { filter, enable: enable.then_some(every), count, time }
 }
 
+/// The number of a protocol, by the names that reports have.
 fn number(name: &str) -> Option<u8> {
     [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58)]
         .into_iter()

@@ -45,6 +45,7 @@ pub(super) fn decide(
     })
 }
 
+/// For a pod whose annotations neither the runtime nor the API server gives.
 fn no_annotations(are_requested: bool) -> String {
     let remedy = if are_requested {
         "a plugin that delegates, such as Multus, does not pass on this capability of the entry: set kubeconfig or capture in it"

@@ -49,6 +49,7 @@ impl UnreadableFile {
     }
 }
 
+/// Opens a regular file for reading, without waiting for anything.
 pub(super) fn open(path: &Path, links: Links) -> Result<File, UnreadableFile> {
     let (found, flags) = match links {
         Links::Followed => (fs::metadata(path), 0),
@@ -112,6 +113,7 @@ pub(super) fn put(folder: &Path, name: &str, content: &[u8], durability: Durabil
     if durability == Durability::Kept { sync(&place) } else { Ok(()) }
 }
 
+/// Creates a folder that only root can read, with its parents.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -138,6 +140,7 @@ pub(super) fn sweep(folder: &Path, age: Duration) -> io::Result<()> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
     Done,
+    /// Another program has written meanwhile, and its content was kept.
     Overtaken,
 }
 
@@ -198,6 +201,7 @@ pub(super) fn remove_known(path: &Path, old: &[u8]) -> io::Result<Put> {
     let put = if found.as_deref() == Some(old) { Put::Done } else { Put::Overtaken };
     if put == Put::Overtaken {
         match fs::hard_link(&aside.0, path) {
+            // What has come since is newer.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             // A folder has one name only.
             Err(_) => fs::rename(&aside.0, path)?,

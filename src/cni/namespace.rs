@@ -64,6 +64,7 @@ pub(super) fn refuse_host_namespace() -> Result<(), &'static str> {
     }
 }
 
+/// As [`enter`], but a namespace that does not exist is an error.
 pub(super) fn enter_existing(path: &Path) -> Result<(), CniError> {
     match enter(path)? {
         Entered::Inside => Ok(()),
@@ -114,6 +115,7 @@ pub(super) fn mesh_set_by_add() -> io::Result<Option<Mesh>> {
     Ok(None)
 }
 
+/// As [`open`], with the namespace's lock until the session is dropped.
 pub(super) fn open_locked(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
     let mut session = open(timeout, owner, choice)?;
     session

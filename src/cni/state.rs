@@ -30,9 +30,11 @@ pub(super) struct AttachmentKey {
 pub(super) struct AttachmentRecord {
     /// The form of this file.
     form: u32,
+    /// For people who read the file.
     pub(super) pod: Option<String>,
     /// What holds the rules, as the network configuration names it.
     backend: String,
+    /// The mesh's settings by their names.
     settings: BTreeMap<String, String>,
 }
 
@@ -153,6 +155,7 @@ impl AttachmentStore {
         files::put(&self.folder, &key.file(), &text, Durability::Kept)
     }
 
+    /// Returns whether there was a record.
     pub(super) fn forget(&self, key: &AttachmentKey) -> io::Result<bool> {
         files::remove(&self.folder.join(key.file()))
     }
@@ -169,6 +172,7 @@ impl AttachmentStore {
         Ok(names.iter().filter_map(|name| AttachmentKey::of_file(name)).collect())
     }
 
+    /// Removes unfinished files of killed calls.
     pub(super) fn sweep(&self) -> io::Result<()> {
         let root = self.folder.parent().filter(|root| root.is_dir());
         root.into_iter()

@@ -99,6 +99,7 @@ fn append(path: &Path, line: &[u8], most: u64) -> io::Result<()> {
 fn rotate(path: &Path, file: File) -> io::Result<()> {
     let Ok(held) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return Ok(()) };
     let (opened, named) = match (held.metadata()?, fs::metadata(path)) {
+        // Another call has renamed it.
         (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         (opened, named) => (opened, named?),
     };

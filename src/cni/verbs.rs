@@ -236,6 +236,7 @@ struct AddEffects {
     state: AttachmentStore,
     key: AttachmentKey,
     before: StoredRecord,
+    /// The namespace, with its lock.
     session: Session,
     is_changed: bool,
 }
@@ -395,6 +396,7 @@ pub(super) fn status(
 /// The exit code of `sidecar-node` for wrong arguments.
 const BAD_INPUT: i32 = 2;
 
+/// Reads a pod by a program, in at most this time.
 fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -> Result<Pod, CniError> {
     let kubeconfig = kubeconfig.to_string_lossy();
     let milliseconds = time.as_millis().to_string();

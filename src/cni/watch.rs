@@ -14,6 +14,7 @@ pub(super) struct Progress {
     pub(super) timeout: Duration,
     pub(super) version: CniVersion,
     pub(super) verb: Option<Verb>,
+    /// `None` until it is known.
     pub(super) places: Option<Places>,
     pub(super) line: LogEntry,
 }
@@ -26,6 +27,7 @@ pub(super) struct TimedCall {
     exit: AtomicI32,
 }
 
+/// No exit code.
 const UNANSWERED: i32 = -1;
 const FAILURE: i32 = 1;
 /// The longest delay of a call's end by logging and counting.

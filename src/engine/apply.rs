@@ -69,6 +69,7 @@ pub enum EngineError {
 pub struct ApplyPlan {
     pub before: Snapshot,
     pub target: DesiredState,
+    /// Empty if everything is in place.
     pub steps: Vec<CommitStep>,
 }
 
@@ -77,6 +78,7 @@ pub struct Summary {
     /// The backend that has the rules now; `None` where none are desired.
     pub backend: Option<BackendName>,
     pub families: Vec<Family>,
+    /// Rules of the owner that are there now.
     pub rules: usize,
     pub steps: Vec<CommitStep>,
     /// Flows that conntrack has forgotten, because they were older than the rules and would have passed them by.

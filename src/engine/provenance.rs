@@ -7,6 +7,7 @@ use rules::{Action, Chain, Family, ListedRule, Ownership, Policy, State, Target,
 use rules::{Pattern, Proof};
 use std::collections::BTreeSet;
 
+/// The program that made the rules of a family in iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     Owner,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 /// Attempts to read while others change rules.
 const TRIES: u32 = 5;
 
+/// All rules of a namespace at one moment.
 #[derive(Debug)]
 pub struct RuleIndex {
     views: ByFamily<View>,
@@ -47,6 +48,7 @@ impl RuleIndex {
         }
     }
 
+    /// True if anything of nf_tables has changed since.
     pub fn is_old(&self, kernel: &mut Kernel) -> Result<bool, backend::Error> {
         Ok(kernel.handles()?.0 != self.generation)
     }

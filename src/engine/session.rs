@@ -61,6 +61,7 @@ pub enum Choice {
     /// The variant of iptables that holds rules of the owner; else the preferred backend, if the machine has it.
     InUse(Preference),
     Nftables,
+    /// Of any variant if `None`.
     Iptables(Option<Variant>),
 }
 

@@ -72,6 +72,7 @@ fn change_of_hands(
 
 struct Migration<'a> {
     owner: &'a Ownership,
+    /// The state after the steps so far.
     now: Cow<'a, Snapshot>,
     steps: Vec<CommitStep>,
 }
@@ -338,6 +339,7 @@ impl Bridge {
         !self.all_marks().is_empty()
     }
 
+    /// The contents of a backend, with the guards that it needs while the other capture exists.
     fn guarded<'a>(&self, contents: &'a Contents) -> Cow<'a, Contents> {
         if !self.is_needed() {
             return Cow::Borrowed(contents);

@@ -35,6 +35,9 @@ pub enum AccessError {
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Makes a client that gives up on silence after this time.
+///
+/// # Errors
+/// When it is not known where the API server is, or who we are.
 pub async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Client, AccessError> {
     reach(kubeconfig, silence).await.map(|(client, _)| client)
 }
@@ -49,6 +52,9 @@ pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Clie
 
 /// A client for a command that a user runs, and the API server's address: by a kubeconfig, or where none is named by those
 /// that kubectl would take; in the named context, or in the current one.
+///
+/// # Errors
+/// When it is not known where the API server is, or who the user is.
 pub async fn user_client(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -68,6 +74,7 @@ pub async fn user_client(
 }
 
 pub(crate) struct ClientSource {
+    /// `None` in a pod of the cluster.
     kubeconfig: Option<PathBuf>,
     silence: Duration,
 }

@@ -11,6 +11,7 @@ fn causes(error: &Failed) -> impl Iterator<Item = &Failed> {
     successors(Some(error), |error| (*error).source())
 }
 
+/// The API server's refusal, if an error is one.
 fn refusal(error: &Failed) -> Option<&Status> {
     match (error.downcast_ref::<kube::Error>(), error.downcast_ref::<watcher::Error>()) {
         (Some(kube::Error::Api(status)), _) | (_, Some(watcher::Error::WatchError(status))) => Some(status),
@@ -42,6 +43,9 @@ pub fn kind(error: &Failed) -> &'static str {
 }
 
 /// Waits for the answer to a call, for a limited time.
+///
+/// # Errors
+/// As the call, or when the time is up.
 pub async fn in_time<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     let silence = |_| kube::Error::Service(format!("the API server gave no answer within {limit:?}").into());
     timeout(limit, call).await.map_err(silence)?

@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use std::time::{Duration, Instant};
 use tokio::{sync::watch, time};
 
+/// A process that holds a Lease, or waits for it.
 #[derive(Debug)]
 pub struct LeaseCandidate {
     api: Api<Lease>,
@@ -21,6 +22,7 @@ pub struct LeaseCandidate {
     until: watch::Sender<Option<Instant>>,
 }
 
+/// The rules, without a clock and without a network.
 #[derive(Debug)]
 struct LeaseState {
     identity: String,
@@ -133,6 +135,9 @@ impl LeaseCandidate {
     }
 
     /// Gives the Lease back, so that another process can take it at once.
+    ///
+    /// # Errors
+    /// When the API server does not take it; it expires then.
     pub async fn release(&self) -> Result<(), kube::Error> {
         let Some(found) = self.api.get_opt(&self.name).await? else { return Ok(()) };
         let spec = found.spec.clone().unwrap_or_default();

@@ -9,6 +9,9 @@ const BACKLOG: i32 = 1024;
 
 /// `[::]` is all addresses of both families, or of IPv4 where the machine has no IPv6. Has to be called within a Tokio
 /// runtime.
+///
+/// # Errors
+/// When the address, which `flag` has given, does not belong to this machine, or is in use.
 pub fn listen(flag: &str, address: SocketAddr) -> Result<tokio::net::TcpListener, String> {
     at_first_family(address, bind)
         .and_then(tokio::net::TcpListener::from_std)

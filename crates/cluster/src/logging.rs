@@ -25,6 +25,7 @@ pub fn start(json: bool, level: LevelFilter, own: &'static [&'static str]) -> Lo
     LogLevelHandle { handle, own }
 }
 
+/// Changes the level of log lines while the process runs.
 #[derive(Clone, Debug)]
 pub struct LogLevelHandle {
     handle: reload::Handle<Targets, Registry>,

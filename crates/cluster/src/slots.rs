@@ -16,10 +16,12 @@ const CLOSING_PART: usize = 8;
 /// The wait where no connection can be accepted, most likely for want of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// Admits at most `capacity` connections.
 #[derive(Debug)]
 pub struct Slots {
     capacity: usize,
     inner: Mutex<Inner>,
+    /// A slot is free, or a connection may be evicted.
     changed: Notify,
 }
 
@@ -50,6 +52,7 @@ enum ConnectionState {
     Busy,
 }
 
+/// The room that one connection takes, until it is dropped.
 #[derive(Debug)]
 pub struct Slot {
     slots: Arc<Slots>,

@@ -67,6 +67,9 @@ fn page(path: &str, registry: &Registry, blocker: &Weak<str>) -> Reply {
 }
 
 /// Serves `/metrics`, `/healthz` and `/readyz`. The program is ready once nothing holds the sentence that says why it is not.
+///
+/// # Errors
+/// As of [`serve`].
 pub fn serve_pages(
     flag: &str,
     address: SocketAddr,
@@ -79,6 +82,9 @@ pub fn serve_pages(
 
 /// Serves answers to a path and its query on the thread's `LocalSet`, for as long as that runs. Returns the address, whose
 /// port is known now.
+///
+/// # Errors
+/// When the address, which `flag` has given, can't be listened on.
 pub fn serve(
     flag: &str,
     address: SocketAddr,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Store<K, T> {
     known: BTreeMap<K, T>,
+    /// The list that is not complete yet.
     listing: BTreeMap<K, T>,
     is_listed: bool,
 }

@@ -13,6 +13,9 @@ pub struct Termination {
 
 impl Termination {
     /// Handles the signals. The first process of a container is not ended by a signal that it does not handle.
+    ///
+    /// # Errors
+    /// When they can't be handled.
     pub fn new() -> io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }

@@ -19,6 +19,7 @@ const RESUME_DELAY: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct WatchFailure {
     pub kind: &'static str,
+    /// The HTTP status by which the API server has refused it.
     pub status: Option<u16>,
 }
 

@@ -7,6 +7,9 @@ use std::{fs, io, path::Path};
 const WIDTH: usize = 72;
 
 /// Writes a page for each command into a folder, which is created if missing.
+///
+/// # Errors
+/// The file that can't be written, and why.
 pub fn write(program: &Command, folder: &Path) -> io::Result<()> {
     let failed = |path: &Path| {
         let path = path.display().to_string();

@@ -44,6 +44,7 @@ fn ignoring_closed_pipes(done: io::Result<()>) -> io::Result<()> {
 /// Goes to standard error; on a terminal, in lines that fit it.
 pub fn report(text: impl Display) {
     let text = fold(&text.to_string(), 4, columns::of_line(&io::stderr()));
+    // The output and the exit code are what count.
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 

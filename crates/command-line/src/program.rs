@@ -20,8 +20,10 @@ pub struct CommandHelp {
     pub exits: &'static Exits,
 }
 
-/// Parses the arguments, the program's name first. The error is the exit status where nothing is left to do: help, completions
-/// or the manual were printed, or the arguments were refused.
+/// Parses the arguments, the program's name first.
+///
+/// # Errors
+/// The exit status where nothing is left to do: help, completions or the manual were printed, or the arguments were refused.
 pub fn parse<P: CommandFactory + FromArgMatches>(
     args: impl IntoIterator<Item = OsString>,
     sections: &[CommandHelp],
@@ -83,6 +85,7 @@ fn with_sections(command: Command, path: &str, sections: &[CommandHelp]) -> Comm
 /// Prints what clap reports instead of a parsed call: help, the version, or problems.
 fn report(error: clap::Error, command: &mut Command, args: &[OsString]) -> ExitCode {
     if !errors::is_refusal(&error) {
+        // Nothing sensible is left to do when even the answer can't be printed.
         let _ = error.print();
         return if error.use_stderr() { ExitCode::from(BAD_INPUT) } else { ExitCode::SUCCESS };
     }

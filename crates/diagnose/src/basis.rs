@@ -16,7 +16,9 @@ pub enum Basis {
         settings: String,
     },
     Flags,
+    /// An object of a manifest.
     Object(String),
+    /// A listing of rules, by its file's name.
     Listing(String),
 }
 

@@ -43,6 +43,7 @@ impl FindingReport {
         self.code == code.name()
     }
 
+    /// The finding, and in a second line its remedy.
     pub fn lines(&self) -> Vec<TextLine> {
         // The column behind `warning  SI001 `.
         const TEXT: usize = 15;

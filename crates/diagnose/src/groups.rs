@@ -169,6 +169,7 @@ pub(crate) fn widened<E: Copy + Eq + Hash>(
     kept
 }
 
+/// The groups without those that others with the same end hold.
 pub(crate) fn disjoined<E: Copy + Eq + Hash>(
     mut groups: Vec<PacketGroup<E>>,
     start: &Start,
@@ -246,6 +247,7 @@ pub(crate) fn widen<E: Copy + Eq + Hash>(
     wide
 }
 
+/// Every packet of the group is in one of the others.
 pub(crate) fn is_covered<E: Copy + Eq + Hash>(
     group: PacketGroup<E>,
     others: &[&PacketGroup<E>],
@@ -290,6 +292,7 @@ pub(crate) fn is_covered<E: Copy + Eq + Hash>(
     true
 }
 
+/// Joins groups that are equal without one property.
 fn along<E: Copy + Eq + Hash>(
     groups: Vec<PacketGroup<E>>,
     without: impl Fn(&PacketGroup<E>) -> PacketGroup<E>,

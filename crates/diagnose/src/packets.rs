@@ -14,6 +14,7 @@ use std::net::IpAddr;
 
 const OWN: &str = "the pod's own address";
 
+/// The items of a list that a sentence names.
 const NAMED: usize = 5;
 
 /// Packets by their properties. A list that is null means that the property makes no difference.
@@ -127,6 +128,7 @@ impl Packets {
         self.destinations.as_ref().filter(|values| !(values.is_own() && values.values.len() > 1))
     }
 
+    /// Properties that make a difference, the protocol aside.
     fn properties(&self) -> usize {
         let lists = [
             self.other_destinations(),
@@ -147,6 +149,7 @@ impl Packets {
         self.protocols == [protocol]
     }
 
+    /// No property but the protocol makes a difference.
     pub(crate) fn is_plain(&self) -> bool {
         self.properties() == 0
     }
@@ -155,6 +158,7 @@ impl Packets {
         self.is_plain() && self.protocols.len() > 1
     }
 
+    /// The sender alone makes a difference.
     pub(crate) fn are_of_owner_alone(&self) -> bool {
         let owners = usize::from(self.users.is_some()) + usize::from(self.groups.is_some());
         self.protocols.len() > 1 && owners > 0 && self.properties() == owners
@@ -192,6 +196,7 @@ impl Packets {
         self.senders(&self.sources, &[])
     }
 
+    /// Where they come from and who sends them, in words.
     fn senders(&self, sources: &Option<Values>, proxies: &[&Proxy]) -> String {
         let [by, not_by] = match self.direction == "outbound" {
             true => [" leaving by", " not leaving by"],
@@ -264,6 +269,7 @@ impl Values {
         format!("{} {}", if values.is_single() { one } else { several }, values.listed())
     }
 
+    /// The pod's own address is the first of them.
     pub(crate) fn is_own(&self) -> bool {
         self.values[0] == OWN
     }
@@ -272,6 +278,7 @@ impl Values {
         matches!(&self.values[..], [one] if count_in(one) == 1)
     }
 
+    /// Some of the values, and the number of the others.
     fn listed(&self) -> String {
         match &self.values[..] {
             [one] => one.clone(),

@@ -22,6 +22,7 @@ pub(crate) struct PodPackets {
     pub(crate) family: Family,
     owned: Vec<IpAddr>,
     own: Intervals,
+    /// The pod's own addresses and those of loopback.
     pub(crate) local: Intervals,
     pub(crate) starts: Vec<Start>,
 }
@@ -30,6 +31,7 @@ pub(crate) struct PodPackets {
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) way: Way,
+    /// They stay within the pod.
     pub(crate) is_within: bool,
     pub(crate) sets: Vec<PacketSet>,
 }
@@ -124,6 +126,7 @@ impl PodPackets {
         self.own.meets(&range.into())
     }
 
+    /// The likeliest first.
     fn usual(&self, field: Field) -> Vec<u128> {
         match field {
             Field::DestinationPort => PLAIN_PORTS.map(u128::from).into(),
@@ -187,6 +190,7 @@ impl PodPackets {
         })
     }
 
+    /// The address is the placeholder for addresses outside of the pod.
     pub(crate) fn is_outside_example(&self, address: IpAddr) -> bool {
         outside_addresses(self.family)[0] == address
     }
@@ -205,6 +209,7 @@ impl PodPackets {
     }
 }
 
+/// The states that the rules tell apart.
 fn states(views: &[&View]) -> Vec<ConnState> {
     let rules = || views.iter().flat_map(|view| view.chains()).flat_map(|chain| &chain.rules);
     let asks = |is_such: &dyn Fn(Field) -> bool| {
@@ -240,6 +245,7 @@ pub(crate) fn own_addresses(family: Family, addresses: &[IpAddr]) -> Intervals {
     own.map(|own| Interval::one(number(*own))).collect()
 }
 
+/// With the addresses of loopback.
 pub(crate) fn local_addresses(family: Family, addresses: &[IpAddr]) -> Intervals {
     let mut local = own_addresses(family, addresses);
     local.union(&loopback(family));

@@ -39,6 +39,7 @@ impl Style {
     }
 }
 
+/// A piece of text in one style.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Span {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,6 +78,7 @@ impl TextLine {
     }
 }
 
+/// For a terminal of so many columns.
 pub fn painted(lines: &[TextLine], width: usize) -> String {
     let paint = |Span { style, text }: &Span| match style {
         Some(style) => style.paint(text).to_string(),
@@ -135,6 +137,7 @@ fn fold_line(line: &str, hang: usize, width: usize, folded: &mut String) {
     }
 }
 
+/// The text without its colours.
 pub fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

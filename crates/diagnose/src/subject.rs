@@ -20,7 +20,9 @@ pub type HostOf = fn(&Raw) -> Box<dyn Host>;
 
 #[derive(Clone)]
 pub struct Subject {
+    /// The object's kind, namespace and name.
     pub title: Option<String>,
+    /// The place of the object; `None` for flags.
     pub place: Option<ObjectPlace>,
     pub raw: Raw,
     /// Problems before it comes to values.
@@ -99,6 +101,7 @@ impl Subject {
         )
     }
 
+    /// The reason why nothing of the pod is ever captured.
     pub fn skip(&self) -> Option<&Skip> {
         self.reading.as_ref()?.skip.as_ref().filter(|skip| !skip.is_before_injection())
     }
@@ -170,6 +173,7 @@ pub fn each<'a, S: 'a, T>(
     Problems::check(problems).map(|()| prepared)
 }
 
+/// A subject with one of the packets, sent by one of its users.
 pub struct SubjectPacket {
     pub subject: Subject,
     /// The heading of its answer, where there are several.
@@ -177,6 +181,7 @@ pub struct SubjectPacket {
     /// The place of its destination in the list of all.
     pub destination: usize,
     pub user: Option<ApplicationUser>,
+    /// True for the first packet of its subject.
     pub is_first: bool,
 }
 

@@ -28,6 +28,7 @@ pub enum TrafficPart {
     Within,
 }
 
+/// Packets with one verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TrafficRow {
     pub(crate) packets: Packets,
@@ -36,6 +37,7 @@ pub(crate) struct TrafficRow {
     pub(crate) more: usize,
     /// The row's sets, also with packets of rows before it.
     pub(crate) sets: Vec<PacketSet>,
+    /// A packet that no row before it takes.
     pub(crate) example: Option<Packet>,
 }
 
@@ -133,6 +135,7 @@ impl RowEnd {
 
 type RowGroup = PacketGroup<RowEnd>;
 
+/// The rows of regions, by ends in their order.
 fn ordered(
     packets: &PodPackets,
     ends: Vec<RowEnd>,
@@ -155,6 +158,7 @@ fn ordered(
             widen(group, alike, &before.iter().collect::<Vec<_>>(), &GROWTH, start)
         };
         let mut wide: Vec<RowGroup> = match Some(end) == last && !left.is_empty() {
+            // All others have rows.
             true => vec![group(end, &start.sets[0])],
             false => disjoined(left.iter().map(|group| wider(group, &alike, &before)).collect(), start),
         };
@@ -361,6 +365,7 @@ fn without(marks: Marks, others: &Marks) -> Marks {
 }
 
 impl TrafficRow {
+    /// The row is about the packet, if none before it is.
     pub(crate) fn fits(&self, packet: &Packet) -> bool {
         self.sets.iter().any(|set| set.contains(packet))
     }

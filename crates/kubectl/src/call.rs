@@ -75,6 +75,7 @@ impl CallKind {
 #[derive(Clone, Debug)]
 pub(crate) struct KubectlCall {
     pub(crate) kind: CallKind,
+    /// The words after kubectl's own flags.
     pub(crate) words: Vec<String>,
     pub(crate) input: Option<String>,
 }

@@ -53,6 +53,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, Captur
     })
 }
 
+/// The packets in question, with every problem at once.
 fn targets(
     kubectl: &Kubectl,
     pod: &TargetPod,
@@ -232,6 +233,9 @@ struct ManifestAnswer {
 }
 
 /// The answers by the manifest: for each destination one, or one for each user of the pod's containers.
+///
+/// # Errors
+/// The problems of the pod's settings.
 fn by_manifest(
     pod: &TargetPod,
     packet: &PacketArguments,
@@ -241,6 +245,7 @@ fn by_manifest(
     let raw = packet.settings(&destinations[0]);
     let subjects = Subject::of_manifest(&raw, &[], &name, &text, RemoteHost::host)?;
     let [subject] = &subjects[..] else {
+        // A pod is one.
         return Err(Problems(vec![InputProblem::of("POD", "is not one pod")]));
     };
     let requested = SubjectPacket::all(subject, destinations);

@@ -12,6 +12,7 @@ pub(crate) enum CommandOutcome {
     Done,
     /// The rules differ or are not there, a packet ends otherwise than expected, or a finding is denied.
     Different,
+    /// Something in the pod fails.
     Failing,
 }
 
@@ -42,6 +43,7 @@ impl CaptureFailure {
 
 #[derive(Debug)]
 pub(crate) struct CallFailure {
+    /// The command, to copy.
     pub(crate) command: String,
     pub(crate) call: Box<KubectlCall>,
     pub(crate) cause: CallCause,
@@ -61,6 +63,7 @@ pub(crate) enum CallCause {
         why: String,
         stderr: String,
     },
+    /// A document of this version.
     Version(u64),
 }
 

@@ -219,6 +219,7 @@ pub(crate) fn read<T: DeserializeOwned>(document: &Value) -> Result<T, CallCause
     T::deserialize(document).map_err(other)
 }
 
+/// A document of the version that is understood.
 pub(crate) fn parsed(text: &str) -> Result<Value, CallCause> {
     let document = serde_json::from_str::<Value>(text)
         .map_err(|error| CallCause::unread(format!("printed no JSON ({error})")))?;
@@ -266,6 +267,7 @@ pub(crate) fn remark(text: &str) {
     report(format_args!("{} {text}", Style::Passing.paint("note:")));
 }
 
+/// A name that no other container of the pod has.
 fn container_name() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("sidecar-capture-{:x}-{:x}", since.as_millis(), process::id())

@@ -157,6 +157,7 @@ struct Reaped(Child);
 
 impl Drop for Reaped {
     fn drop(&mut self) {
+        // It has ended already, where all is well.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -42,6 +42,7 @@ impl PacketArguments {
         words
     }
 
+    /// Problems of the packet, whatever the pod.
     pub(crate) fn problems(&self, destination: &str) -> Vec<InputProblem> {
         let subject = Subject::of_flags(self.settings(destination), Vec::new(), RemoteHost::host);
         let host = subject.host();

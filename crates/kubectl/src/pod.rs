@@ -43,6 +43,7 @@ pub(crate) struct TargetPod {
     /// A container that runs: its name, and its id as a runtime's URL. All of a pod share one network namespace.
     pub(crate) container: Option<RunningContainer>,
     pub(crate) uses_host_network: bool,
+    /// The number of pods that the word could have meant.
     pub(crate) candidates: usize,
 }
 
@@ -138,6 +139,7 @@ impl TargetPod {
         all.filter_map(|one| one["ip"].as_str()?.parse().ok()).collect()
     }
 
+    /// The TCP ports that its containers declare.
     pub(crate) fn declared_ports(&self) -> Vec<u16> {
         let containers = self.object["spec"]["containers"].as_array().into_iter().flatten();
         let ports = containers.flat_map(|container| container["ports"].as_array().into_iter().flatten());

@@ -21,7 +21,10 @@ pub(crate) struct PacketTarget {
     pub(crate) note: Option<String>,
 }
 
-/// Resolves destinations, and returns the problems of the others, all at once. A Service that is not there is such a problem.
+/// Resolves destinations, and returns the problems of the others, all at once.
+///
+/// # Errors
+/// A failed call, other than for a Service that is not there.
 pub(crate) fn targets(
     kubectl: &Kubectl,
     pod: &TargetPod,

@@ -18,6 +18,7 @@ pub(crate) enum RepairOutcome {
         changed: bool,
         warnings: Vec<String>,
     },
+    /// Its traffic is not to be captured; why.
     Skipped(String),
 }
 

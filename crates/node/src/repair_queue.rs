@@ -33,6 +33,7 @@ struct BrokenPod {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueChange {
     None,
+    /// It has failed, or failed again.
     Broke,
     /// Its validation has passed, or it is gone.
     Left,
@@ -84,6 +85,7 @@ impl RepairQueue {
         due.min_by_key(|(due, ..)| *due)
     }
 
+    /// All that could be done for a pod is done until it fails again.
     pub(crate) fn settle(&mut self, uid: &str) {
         if let Some(broken) = self.pods.get_mut(uid) {
             broken.due = None;
@@ -107,6 +109,7 @@ pub(crate) struct RateLimiter {
 }
 
 impl RateLimiter {
+    /// `most` is at least 1.
     pub(crate) fn new(most: usize) -> Self {
         Self { most: most.max(1), taken: VecDeque::new() }
     }

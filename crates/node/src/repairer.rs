@@ -13,11 +13,14 @@ use serde_json::json;
 use std::{net::IpAddr, time::Duration};
 use tokio::task;
 
+/// The name of this program in events and as a field manager.
 const NAME: &str = "sidecar-node";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodActionOutcome {
+    /// It was done; what.
     Done(String),
+    /// There is nothing to do; why.
     Skipped(String),
     Gone,
 }

@@ -19,6 +19,7 @@ use serde::Serialize;
 pub struct PageAnswer {
     pub problems: FieldProblems,
     pub notes: Vec<String>,
+    /// The content of a link to the page.
     pub link: Link,
     /// Changes between two configurations, pod by pod; empty where there is one.
     pub compared: Vec<PodChanges>,
@@ -34,11 +35,13 @@ pub struct PodSection {
     pub notes: Vec<String>,
     /// `None` where there is no packet, or it is not understood.
     pub verdict: Option<PageVerdict>,
+    /// SVG, with the packet's way.
     pub picture: String,
     pub picture_notes: Vec<String>,
     pub arrows: DrawnRows,
     pub packets: Vec<PagePacket>,
     pub findings: Vec<PageFinding>,
+    /// The text for iptables-restore and ip6tables-restore.
     pub iptables: String,
     pub nft: String,
 }

@@ -11,8 +11,10 @@ use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PodChanges {
+    /// `None` where there is one pod.
     pub title: Option<String>,
     pub changes: Vec<VerdictChange>,
+    /// Remarks about the comparison.
     pub notes: Vec<String>,
 }
 
@@ -27,6 +29,9 @@ pub struct VerdictChange {
 
 /// Compares each pod with the one of the same name before; a single one with a single one, whatever their names. Empty where
 /// there is nothing to compare with.
+///
+/// # Errors
+/// When the configuration before is not understood.
 pub(crate) fn compared(
     request: &PageRequest,
     after: &[(&Subject, &Prepared)],

@@ -8,8 +8,10 @@ use mesh::{InputProblem, Problems};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The name of a manifest in messages.
 pub(crate) const MANIFEST: &str = "manifest";
 
+/// The content of the fields.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct PageRequest {
     pub flags: String,
@@ -38,9 +40,11 @@ pub(crate) fn subjects(raw: &Raw, manifest: &str) -> Result<Vec<Subject>, Proble
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PageField {
+    /// A command line.
     Flags,
     Manifest,
     Packet,
+    /// The command line before a change.
     FlagsBefore,
     ManifestBefore,
 }
@@ -75,6 +79,7 @@ impl FieldProblems {
         }
     }
 
+    /// Adds problems of the configuration before a change.
     pub(crate) fn extend_before(&mut self, problems: &Problems, has_manifest: bool) {
         for problem in &problems.0 {
             self.add(field(problem, has_manifest).before(), problem);

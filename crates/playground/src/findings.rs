@@ -20,7 +20,9 @@ pub struct PageFinding {
 /// A change of a field that follows the remedy.
 #[derive(Clone, Debug, Serialize)]
 pub struct FieldFix {
+    /// As a command.
     pub label: String,
+    /// The field: `flags` or `manifest`.
     pub field: &'static str,
     pub value: String,
 }

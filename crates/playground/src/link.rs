@@ -22,6 +22,7 @@ pub struct Link {
 /// An annotation with a copy of the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// Counts of omitted parts.
 #[derive(Default)]
 struct Omitted {
     variables: usize,

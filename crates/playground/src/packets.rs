@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PagePacket {
+    /// The words that ask about it.
     pub ask: String,
     pub kind: VerdictKind,
     /// The lines of the text for iptables-restore whose rules it matches, or may, counted from 0.

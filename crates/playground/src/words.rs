@@ -17,9 +17,11 @@ const COMMANDS: [&str; 6] = ["istio-iptables", "apply", "diff", "explain", "lint
 
 #[derive(Default)]
 pub(crate) struct FieldSettings {
+    /// The mesh whose flags are taken.
     mesh: Mesh,
     flags: Vec<(Setting, String)>,
     variables: Vec<(String, String)>,
+    /// Problems of the form, by field.
     pub(crate) problems: Vec<(PageField, InputProblem)>,
     /// Flags and variables that change nothing here.
     pub(crate) without_effect: Vec<String>,

@@ -28,6 +28,7 @@ pub(super) struct Demo<'a> {
     pub(super) users: Users,
 }
 
+/// The longest time that the demo takes on a terminal.
 const MAX_TOTAL: Duration = Duration::from_secs(55);
 const MAX_PAUSE: Duration = Duration::from_secs(7);
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -108,6 +109,7 @@ impl Demo<'_> {
         DemoExpectation { captured: explained.is_captured(), head: explained.report().head() }
     }
 
+    /// On a terminal with the duration.
     fn introduction(&self) -> String {
         let capture = &self.options.capture;
         let both = |v4: String, v6: String| if capture.ipv6() { format!("{v4} and {v6}") } else { v4 };

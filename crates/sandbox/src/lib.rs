@@ -36,6 +36,9 @@ use sys::signals::Signals;
 use users::{ProcessIdentity, Users, assume};
 
 /// Makes a sandbox, waits until it ends, and returns its exit code.
+///
+/// # Errors
+/// When it can't be made, or its state can't be read any more.
 pub fn run(mut options: SandboxOptions<'_>, frontend: &dyn Frontend) -> Result<u8, SandboxFailure> {
     let signals = Signals::hold().map_err(SandboxFailure::Lost)?;
     let users = users::enter(&*options.capture)?;

@@ -15,7 +15,9 @@ pub struct SandboxOptions<'a> {
     pub by_iptables: bool,
     pub has_proxy: bool,
     pub run_as: RunAs,
+    /// The program that runs in it, and its arguments; the demo if there is none.
     pub program: &'a [OsString],
+    /// The command that would set the same rules elsewhere.
     pub command: String,
     pub dialect: Dialect,
     /// The reason where nothing of the pod is ever captured.
@@ -25,6 +27,9 @@ pub struct SandboxOptions<'a> {
 /// The program that makes a sandbox. Processes of the sandbox call it.
 pub trait Frontend {
     /// Sets the rules of a capture in the network namespace of this process.
+    ///
+    /// # Errors
+    /// When they can't be set.
     fn set_rules(&self, capture: &dyn CapturePolicy) -> Result<(), Box<dyn Error + Send + Sync>>;
 
     /// Prints a part of the demo. Reports where that fails, and returns whether it succeeded.

@@ -50,6 +50,7 @@ impl Scenario {
         self.is_to_pod().then_some(self.to.port())
     }
 
+    /// The first packet of the connection, as rules see it.
     pub(super) fn packet(&self, users: &Users) -> Packet {
         let (pod, world): (IpAddr, IpAddr) = match self.to.is_ipv4() {
             true => (POD_V4.into(), WORLD_V4.into()),

@@ -16,6 +16,7 @@ pub(super) enum Server {
     World,
 }
 
+/// For a request, and for the answer of a host.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a request before its first empty line.
 const REQUEST: usize = 16 * 1024;
@@ -30,6 +31,7 @@ pub(super) fn start(server: Server, ports: &BTreeSet<u16>, ipv6: bool) -> io::Re
         }
     }
     serve::accept(listeners, move |(), client| {
+        // The client sees a failure as the end of its connection.
         let _ = answer(server, client);
     })
 }
@@ -135,6 +137,7 @@ fn name_over_tcp(mut client: &TcpStream, answers: DnsAnswer) -> io::Result<()> {
     }
 }
 
+/// The addresses that every name resolves to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DnsAnswer {
     pub(super) v4: Ipv4Addr,

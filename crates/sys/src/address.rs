@@ -11,6 +11,7 @@ pub fn all() -> io::Result<Vec<IpAddr>> {
     Ok(of_family(AF_UNSPEC)?.into_iter().map(|found| found.address).collect())
 }
 
+/// Every address of every interface, each with its interface's name.
 pub fn by_interface() -> io::Result<Vec<(IpAddr, String)>> {
     Ok(of_family(AF_UNSPEC)?.into_iter().map(|found| (found.address, interface(found.interface))).collect())
 }

@@ -12,6 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 const GET: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET);
 const DELETE: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE);
 
+/// A UDP flow that conntrack knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConntrackFlow {
     /// The destination of its first packet.
@@ -71,6 +72,7 @@ impl Conntrack {
         zones.iter().try_for_each(|zone| self.delete(family, *zone, |nest| tuple(nest, protocol, from, to)))
     }
 
+    /// One that is gone already is fine.
     pub fn forget(&mut self, flow: &ConntrackFlow) -> io::Result<()> {
         self.delete(flow.family, flow.zone, |nest| nest.raw(&flow.tuple))
     }

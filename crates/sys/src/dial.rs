@@ -219,6 +219,7 @@ pub fn mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::Mark, &mark)?)
 }
 
+/// Connects, for as long as `timeout`.
 pub fn connect(from: CallSource, to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let socket = new(to, SockType::Stream)?;
     if let Some(mark) = from.transparent {
@@ -254,5 +255,6 @@ fn connected(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
 
 /// Lets the connection end with a reset when it is closed, whatever is on its way.
 pub fn reset_at_end(stream: &TcpStream) {
+    // Else it ends as others do.
     let _ = setsockopt(stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 });
 }

@@ -295,6 +295,7 @@ impl InputPipe<'_> {
 }
 
 struct OutputPipe<P> {
+    /// `None` once it is closed.
     pipe: Option<P>,
     taken: Vec<u8>,
     name: &'static str,
@@ -324,6 +325,7 @@ impl<P: Read> OutputPipe<P> {
 #[derive(Debug)]
 struct ProcessGroup {
     leader: Pid,
+    /// Closed when this process ends.
     /// Closed when this process ends.
     alive: Option<OwnedFd>,
 }

@@ -66,6 +66,7 @@ impl Beginning {
     /// Lets the parent continue, or reports the error to it.
     pub fn say(mut self, begun: &io::Result<()>) {
         let text = begun.as_ref().map_or_else(ToString::to_string, |()| READY.to_owned());
+        // A parent that is gone does not wait.
         let _ = self.0.write_all(text.as_bytes());
     }
 }
@@ -88,6 +89,7 @@ impl Child {
         let _ = kill(self.0, signal);
     }
 
+    /// Ends it, whatever it does, and waits for that.
     pub fn end(self) {
         self.signal(Signal::SIGKILL);
         let _ = self.wait();

@@ -17,7 +17,9 @@ pub struct FoundNamespace {
     pub pod: Option<SandboxedPod>,
     /// Its whole id.
     pub container: Option<String>,
+    /// True if it has a name of `ip netns`.
     pub is_named: bool,
+    /// By their folders.
     pub processes: Vec<PathBuf>,
     pub namespace: OpenNamespace,
 }
@@ -130,7 +132,9 @@ const MAX_LENGTH: u64 = 4 << 20;
 
 #[derive(Deserialize)]
 struct ContainerRecord {
+    /// Of an OCI runtime configuration.
     annotations: Option<PodKeys>,
+    /// Of Docker's file.
     #[serde(rename = "Config")]
     config: Option<DockerConfig>,
 }
@@ -213,6 +217,7 @@ mod tests {
             fs::write(path, text).expect("a file");
         }
 
+        /// The usual places below this folder.
         fn files(&self) -> Vec<ContainerFiles> {
             let below = |ContainerFiles { folder, file }| {
                 let folder = self.0.join(folder.strip_prefix("/").expect("absolute"));

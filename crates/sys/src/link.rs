@@ -27,6 +27,7 @@ impl NamespaceLinks {
 
     /// Creates a veth pair to another namespace, both ends of this name. Not supported where the kernel lacks `veth`.
     pub fn veth_pair(&mut self, name: &str, other: &impl AsFd) -> io::Result<()> {
+        // A descriptor is never negative.
         let other = other.as_fd().as_raw_fd().to_ne_bytes();
         self.socket.request(RTM_NEWLINK, NEW, &ifinfomsg(0, 0), |message| {
             message.text(IFLA_IFNAME, name);

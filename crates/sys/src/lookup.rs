@@ -42,6 +42,7 @@ pub enum LookupError {
 }
 
 impl LookupError {
+    /// Everything that would have been found by its name.
     pub fn known(&self) -> impl Iterator<Item = &str> {
         let known: [&[String]; 2] = match self {
             Self::Unknown { names, containers } => [names, containers],
@@ -57,6 +58,7 @@ fn all_known(names: &[String], containers: &[String]) -> String {
     format!("known names: {}; containers: {}", list(names, usize::MAX), list(containers, DIGITS_SHOWN))
 }
 
+/// The first few, each cut to so many characters.
 fn first_few(names: &[String], width: usize) -> String {
     const FEW: usize = 5;
     let cut = |name: &String| name.chars().take(width).collect::<String>();
@@ -64,6 +66,7 @@ fn first_few(names: &[String], width: usize) -> String {
     if names.len() > FEW { format!("{text} and {} more", names.len() - FEW) } else { text }
 }
 
+/// Finds the namespace that a word means.
 pub fn find(word: &str, places: &LookupPlaces) -> Result<OpenNamespace, LookupError> {
     if let Some(number) = word.strip_prefix("pid:") {
         let number: u32 =
@@ -120,6 +123,7 @@ pub(super) fn names(folders: &[PathBuf]) -> Vec<String> {
 /// Digits of an id that have to be given. Fewer may be a word, such as `bad`.
 const MIN_DIGITS: usize = 4;
 
+/// `None` where there is no such container.
 fn namespace_of_container(
     start: &str,
     containers: &BTreeMap<String, Vec<PathBuf>>,
@@ -149,6 +153,7 @@ fn namespace_of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<OpenNa
                 }
             }
             Ok(_) => {}
+            // The process has ended.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => refused = Some(error),
         }

@@ -4,6 +4,7 @@
 use super::header::*;
 use std::net::IpAddr;
 
+/// Messages under construction, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
     bytes: Vec<u8>,
@@ -48,6 +49,7 @@ impl Messages {
         self.attribute(kind, &octets(address))
     }
 
+    /// Adds a text with a NUL after it.
     pub fn text(&mut self, kind: u16, text: &str) -> &mut Self {
         self.head(kind, text.len() + 1);
         self.bytes.extend_from_slice(text.as_bytes());
@@ -104,6 +106,7 @@ pub struct Received<'a> {
     pub flags: u16,
     /// The sequence number of the request that it answers.
     pub sequence: u32,
+    /// Without the header.
     pub payload: &'a [u8],
 }
 
@@ -156,10 +159,12 @@ pub fn ip(bytes: &[u8]) -> Option<IpAddr> {
     v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
+/// A 16-bit number in host order.
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes)
 }
 
+/// A 32-bit number in host order.
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes)
 }

@@ -13,6 +13,7 @@ use std::{fs, fs::File, io, panic::resume_unwind, thread};
 #[derive(Debug)]
 pub struct OpenNamespace {
     file: File,
+    /// For messages.
     pub found: PathBuf,
 }
 

@@ -20,7 +20,9 @@ pub fn lacks_netlink(error: &io::Error) -> bool {
 /// The numbers of `NFTA_COMPAT_TYPE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
+    /// Such as `owner`.
     Match = 0,
+    /// Such as `REDIRECT`.
     Target = 1,
 }
 

@@ -53,6 +53,7 @@ impl NflogListener {
         self.reports(NetlinkSocket::events)
     }
 
+    /// Takes the reports that have come already.
     pub fn take_so_far(&mut self) -> io::Result<Vec<NflogMessage>> {
         self.reports(NetlinkSocket::events_so_far)
     }
@@ -102,6 +103,7 @@ fn number_of(payload: &[u8]) -> Option<u32> {
     payload.try_into().ok().map(u32::from_be_bytes)
 }
 
+/// Seconds and microseconds since 1970.
 fn time(payload: &[u8]) -> Option<SystemTime> {
     let at = |from: usize| payload.get(from..from + 8)?.try_into().ok().map(u64::from_be_bytes);
     let since = Duration::from_secs(at(0)?).checked_add(Duration::from_micros(at(8)?))?;
@@ -117,6 +119,7 @@ const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
 pub struct NftraceListener(NetlinkSocket);
 
 impl NftraceListener {
+    /// Any number of programs may listen.
     pub fn open() -> io::Result<Self> {
         let socket = NetlinkSocket::listen(SockProtocol::NetlinkNetFilter, 1 << (NFNLGRP_NFTRACE - 1))?;
         socket.reserve(ROOM)?;

@@ -24,6 +24,7 @@ const DISCARD: u16 = 9;
 /// programs. What differs in a selector, a type or a prefix is neither, whatever protocol it carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundRoutes {
+    /// Duplicates included.
     pub ours: Vec<RoutingEntry>,
     /// Equal ones with another protocol, or none.
     pub of_others: Vec<RoutingEntry>,
@@ -208,6 +209,7 @@ fn wait_for(address: Ipv6Addr) {
     tracing::debug!(target: "route", "{address} is not routed yet");
 }
 
+/// The number of a family in messages about routes and addresses.
 pub(super) const fn af(family: Family) -> u8 {
     match family {
         Family::V4 => AF_INET,
@@ -235,9 +237,14 @@ fn ifaddrmsg() -> IfAddrMsg {
     [AF_INET6, 128, IFA_F_NODAD, 0, a, b, c, d]
 }
 
+/// As read from a dump.
 enum ParsedEntry {
+    /// One of the form that the owner makes.
     Matching(RoutingEntry),
-    Unexpected { protocol: u8, what: String },
+    Unexpected {
+        protocol: u8,
+        what: String,
+    },
 }
 
 /// Reads a policy rule. It matches if it has one of these forms and selects packets by their mark alone.

@@ -7,6 +7,7 @@ use nix::net::if_::{if_indextoname, if_nametoindex};
 use rules::Family;
 use std::{io, net::IpAddr};
 
+/// The properties of a packet that routing depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteQuery<'a> {
     pub to: IpAddr,

@@ -41,6 +41,7 @@ extern "C" fn open_closed() {
         if filled.as_raw_fd() == STDOUT_FILENO {
             STDOUT_WAS_CLOSED.store(true, Ordering::Relaxed);
         }
+        // It stays for as long as the process does.
         let _ = filled.into_raw_fd();
     }
 }

@@ -12,6 +12,7 @@ use std::{io, thread};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     Ready,
+    /// By SIGINT or SIGTERM.
     Asked,
     Late,
 }

@@ -124,6 +124,7 @@ fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<Strin
         let length = usize::from(number(target_offset(family) + 2)?);
         at = at.checked_add(length).filter(|next| *next > at)?;
     }
+    // What ends the table.
     counts.remove(ERROR);
     // In a table without that hook, a user's chain may have the name of one.
     let is_base = |name: &str| (0..HOOKS).any(|hook| hooks >> hook & 1 == 1 && hook_name(hook) == name);
@@ -135,6 +136,7 @@ fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<Strin
     Some(counts)
 }
 
+/// `None` where the kernel lacks the family.
 fn opened(family: Family) -> io::Result<Option<OwnedFd>> {
     let domain = match family {
         Family::V4 => AddressFamily::Inet,

@@ -26,6 +26,7 @@ use std::{io, slice, thread};
 
 /// The zones of conntrack: the default one, and those of the policy's rules for DNS.
 const ZONES: [u16; 3] = [0, 1, 2];
+/// Time between the attempts of a validation.
 const RETRY: Duration = Duration::from_secs(1);
 /// An attempt with less time than this shows nothing but that no answer has come yet.
 const MIN_ATTEMPT: Duration = Duration::from_millis(500);
@@ -295,6 +296,7 @@ fn pause(taken: Duration, left: Duration) -> Option<Duration> {
 enum Judgement {
     Right(ProbeObservation),
     Wrong(ProbeObservation),
+    /// Not tried, for this reason.
     NoResult(String),
 }
 

@@ -154,6 +154,7 @@ impl<'a> NetworkConfiguration<'a> {
         (!cuts.is_empty()).then(|| self.edited(cuts))
     }
 
+    /// The text without any entry of ours; `None` if there is none.
     pub(super) fn without(&self) -> Option<String> {
         let cuts = self.cuts(|at| self.plugins[at].kind == PLUGIN);
         (!cuts.is_empty()).then(|| self.edited(cuts))

@@ -63,10 +63,12 @@ impl Folders {
         }
     }
 
+    /// A failure to read or change the network configurations.
     pub(super) fn unchanged(&self, error: io::Error) -> InstallError {
         InstallError::Configurations(self.configurations.clone(), error)
     }
 
+    /// Removes what killed runs have left. The caller holds the lock.
     pub(super) fn sweep(&self) -> Result<(), InstallError> {
         files::sweep(&self.configurations, Duration::ZERO).map_err(|error| self.unchanged(error))?;
         files::sweep(&self.programs, Duration::ZERO)
@@ -149,6 +151,7 @@ impl Folders {
 }
 
 impl CniInstallOptions {
+    /// Warns that `sidecar-node` is missing, without which the plugin would fail for every pod.
     pub(super) fn warn_of_missing_node(&self) {
         let (ours, place) = (beside(NODE_PROGRAM), self.folders.node_program());
         if has_key(&self.entry, &[KUBECONFIG]) && !ours.is_file() && !place.is_file() {

@@ -27,6 +27,7 @@ const MULTUS: [&str; 2] = ["multus", "multus-shim"];
 /// of the runtime's capabilities passes a fixed list on, without annotations (`CreateCNIRuntimeConf` of multus-cni).
 #[derive(Debug)]
 pub(super) struct Delegation {
+    /// A network, or the path of a file in the container of Multus.
     name: String,
     /// The key `delegates` holds a copy of the configuration, which has our entry or not.
     copy_has_entry: Option<bool>,

@@ -85,6 +85,7 @@ impl InstallerServer {
         if open.len() > limit
             && let Some(oldest) = open.pop_front()
         {
+            // The client may have closed it already.
             let _ = oldest.shutdown(Shutdown::Both);
         }
     }

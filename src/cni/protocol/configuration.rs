@@ -311,6 +311,7 @@ impl<'a> PluginConfigurationReader<'a> {
     }
 }
 
+/// A value as its flag would be given.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Array(items) => {

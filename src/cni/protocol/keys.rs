@@ -132,6 +132,7 @@ impl<'a> PluginFields<'a> {
         self.iter().any(|(key, _)| key == name)
     }
 
+    /// The name of each field that repeats an earlier one's.
     pub(crate) fn doubles(&self) -> impl Iterator<Item = &str> {
         let mut seen = HashSet::new();
         self.0.iter().map(|(name, _)| name.as_str()).filter(move |name| !seen.insert(*name))

@@ -189,6 +189,7 @@ fn converted(mut fields: Map<String, Value>, version: CniVersion) -> String {
     Value::Object(fields).to_string()
 }
 
+/// The parameters of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CniRequest {
     pub(crate) verb: Verb,

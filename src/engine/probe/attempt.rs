@@ -97,8 +97,10 @@ impl<'a> ProbeAttempt<'a> {
         Family::of(self.trial.to.ip()) == family && self.goes_to.is_some()
     }
 
+    /// A listener of ours has accepted it: its token is sent now.
     pub(super) fn accepted(&mut self, at: ArrivalPoint, stream: TcpStream) {
         if let Some(DialedSocket::Tcp(call)) = &mut self.call {
+            // If sending fails, the token does not arrive.
             let _ = call.write_all(&self.token);
         }
         self.arrival = Some((at, stream, Vec::new()));
@@ -290,6 +292,7 @@ pub(super) struct ProbeListeners {
     destinations: BTreeMap<SocketAddr, DestinationState>,
     /// Another process has the port of a transparent listener.
     transparent_taken: bool,
+    /// Another process has any of the ports.
     taken: bool,
     streams: Vec<TcpStream>,
 }

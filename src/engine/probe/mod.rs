@@ -60,6 +60,7 @@ fn turn(end: Instant) -> Option<UnixDatagram> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeTrial {
     pub protocol: Protocol,
+    /// User and group of the calling socket, as rules see them.
     pub owner: (u32, u32),
     /// The source address; `None` for the kernel's choice.
     pub from: Option<IpAddr>,
@@ -68,6 +69,7 @@ pub struct ProbeTrial {
     pub patient: bool,
 }
 
+/// Ports at which rules may deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryPorts {
     pub protocol: Protocol,
@@ -110,6 +112,7 @@ pub enum ConnectionOutcome {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeEvidence {
+    /// A listener of ours has read its token.
     Token,
     Conntrack,
     Answer,

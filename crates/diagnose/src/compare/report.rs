@@ -125,6 +125,7 @@ impl DiffReport {
 }
 
 impl Comparison {
+    /// The verdict of usual packets surely changes.
     pub fn has_known_change(&self) -> bool {
         let is_known = |change: &Change| {
             [&change.before, &change.after].iter().all(|end| end.verdict != VerdictKind::Unknown)
@@ -188,6 +189,7 @@ impl Change {
 }
 
 impl PacketEnd {
+    /// `with_port` adds the port of the listener.
     pub fn verdict_words(&self, with_port: bool) -> String {
         let Self { verdict, transparent, port, last_port, .. } = *self;
         let word = verdict.word();

@@ -207,6 +207,7 @@ impl Explanation<'_> {
         (!lacking.is_empty()).then(|| lacking.join(" and "))
     }
 
+    /// The subject of the rule, in words: the item that the packet matches.
     pub(super) fn value(&self, rule: &ViewRule) -> Option<String> {
         let condition = items_of(rule)?;
         let own = packet_value(condition, self.packet);

@@ -17,6 +17,7 @@ pub(super) struct Destination {
     pub(super) stands_in: bool,
 }
 
+/// `None` if there is a problem.
 pub(super) fn destination(
     reader: &mut SettingReader<'_>,
     context: &QuestionContext<'_>,

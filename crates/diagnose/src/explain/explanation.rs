@@ -103,6 +103,7 @@ impl Explanation<'_> {
         self.report().sentence()
     }
 
+    /// The rules that match, or may.
     pub fn rules_met(&self) -> impl Iterator<Item = At> {
         self.trace.0.iter().filter(|step| !matches!(step.matched, Matched::No(_))).map(|step| step.at)
     }
@@ -140,6 +141,7 @@ impl Explanation<'_> {
         }
     }
 
+    /// `None` where no rule decides.
     pub fn deciding_rule(&self) -> Option<ExplainedRule> {
         self.outcome.decided_by.map(|at| self.rule(at))
     }
@@ -243,6 +245,7 @@ impl Explanation<'_> {
             })
         };
         let mut cases: Vec<PacketCase> = cases.into_iter().filter_map(case).collect();
+        // The packet that is shown comes first.
         let own = self.end();
         let is_own =
             |case: &PacketCase| (case.end.verdict, case.end.transparent) == (own.verdict, own.transparent);

@@ -24,7 +24,9 @@ pub struct PodContext {
     /// The user and group of the application, and a remark about the user where a manifest does not set it.
     pub application: (Uid, Gid),
     pub user_remark: &'static str,
+    /// A manifest names the application's user.
     pub(crate) is_user_known: bool,
+    /// All users and groups of the proxy.
     pub(crate) proxy_ids: (Vec<Uid>, Vec<Gid>),
 }
 
@@ -195,6 +197,7 @@ fn placeholder(family: Family) -> IpAddr {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingPacket {
     pub to: SocketAddr,
+    /// `None` unless its sender names one.
     pub from: Option<IpAddr>,
     pub source_port: Option<u16>,
     pub protocol: Protocol,
@@ -231,6 +234,7 @@ impl Route {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
     pub interface: String,
+    /// Its destination is here.
     pub local: bool,
 }
 

@@ -45,6 +45,7 @@ pub struct EndpointNames {
 }
 
 impl EndpointNames {
+    /// The address, with the port if the question names one.
     pub fn source(&self, packet: &Packet) -> String {
         let name = self.source.clone();
         match (name, packet.source.port()) {
@@ -99,6 +100,7 @@ impl EndpointNames {
 pub(super) const POD_ADDRESS_NAME: &str = "the pod's address";
 const OUTSIDE_ADDRESS_NAME: &str = "an address outside";
 
+/// `None` if there is a problem.
 pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> Option<PacketQuery> {
     let before = reader.problem_count();
     let sender = reader.one_of(Setting::Sender, "app, proxy or external", |text| match text {
@@ -273,6 +275,7 @@ impl Question {
         Some(PacketRoute { direction, source, no_route, others: Vec::new() })
     }
 
+    /// `None` where nothing is known of the pod's address.
     fn leaving(&self, context: &QuestionContext<'_>) -> Option<PacketRoute> {
         let Self { to, from, source_port, given_interface, owner: (uid, gid), protocol, mark, .. } = self;
         let requested = OutgoingPacket {

@@ -60,6 +60,7 @@ impl PacketReport {
         }
     }
 
+    /// The explanation in lines of so many columns, where their words allow it.
     pub fn text(&self, width: usize) -> String {
         painted(&[self.head(), vec![TextLine::default()], self.explained.way()].concat(), width)
     }
@@ -252,6 +253,7 @@ impl PacketEnd {
         format!("{}, because {}", self.words(), self.reason)
     }
 
+    /// The sentence in a line after its title.
     pub(crate) fn line(&self, title: TextLine) -> TextLine {
         title.styled(self.verdict.style(), self.words()).plain(format!(", because {}", self.reason))
     }

@@ -153,6 +153,7 @@ impl Overview {
         Self { namespaces }
     }
 
+    /// Capture fails in a namespace, or is unknown.
     pub fn fails(&self) -> bool {
         self.namespaces.iter().flat_map(|row| &row.findings).any(|finding| finding.level == Level::Failure)
     }
@@ -209,6 +210,7 @@ impl Overview {
 const HEAD: [&str; 6] = ["STATE", "NAMESPACE", "MESH", "LISTENERS", "MADE BY", "AGE"];
 /// The column that is shortened where there is not enough room.
 const NAME: usize = 1;
+/// So much of a name is shown however narrow the terminal is.
 const MIN_NAME: usize = 16;
 const GAP: &str = "  ";
 
@@ -231,6 +233,7 @@ fn style(state: NamespaceState) -> Style {
     }
 }
 
+/// A line; the style is that of its first cell.
 fn line(cells: &[String; 6], widths: &[usize; 6], of_state: Option<Style>) -> String {
     let padded = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
         let cell = if column == NAME { shortened(cell, *width) } else { cell.clone() };

@@ -1,5 +1,6 @@
 //! A picture laid out: shapes and texts with their places, which tests compare, and the room that text takes.
 
+/// The meaning of a text's colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     Plain,
@@ -13,7 +14,9 @@ pub(super) enum Ink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fill {
     Page,
+    /// The frame around the pod.
     Pod,
+    /// A place where arrows start or end.
     Place,
     /// The proxy, or the agent beside it.
     Proxy,
@@ -57,6 +60,7 @@ pub(super) struct Text {
 }
 
 impl Text {
+    /// The area that it takes, at most.
     #[cfg(test)]
     pub(super) fn area(&self) -> Area {
         let Font { size, .. } = self.font;
@@ -94,6 +98,7 @@ pub(super) enum DrawingItem {
 pub(super) struct Drawing {
     pub(super) width: u32,
     pub(super) height: u32,
+    /// In the order in which they are drawn.
     pub(super) items: Vec<DrawingItem>,
     /// The area of each arrow with its text, by panel and place there.
     pub(super) rows: Vec<((usize, usize), Area)>,
@@ -125,6 +130,7 @@ const WIDTHS: [u16; 95] = [
     500, 500, 613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579, 278, 974, 634, 612, 635, 635, 411, 521,
     392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
 ];
+/// The same of any other character.
 const OTHER: u16 = 1000;
 
 /// `size` is in pixels.

@@ -63,6 +63,7 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
     // Where others send, after all that the application sends and gets.
     panels.sort_by_key(|(_, panel)| panel.part == TrafficPart::Machines);
     let top = y + if y > 6 { 14 } else { 2 };
+    // Names above the first row.
     y = top + 24 + 15 * u32::try_from(name_lines(picture.program.name, PROXY.1 - 8).len()).unwrap_or(2);
     let mut sections = Vec::new();
     for (number, panel) in panels {
@@ -92,6 +93,7 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
     drawing
 }
 
+/// A part with its rows, measured.
 struct Section<'a> {
     panel: &'a Panel,
     rows: Vec<LayoutRow<'a>>,
@@ -108,6 +110,7 @@ struct LayoutRow<'a> {
     /// The packet that is asked about takes it; `None` if there is none.
     lit: Option<bool>,
     lines: Vec<Vec<(Ink, String)>>,
+    /// The number of lines that are its label.
     label: usize,
     top: u32,
     height: u32,
@@ -197,6 +200,7 @@ fn omitted(count: usize, place: &str) -> String {
     format!("... {count} more {} {place}", if count == 1 { "row" } else { "rows" })
 }
 
+/// Omitted lines are marked.
 fn shortened(lines: &[String], count: usize) -> Vec<String> {
     let mut kept: Vec<String> = lines.iter().take(count).cloned().collect();
     if let (true, Some(last)) = (count < lines.len(), kept.last_mut()) {
@@ -208,6 +212,7 @@ fn shortened(lines: &[String], count: usize) -> Vec<String> {
     kept
 }
 
+/// The pod, its proxy and its application, and what is outside.
 fn frame(drawing: &mut Drawing, picture: &Picture, sections: &[Section<'_>], (top, bottom): (u32, u32)) {
     let pod = Area { x: POD.0, y: top, width: POD.1, height: bottom - top };
     drawing.items.push(DrawingItem::Box(Fill::Pod, pod));
@@ -246,6 +251,7 @@ fn name_lines(name: &str, width: u32) -> Vec<String> {
     }
 }
 
+/// The label of a row, and the option.
 fn lines(flow: &PictureFlow, lit: Option<bool>) -> Vec<Vec<(Ink, String)>> {
     let font = label_font(lit);
     let width = TEXT.1 - WORD;

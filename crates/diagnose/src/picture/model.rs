@@ -10,17 +10,21 @@ use rules::{InterfaceName, PortRange};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
     pub(super) title: String,
+    /// Sentences about all of it.
     pub(super) notes: Vec<String>,
     pub(super) panels: Vec<Panel>,
     pub(super) program: ProxyProgram,
+    /// Only the main paths are shown.
     pub(super) is_summary: bool,
     pub(super) path: Option<PacketPath>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PacketPath {
+    /// The panel and the arrow in it.
     pub(super) at: (usize, usize),
     pub(super) packet: String,
+    /// As a sentence.
     pub(super) rule: Option<String>,
 }
 
@@ -31,6 +35,7 @@ impl PacketPath {
 }
 
 impl Picture {
+    /// `note` states what holds for all parts.
     pub(crate) fn new(note: String, panels: Vec<Panel>) -> Self {
         let title = "Where the pod's traffic goes".to_owned();
         Self { title, notes: vec![note], panels, program: UNKNOWN_PROXY, is_summary: false, path: None }
@@ -42,6 +47,7 @@ impl Picture {
         self
     }
 
+    /// In the order in which they are shown.
     pub fn panels(&self) -> &[Panel] {
         &self.panels
     }
@@ -54,6 +60,7 @@ impl Picture {
         self
     }
 
+    /// Of captured queries, the component that answers them.
     pub(super) fn recipient(&self, flow: &PictureFlow) -> &'static str {
         let ProxyProgram { name, resolver, .. } = self.program;
         match flow.verdict {
@@ -151,6 +158,7 @@ impl FlowEndpoint {
     }
 }
 
+/// Packets with the same ends and the same verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureFlow {
     /// The rows of the traffic that are drawn as one.
@@ -226,6 +234,7 @@ impl TrafficPart {
         }
     }
 
+    /// The source and the destination of its packets.
     pub(crate) fn ends(self) -> (FlowEndpoint, FlowEndpoint) {
         match self {
             Self::Inbound => (FlowEndpoint::Network, FlowEndpoint::Application),
@@ -260,6 +269,7 @@ impl Panel {
         &self.flows
     }
 
+    /// Packets of each kind that the rules tell apart.
     pub fn examples(&self) -> &[Packet] {
         &self.examples
     }

@@ -48,8 +48,10 @@ pub struct TrafficRowReport {
     pub kinds: Vec<Packets>,
 }
 
+/// An arrow of a picture that is drawn.
 #[derive(Clone, Debug, Serialize)]
 pub struct DrawnRow {
+    /// The number of its part, and its own number there.
     pub at: (usize, usize),
     pub part: &'static str,
     /// The packets that it is about, with the option that decides.
@@ -73,6 +75,7 @@ pub struct DrawnRows {
 }
 
 impl Picture {
+    /// The arrows of [`Picture::svg`].
     pub fn rows(&self) -> DrawnRows {
         let Drawing { width, height, rows, .. } = drawing(self);
         let row = |&(at, Area { y: top, height, .. }): &((usize, usize), Area)| {
@@ -127,6 +130,7 @@ impl Picture {
         self.row_with(at, |text| text.len() <= MAX_LABEL)
     }
 
+    /// A row with as many items of its list as fit.
     pub(super) fn row_with(
         &self,
         (panel, at): (usize, usize),
@@ -231,6 +235,7 @@ impl RowPage {
         2 + WORD + 1 + 3 + 1 + self.place + 1
     }
 
+    /// The lines of packets, with the option that decides.
     fn label(&self, label: &str, option: Option<&str>) -> Vec<String> {
         let option = option.map(|option| format!(" ({option})")).unwrap_or_default();
         wrapped(&format!("{label}{option}"), self.width - self.indent())

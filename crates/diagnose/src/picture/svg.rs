@@ -37,6 +37,7 @@ impl Picture {
         out
     }
 
+    /// The picture in sentences, for who does not see it.
     fn description(&self) -> String {
         let mut out = self.notes.join(" ");
         for (number, panel) in self.shown_panels() {
@@ -133,6 +134,7 @@ impl ArrowLine {
         line(out, format_args!("<path class=\"t-line t-{name}-line{lost}{thin}\" d=\"{data}\"/>"));
     }
 
+    /// The part of the line that its tip covers.
     fn covered(&self) -> u32 {
         match self.stroke {
             Stroke::Captured | Stroke::HandedOn if self.tip => 9,
@@ -240,6 +242,7 @@ pub(super) const TEXT: [Colour; 5] = [
     ("dropped", "fill", "#5c0a2e", "#ffd0d0"),
 ];
 
+/// Colours behind text.
 pub(super) const BEHIND: [Colour; 5] = [
     ("page", "fill", "#ffffff", "#10151b"),
     ("pod", "fill", "#f3f6fa", "#19212a"),

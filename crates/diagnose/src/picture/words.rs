@@ -19,7 +19,9 @@ struct Piece {
     before: &'static str,
     nouns: (&'static str, &'static str),
     items: Vec<String>,
+    /// The text in place of the list.
     instead: Option<String>,
+    /// The packets are those without these.
     except: bool,
 }
 
@@ -28,8 +30,10 @@ pub(super) struct Known {
     pub(super) program: ProxyProgram,
 }
 
+/// Packets that rows before this one take.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Before {
+    /// Some take TCP, or UDP.
     tcp: bool,
     udp: bool,
     /// One has captured all TCP that was left.
@@ -162,6 +166,7 @@ impl Known {
             || ports.is_some_and(|ports| ports.values.first() == tunnel.as_ref() && ports.values.len() == 1)
     }
 
+    /// The name for all of the proxy's own packets.
     fn own_calls(&self, packets: &Packets, pieces: &[Piece]) -> Option<String> {
         let name = self.program.name;
         let [Piece { instead: Some(text), .. }] = pieces else {
@@ -254,6 +259,7 @@ impl Known {
         pieces
     }
 
+    /// By their user, group or mark.
     fn is_owner(&self, packets: &Packets) -> bool {
         let is_marked =
             packets.marks.as_ref().is_some_and(|marks| !marks.except) && self.proxy.mark.is_some();
@@ -342,10 +348,12 @@ pub(crate) const PORTS: (&str, &str) = ("port", "ports");
 pub(crate) const TCP_PORTS: (&str, &str) = ("TCP port", "TCP ports");
 pub(crate) const TCP_AND_UDP_PORTS: (&str, &str) = ("TCP and UDP port", "TCP and UDP ports");
 
+/// Words, a list, and words after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {
     /// Before the noun, with its own space.
     before: String,
+    /// The noun of one item, and of several.
     nouns: (&'static str, &'static str),
     /// The first items, as many as may be shown and one more.
     items: Vec<String>,
@@ -382,6 +390,7 @@ impl Label {
         Self { after: self.after + after.as_ref(), ..self }
     }
 
+    /// The words, with as many items as fit.
     pub(crate) fn text(&self, fits: impl Fn(&str) -> bool) -> String {
         let whole = self.whole();
         match whole {
@@ -394,6 +403,7 @@ impl Label {
         }
     }
 
+    /// With every item, if those are known.
     fn whole(&self) -> Option<String> {
         let Self { before, nouns, items, after, .. } = self;
         // A range of ports or users is plural; interfaces have dashes in their names too.

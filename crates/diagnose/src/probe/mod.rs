@@ -58,11 +58,13 @@ pub struct Call {
     pub caller: Caller,
     pub owner: (Uid, Gid),
     pub protocol: Protocol,
+    /// `None` where the kernel chooses it.
     pub from: Option<IpAddr>,
     pub to: SocketAddr,
     pub packet: Packet,
     pub expected: Verdict,
     pub because: String,
+    /// `None` where no rule decides.
     pub rule: Option<ExplainedRule>,
 }
 
@@ -76,6 +78,7 @@ impl Call {
     }
 }
 
+/// Facts of a pod beside its configuration.
 pub struct ProbeContext<'a> {
     pub pod: PodContext,
     /// Our own user and group: calls as these need no privilege.
@@ -166,6 +169,7 @@ impl<'a> CallList<'a> {
         Self { rule_view, proxy, facts, application: application(rule_view, facts.own) }
     }
 
+    /// In the order of their callers.
     fn all(&self) -> Vec<Call> {
         let [outside, within] = self.starts();
         let mut calls = [self.calls(outside, false), self.calls(within, true)].concat();
@@ -329,6 +333,7 @@ fn application(rule_view: &RuleView, own: (Uid, Gid)) -> (Uid, Gid) {
     (uid, uid.into())
 }
 
+/// A short list, or some of a long one, from its start to its end.
 fn some_of<T>(items: &[T]) -> impl Iterator<Item = &T> {
     let step = items.len().div_ceil(MAX - 1).max(1);
     let last = items.last().filter(|_| items.len() > MAX && !(items.len() - 1).is_multiple_of(step));

@@ -98,6 +98,7 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
     groups
 }
 
+/// Words for the packets that a rule counts.
 fn counted_as(meaning: Meaning, recognized: &RecognizedRule<'_>) -> String {
     let item = recognized.rule.origin.and_then(|origin| origin.item);
     let list = |field: Field| {
@@ -124,4 +125,5 @@ fn counted_as(meaning: Meaning, recognized: &RecognizedRule<'_>) -> String {
     }
 }
 
+/// Items of a list that a sentence shows.
 pub(super) const SHOWN: usize = 6;

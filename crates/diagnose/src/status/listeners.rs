@@ -60,11 +60,13 @@ struct Sent {
 /// Programs that run as the proxy's user by design, their names cut as the kernel does (`TASK_COMM_LEN`).
 const PROXIES: [&str; 5] = ["envoy", "pilot-agent", "linkerd2-proxy", "kuma-dp", "coredns"];
 
+/// So many processes are named.
 const MAX_PROCESSES: usize = 3;
 
 /// Of a range of listeners, so many are looked at.
 const MAX_PORTS: usize = 64;
 
+/// The ports to which captured packets go, in order.
 pub(super) fn listening(
     seen: &Observation<'_>,
     proxies: &[Proxy],
@@ -104,6 +106,7 @@ pub(super) fn listening(
 
 const PROTOCOLS: [&str; 2] = ["tcp", "udp"];
 
+/// The ports to which live rules send packets.
 pub fn ports(rules: &ByFamily<RuleView>) -> BTreeSet<u16> {
     let rules = rules.iter().flat_map(|(_, one)| one.view.chains()).flat_map(|chain| &chain.rules);
     let listener = |rule: &ViewRule| match &rule.action {
@@ -261,9 +264,11 @@ pub(super) struct CapturedFlow<'a> {
     pub(super) mesh: Option<Mesh>,
     /// `outbound`, `inbound` or `dns`.
     pub(super) purpose: &'static str,
+    /// They leave the pod or come into it.
     pub(super) crosses: bool,
 }
 
+/// The captured traffic of a picture, for one mesh or for all.
 pub(super) fn captured(picture: &Picture, only: Option<Mesh>) -> Vec<CapturedFlow<'_>> {
     fn of_part(part: TrafficPart, flow: &PictureFlow) -> CapturedFlow<'_> {
         let reason = flow.reason();

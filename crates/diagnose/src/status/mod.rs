@@ -124,6 +124,7 @@ pub fn status(seen: &Observation<'_>) -> CaptureStatus {
     }
 }
 
+/// The rules of meshes, or of the one that is asked for.
 fn of_mesh(mut all: Vec<RecognizedRule<'_>>, only: Option<Mesh>) -> Vec<RecognizedRule<'_>> {
     all.retain(|recognized| only.is_none_or(|only| only == recognized.mesh));
     all
@@ -134,6 +135,7 @@ impl CaptureStatus {
         self.findings.iter().any(|finding| finding.is(Code::Changed))
     }
 
+    /// Capture can't work, or is unknown.
     pub fn fails(&self) -> bool {
         self.findings.iter().any(|finding| finding.level == Level::Failure)
     }

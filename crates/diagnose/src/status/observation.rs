@@ -20,6 +20,7 @@ pub struct Observation<'a> {
     pub held: Vec<InstalledRules>,
     /// `None` for all meshes that are there.
     pub only: Option<Mesh>,
+    /// Faults that the engine has found.
     pub findings: Vec<Finding>,
 }
 
@@ -56,6 +57,7 @@ pub struct Record {
     pub changed_since: bool,
 }
 
+/// A socket that waits for peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Socket {
     pub protocol: Protocol,
@@ -78,5 +80,6 @@ pub struct UserProcess {
     pub id: u32,
     pub name: String,
     pub uid: u32,
+    /// It is surely in the network namespace.
     pub is_here: bool,
 }

@@ -21,6 +21,7 @@ const SEE_LIVE: &str = "see all rules that it meets with sidecar-init explain --
 
 /// A packet that a rule of the mesh's captures alone, and that ends otherwise with others.
 struct Overruled {
+    /// The end is known, and the number of usual parts.
     rank: (bool, usize),
     packet: Packet,
     /// The end by the mesh's rules alone, and by all.
@@ -129,6 +130,7 @@ fn unreached(family: Family, alone: &[RecognizedRule<'_>]) -> Vec<Finding> {
     .collect()
 }
 
+/// TPROXY that nothing routes for.
 fn unrouted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Option<Finding> {
     let marks = &seen.rules.get(family).routing.local_marks;
     let mark =

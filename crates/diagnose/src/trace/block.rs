@@ -65,6 +65,7 @@ pub struct MetRule {
 }
 
 impl Block {
+    /// Text of lines as wide as a terminal. Some words are in colour.
     pub fn text(&self, width: usize) -> String {
         let mut lines = vec![self.header()];
         let mut place = None;
@@ -108,6 +109,7 @@ impl Block {
     }
 }
 
+/// The indent of lines that go on with one before.
 const HANG: usize = 4;
 
 impl MetRule {
@@ -141,7 +143,9 @@ pub fn utc(time: SystemTime) -> String {
 /// Nothing given lets everything through.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
+    /// The mesh of a rule that it has met.
     pub mesh: Option<Mesh>,
+    /// The name of a rule that it has met.
     pub rule: Option<String>,
     pub protocol: Option<String>,
     pub verdict: Option<VerdictKind>,

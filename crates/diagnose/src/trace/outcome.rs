@@ -21,6 +21,7 @@ pub trait Rules {
     fn routing(&self, family: Family) -> Routing;
     /// A chain of a table, by the table's own family (`NFPROTO_*`).
     fn chain(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<usize>;
+    /// The rule of a number in such a chain.
     fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At>;
 }
 
@@ -65,6 +66,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
         return Ok(of_other_protocol(block, dropped));
     };
     let can_be_simulated = walked.uid.is_some() || walked.is_inbound;
+    // A later packet of its connection than the first.
     let later = Packet { state: ConnState::Established, ..packet.clone() };
     let later = Some(&later).filter(|_| !is_untracked(view, &steps));
     for packet in [&packet].into_iter().chain(later).filter(|_| can_be_simulated) {
@@ -172,6 +174,7 @@ fn met(view: &View, at: At) -> Option<MetRule> {
     })
 }
 
+/// A rule that was added since the rules were read.
 fn added_rule(event: &TraceEvent, handle: u64) -> MetRule {
     MetRule {
         table: Some(event.table.clone()),

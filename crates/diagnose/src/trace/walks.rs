@@ -13,6 +13,7 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 /// The most packets that are kept open. Where so many are under way, the oldest have ended.
 const MAX_OPEN: usize = 4_096;
 
+/// The chains of the trace itself.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceChains {
     pub table: &'static str,
@@ -25,12 +26,15 @@ pub struct Walk {
     id: u32,
     pub began: SystemTime,
     latest: SystemTime,
+    /// It came from outside.
     pub is_inbound: bool,
+    /// The packet at first, and at last.
     pub first: Option<PacketSnapshot>,
     pub last: Option<PacketSnapshot>,
     pub mark: u32,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
+    /// Without the trace's own chains.
     pub events: Vec<TraceEvent>,
     /// The last of the trace's own chains that it came to, if it came so far.
     pub ended_in: Option<String>,
@@ -38,6 +42,7 @@ pub struct Walk {
     waits: bool,
     /// It has met only the first chain yet, out or in.
     is_fresh: bool,
+    /// Steps of it may have been lost.
     pub is_incomplete: bool,
 }
 
@@ -204,6 +209,7 @@ fn sender(packet: &[u8]) -> Option<(u8, std::net::IpAddr, Option<u16>)> {
     Some((headers.protocol, headers.source, headers.ports.map(|(source, _)| source)))
 }
 
+/// Packets that may meet further rules.
 #[derive(Default)]
 pub struct Groups(Vec<Group>);
 

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::{fs::File, thread, time::Duration};
 use sys::{dial, listener::user_of, namespace::OpenNamespace};
 
+/// The proxy as the rules expect it.
 pub(super) struct ExpectedProxy {
     pub(super) known: mesh::Proxy,
     pub(super) ipv6: bool,
@@ -37,6 +38,7 @@ impl ExpectedProxy {
 enum ConnectionDirection {
     Outbound,
     Inbound,
+    /// A DNS query over TCP.
     Names,
 }
 
@@ -162,6 +164,7 @@ impl SandboxProxy {
         }
     }
 
+    /// In one write.
     fn log_line(&self, line: &str) {
         let mut log = self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // A connection is served even if it can't be logged.
