@@ -13,8 +13,6 @@ mod apply {
     mod flows;
     mod groups;
     mod gvisor;
-    mod hidden;
-    mod host;
     mod ipv6;
     mod kernel;
     mod lock;
@@ -24,11 +22,9 @@ mod apply {
     mod programs;
     mod removal;
     pub(crate) mod rerun;
-    mod routing;
     mod settled;
     mod side_by_side;
     pub(crate) mod stage;
-    mod unlisted;
 }
 
 /// The command line: arguments, outputs, terminals, the sandbox.

@@ -21,7 +21,9 @@ rows! {
     kuma_init: check("kuma-init");
     linkerd_init: check("linkerd-init");
     live: check("live");
+    machine: check("machine");
     namespaces: check("namespaces");
+    others: check("others");
     sandbox: check("sandbox");
     status: check("status");
     validation: check("validation");

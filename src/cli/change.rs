@@ -1,51 +1,19 @@
 //! Commands that change the namespace: `apply`, `clean`, and the drop-in for `istio-iptables`.
 
-use super::report::{self, Format};
+use super::report::{self, Because, Format};
 use super::run::{Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, diff, logging, render, verify};
 use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
 use sidecar_init::engine::{self, ApplyPlan, Choice, EngineError, OnDrift, Options, Preference, Summary};
-use sidecar_init::{backend, sys::namespace};
+use sidecar_init::sys::namespace;
 use std::{error, mem, time::Instant};
 
-#[derive(Debug, thiserror::Error)]
-enum HostNamespaceError {
-    #[error(
-        "this is the machine's own network namespace: capturing here would catch the traffic of everything that runs \
-         on it; name the pod's with --network-namespace, or insist with --allow-host-namespace"
-    )]
-    Own,
-    #[error(
-        "this may be the machine's own network namespace, where capturing would catch the traffic of everything that \
-         runs on it: /proc is needed to know; mount it, or insist with --allow-host-namespace"
-    )]
-    Unknown,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the rules that sidecar-init surely set are removed; left is what {} or another program may have made: \
-     remove it by hand if it is not needed{}",
-    .by,
-    .left.iter().map(|doubtful| format!("\n  {doubtful}")).collect::<String>()
-)]
-struct LeftBehind {
-    by: String,
-    left: Vec<String>,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "{done}, but what a trace --enable had left that was killed can't be removed{}",
-    .left.iter().map(|doubtful| format!("\n  left, as another program may have made it: {doubtful}")).collect::<String>()
-)]
-struct TraceLeft {
-    done: &'static str,
-    left: Vec<String>,
-    source: backend::Error,
-}
+const OWN_NAMESPACE: &str = "this is the machine's own network namespace: capturing here would catch the traffic of \
+    everything that runs on it; name the pod's with --network-namespace, or insist with --allow-host-namespace";
+const UNKNOWN_NAMESPACE: &str = "this may be the machine's own network namespace, where capturing would catch the traffic \
+    of everything that runs on it: /proc is needed to know; mount it, or insist with --allow-host-namespace";
 
 pub(super) fn apply(call: &ResolvedCall) -> Exit {
     let ResolvedCall { capture, run, .. } = call;
@@ -53,8 +21,8 @@ pub(super) fn apply(call: &ResolvedCall) -> Exit {
         return render::preview(&**capture, form(run));
     }
     let done = match namespace::is_host() {
-        Some(true) if !run.allow_host => Err(HostNamespaceError::Own.into()),
-        None if !run.allow_host => Err(HostNamespaceError::Unknown.into()),
+        Some(true) if !run.allow_host => Err(OWN_NAMESPACE.into()),
+        None if !run.allow_host => Err(UNKNOWN_NAMESPACE.into()),
         Some(_) | None => set(run, "apply", capture, OnDrift::Replace),
     };
     finish(run, done)
@@ -74,7 +42,7 @@ pub(super) fn clean(run: &Run) -> Exit {
 
 pub(super) fn finish(run: &Run, done: Result<ChangeReport, Box<dyn error::Error>>) -> Exit {
     if let (Ok(report), Format::Data(encoding)) = (&done, run.format) {
-        let done = report.left_behind().map_or_else(|| report.done.to_owned(), |left| left.to_string());
+        let done = report.left_behind().unwrap_or_else(|| report.done.to_owned());
         let printed = report::change(encoding, report, &done);
         if printed != Exit::Done {
             return printed;
@@ -123,7 +91,13 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
     };
     let removed_trace = match session.kernel.remove_leftover_trace() {
         Ok(removed) => removed,
-        Err(source) => return Err(TraceLeft { done, left, source }.into()),
+        Err(source) => {
+            let left =
+                left.iter().map(|text| format!("\n  left, as another program may have made it: {text}"));
+            let what = "what a trace --enable had left that was killed can't be removed";
+            let text = format!("{done}, but {what}{}", left.collect::<String>());
+            return Err(Because::of(text, source).into());
+        }
     };
     if removed_trace {
         tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
@@ -204,14 +178,19 @@ impl ChangeReport {
 
     fn exit(&self) -> Exit {
         if let Some(left) = self.left_behind() {
-            return report::failure(&left, Exit::Failed);
+            return report::failed(&left, Exit::Failed);
         }
         if self.before.is_empty() { Exit::Done } else { Exit::Drift }
     }
 
-    fn left_behind(&self) -> Option<LeftBehind> {
-        let left = || LeftBehind { by: self.predecessors.clone(), left: self.left.clone() };
-        (!self.left.is_empty()).then(left)
+    fn left_behind(&self) -> Option<String> {
+        let left: String = self.left.iter().map(|doubtful| format!("\n  {doubtful}")).collect();
+        let text = format!(
+            "the rules that sidecar-init surely set are removed; left is what {} or another program may have made: \
+             remove it by hand if it is not needed{left}",
+            self.predecessors
+        );
+        (!left.is_empty()).then_some(text)
     }
 
     fn sentence(&self) -> Option<String> {

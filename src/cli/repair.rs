@@ -16,14 +16,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{error, io, net::IpAddr, os::unix::process::CommandExt, process::Command, time::Instant};
 
-#[derive(Debug, thiserror::Error)]
-enum ContainerRepairFailure {
-    #[error("this is the machine's own network namespace, or may be; name the container's")]
-    Host,
-    #[error("the rules were set but differ afterwards; another program changes them:\n{0}")]
-    Undone(String),
-}
-
 enum RepairTarget {
     Process(u32),
     Namespace(PathBuf),
@@ -90,14 +82,16 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 fn repaired(call: &ResolvedCall) -> Result<change::ChangeReport, Box<dyn error::Error>> {
     let ResolvedCall { capture, run, .. } = call;
     if namespace::is_host() != Some(false) {
-        return Err(ContainerRepairFailure::Host.into());
+        return Err("this is the machine's own network namespace, or may be; name the container's".into());
     }
     let report = change::set(run, "cni-repair", capture, OnDrift::Replace)?;
     let compared = run.session(capture.owner())?.check(&capture.desired())?;
     if compared.differences.is_empty() {
         Ok(report)
     } else {
-        Err(ContainerRepairFailure::Undone(compared.differences.to_string()).into())
+        let differences = compared.differences;
+        Err(format!("the rules were set but differ afterwards; another program changes them:\n{differences}")
+            .into())
     }
 }
 
@@ -130,17 +124,6 @@ fn enter(raw: &Raw, container: &RepairTarget) -> Option<InputProblem> {
     Some(InputProblem::with_item(source, value, refused.err()?))
 }
 
-#[derive(Debug, thiserror::Error)]
-enum NodeProgramFailure {
-    #[error(
-        "cni repair --watch is done by {NODE_PROGRAM}, which is neither at {} nor on PATH; put it at one of them, or repair \
-         one container by --netns or --pid", .0.display()
-    )]
-    Missing(PathBuf),
-    #[error("{} can't be started", .0.display())]
-    Start(PathBuf, #[source] io::Error),
-}
-
 /// The first word is the program. Returns only on failure.
 pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
     let arguments = for_node(words)?;
@@ -154,13 +137,16 @@ pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
     }
     let ours = beside(NODE_PROGRAM);
     let found = if ours.is_file() { Some(ours.clone()) } else { exec::find(NODE_PROGRAM) };
-    let failure = match found {
-        None => NodeProgramFailure::Missing(ours),
-        Some(program) => {
-            let error = Command::new(&program).arg("repair").args(arguments).exec();
-            NodeProgramFailure::Start(program, error)
-        }
+    let Some(program) = found else {
+        let text = format!(
+            "cni repair --watch is done by {NODE_PROGRAM}, which is neither at {} nor on PATH; put it at one of them, or \
+             repair one container by --netns or --pid",
+            ours.display()
+        );
+        return Some(report::failed(&text, Exit::Failed));
     };
+    let error = Command::new(&program).arg("repair").args(arguments).exec();
+    let failure = report::Because::of(format!("{} can't be started", program.display()), error);
     Some(report::failure(&failure, Exit::Failed))
 }
 

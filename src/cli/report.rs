@@ -2,6 +2,7 @@
 //! programs, and in a short form to the container runtime.
 
 use command_line::columns;
+use command_line::output::{print_part, print_styled};
 use diagnose::{Style, fold};
 use mesh::data::{Tree, yaml};
 use mesh::{InputProblem, Problems};
@@ -15,20 +16,23 @@ use std::{error::Error, fs::OpenOptions, iter, os::unix::fs::OpenOptionsExt, pro
 const TERMINATION_LOG: &str = "/dev/termination-log";
 const TERMINATION_BYTES: usize = 4096;
 
+/// A failure that nobody tells from others, in words, with its cause.
 #[derive(Debug, thiserror::Error)]
-#[error("{what} can't be printed{but}")]
-struct Unprinted {
-    what: &'static str,
-    but: String,
-    source: io::Error,
+#[error("{text}")]
+pub(super) struct Because {
+    text: String,
+    source: Box<dyn Error>,
+}
+
+impl Because {
+    pub(super) fn of(text: String, source: impl Error + 'static) -> Self {
+        Self { text, source: Box::new(source) }
+    }
 }
 
 /// Prints an answer, without colours where none is wanted. A reader such as `head` may close its end early.
 pub(super) fn text(text: &str) -> Exit {
-    match at_once(text) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        done => printed(done, "the answer", String::new()),
-    }
+    printed(print_styled(text), "the answer", "")
 }
 
 pub(super) fn advice(text: &str) {
@@ -38,7 +42,7 @@ pub(super) fn advice(text: &str) {
 
 /// Prints an answer that has to arrive completely, such as rules to be set.
 pub(super) fn whole(text: &str) -> Exit {
-    printed(at_once(text), "the answer", String::new())
+    printed(print_part(text), "the answer", "")
 }
 
 pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOnce() -> String) -> Exit {
@@ -50,27 +54,17 @@ pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOn
 
 /// If that fails, the error says what was done nevertheless.
 pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> Exit {
-    printed(at_once(&document(encoding, answer)), "the report", format!(", but {done}"))
+    printed(print_part(&document(encoding, answer)), "the report", &format!(", but {done}"))
 }
 
 pub(super) fn line_width() -> usize {
     columns::of_line(&io::stdout())
 }
 
-/// Prints a part of an answer. Nothing is left in the buffer, whose errors would be lost when the process ends.
-pub(super) fn at_once(text: &str) -> io::Result<()> {
-    // Looking for colours takes as long as making a long list of rules, which has none.
-    match text.contains('\u{1b}') {
-        true => anstream::stdout().write_all(text.as_bytes()),
-        false => io::stdout().write_all(text.as_bytes()),
-    }?;
-    io::stdout().flush()
-}
-
-fn printed(done: io::Result<()>, what: &'static str, but: String) -> Exit {
+fn printed(done: io::Result<()>, what: &str, but: &str) -> Exit {
     match done {
         Ok(()) => Exit::Done,
-        Err(source) => failure(&Unprinted { what, but, source }, Exit::Failed),
+        Err(source) => failure(&Because::of(format!("{what} can't be printed{but}"), source), Exit::Failed),
     }
 }
 
@@ -146,6 +140,11 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
     let fault = ReportedError { message: error.to_string(), causes, exit_code: exit as u8 };
     print_failure(&text, &ErrorReport { error: fault, problems: Vec::new() });
     exit
+}
+
+/// The same in words, without a cause.
+pub(super) fn failed(text: &str, exit: Exit) -> Exit {
+    failure(&*Box::<dyn Error>::from(text), exit)
 }
 
 fn print_failure(text: &str, failure: &ErrorReport) {

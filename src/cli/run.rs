@@ -4,6 +4,7 @@ use super::logging::{Stdout, start_logging};
 use super::report::{Encoding, Format};
 use diagnose::trace::utc;
 pub(super) use mesh::preview::Preview;
+use mesh::settings::alternatives;
 use mesh::settings::levels::{IstioLogLevel, ScopeLevel, by_scope};
 use mesh::sources::{Host, Raw, SettingReader, duration};
 use mesh::{Capture, InputProblem, Mesh, Problems, istio::defaults::PROBE_PORT, settings::Setting};
@@ -218,11 +219,10 @@ fn run(reader: &mut SettingReader<'_>) -> Run {
 /// Reads a setting that takes one of the words of its row; `values` are their meanings, in the same order.
 pub(super) fn one_of<T: Copy>(reader: &mut SettingReader<'_>, setting: Setting, values: &[T]) -> Option<T> {
     let words = setting.row().values;
-    let (last, others) = words.split_last().expect("the row of the setting lists its words");
     debug_assert_eq!(words.len(), values.len(), "a meaning for each word");
-    let expected = format!("{} or {last}", others.join(", "));
-    reader
-        .one_of(setting, &expected, |text| values.get(words.iter().position(|word| *word == text)?).copied())
+    reader.one_of(setting, &alternatives(words), |text| {
+        values.get(words.iter().position(|word| *word == text)?).copied()
+    })
 }
 
 fn timeout(text: &str) -> Option<Duration> {

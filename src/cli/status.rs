@@ -3,7 +3,7 @@
 use super::Exit;
 use super::report::{self, Format};
 use super::run::{self, Run};
-use command_line::columns;
+use command_line::{columns, output::print_part};
 use diagnose::finding::{FindingReport, reports};
 use diagnose::{Style, status::CaptureStatus, trace::utc};
 use mesh::sources::{Raw, SettingReader, duration};
@@ -190,7 +190,7 @@ impl Screen {
 
     fn show<T: Serialize>(&mut self, answer: &T, text: impl FnOnce(&T, usize) -> String) -> io::Result<()> {
         if let Format::Data(encoding) = self.format {
-            return report::at_once(&report::one_of_many(encoding, answer));
+            return print_part(&report::one_of_many(encoding, answer));
         }
         let at = utc(SystemTime::now());
         let at = at.split('.').next().unwrap_or_default();
@@ -198,9 +198,9 @@ impl Screen {
         self.last = format!("{}\n{}", Style::Quiet.paint(head), text(answer, columns::of_terminal()));
         if self.is_terminal {
             control(REDRAW)?;
-            return report::at_once(&within(&self.last, height()));
+            return print_part(&within(&self.last, height()));
         }
-        report::at_once(&format!("{}\n", self.last))
+        print_part(&format!("{}\n", self.last))
     }
 }
 
@@ -208,7 +208,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         if self.is_terminal {
             // A terminal that can't be restored is gone.
-            let _ = control(LEAVE).and_then(|()| report::at_once(&self.last));
+            let _ = control(LEAVE).and_then(|()| print_part(&self.last));
         }
     }
 }

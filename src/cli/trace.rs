@@ -3,6 +3,7 @@
 use super::report::{self, Format};
 use super::run::{self, Run};
 use super::{Exit, host::System, live::live_routing};
+use command_line::output::print_part;
 use diagnose::explain::{PodContext, VerdictKind};
 use diagnose::trace::{
     Block, Filter, Groups, Rules, TraceChains, Walks, of_reports, of_walk, reports_anything,
@@ -131,7 +132,7 @@ fn show(run: &Run, options: &TraceOptions) -> Result<(), TraceFailure> {
         }
         blocks.extend(source.end((!is_over).then(SystemTime::now), &mut known));
         for block in blocks.iter().filter(|block| options.filter.takes(block)) {
-            report::at_once(&match run.format {
+            print_part(&match run.format {
                 Format::Text => block.text(report::line_width()),
                 Format::Data(encoding) => report::one_of_many(encoding, block),
             })?;

@@ -15,8 +15,7 @@ pub(crate) use traces::count_repair;
 
 pub(crate) use protocol::help;
 use protocol::{
-    AttachmentTarget, CniError, CniErrorCode, CniRequest, CniVersion, MAX_BYTES, PartialConfiguration,
-    PluginFields, Verb,
+    AttachmentTarget, CniError, CniErrorCode, CniRequest, CniVersion, MAX_BYTES, PartialConfiguration, Verb,
 };
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use state::AttachmentStore;
@@ -66,16 +65,20 @@ fn serve(watch: &TimedCall) -> Result<Done, CniError> {
     watch.note(|progress| {
         progress.verb = Some(verb);
         progress.line.verb = Some(verb.name());
-        if let Some(AttachmentTarget { container, interface, pod }) = &request.target {
-            progress.line.container = Some(container.clone());
-            progress.line.interface = Some(interface.clone());
+        if let Some(AttachmentTarget { attachment, pod }) = &request.target {
+            progress.line.container = Some(attachment.container.clone());
+            progress.line.interface = Some(attachment.interface.clone());
             progress.line.pod = pod.label();
         }
     });
     let input = input(verb)?;
     if verb == Verb::Version {
         // In the version that the runtime speaks, or in ours if that is none that we know.
-        let version = if input.trim_ascii().is_empty() { CniVersion::LATEST } else { spoken(&input)? };
+        let spoken = match input.trim_ascii().is_empty() {
+            true => Ok(CniVersion::LATEST),
+            false => PartialConfiguration::of(&input)?.version,
+        };
+        let version = spoken.unwrap_or(CniVersion::LATEST);
         return Ok(Done::new("answered", String::new()).answering(version.answer()));
     }
     let partial = PartialConfiguration::of(&input)?;
@@ -124,14 +127,4 @@ fn input(verb: Verb) -> Result<Vec<u8>, CniError> {
             Err(CniError::new(CniErrorCode::Decode, msg, "nothing of it was used"))
         }
     }
-}
-
-fn spoken(input: &[u8]) -> Result<CniVersion, CniError> {
-    let undecodable = |error: &dyn std::error::Error| {
-        CniError::caused(CniErrorCode::Decode, "standard input can't be decoded", error)
-    };
-    let text = std::str::from_utf8(input).map_err(|error| undecodable(&error))?;
-    let fields = PluginFields::parse(text).map_err(|error| undecodable(&error))?;
-    let named = fields.value("cniVersion").and_then(|value| serde_json::from_str::<String>(value.get()).ok());
-    Ok(named.and_then(|name| CniVersion::parse(&name).ok()).unwrap_or(CniVersion::LATEST))
 }

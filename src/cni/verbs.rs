@@ -4,7 +4,7 @@
 use super::NODE_PROGRAM;
 use super::decision::{CaptureDecision, ResolvedCapture, decide, resolve};
 use super::namespace::{self, ADD_COMMAND, Entered, choice, enter_existing};
-use super::protocol::{self, Attachment, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration};
+use super::protocol::{self, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration};
 use super::state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord, state_read_error};
 use super::watch::{Done, Undo};
 use mesh::pod::{self, Pod, annotated};
@@ -309,9 +309,7 @@ fn clean(session: &mut Session) -> Result<Summary, CniError> {
 }
 
 fn key(target: &AttachmentTarget, network: &str) -> AttachmentKey {
-    let AttachmentTarget { container, interface, .. } = target;
-    let attachment = Attachment { container: container.clone(), interface: interface.clone() };
-    AttachmentKey { network: network.to_owned(), attachment }
+    AttachmentKey { network: network.to_owned(), attachment: target.attachment.clone() }
 }
 
 fn result(configuration: &PluginConfiguration<'_>) -> String {

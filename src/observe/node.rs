@@ -3,7 +3,7 @@
 use super::{NamespaceObserver, ObserverSettings};
 use crate::sys::inventory::{self, FoundNamespace};
 use crate::sys::{lookup::LookupPlaces, namespace::NamespaceId};
-use diagnose::overview::{NamespaceLabel, NamespaceRow, Overview, PodName};
+use diagnose::overview::{NamespaceRow, Overview, PodName};
 use diagnose::status::CaptureStatus;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -31,7 +31,7 @@ pub struct NodeObserver {
 
 struct RunningRead {
     since: Instant,
-    label: NamespaceLabel,
+    row: NamespaceRow,
     id: NamespaceId,
 }
 
@@ -53,25 +53,20 @@ impl NodeObserver {
             while running.len() < AT_ONCE
                 && let Some(found) = waiting.next()
             {
-                let label = label(&found);
+                let row = row(&found);
                 match self.start(found) {
                     Ok((number, id)) => {
-                        running.insert(number, RunningRead { since: Instant::now(), label, id });
+                        running.insert(number, RunningRead { since: Instant::now(), row, id });
                     }
-                    Err(why) => rows.push(NamespaceRow::unknown(label, why)),
+                    Err(why) => rows.push(row.read(Err(why))),
                 }
             }
             let Some(first) = running.values().map(|one| one.since).min() else { break };
             match self.done.1.recv_timeout((first + READ_TIMEOUT).saturating_duration_since(Instant::now())) {
-                Ok((number, outcome)) => match (running.remove(&number), outcome) {
-                    (Some(RunningRead { label, .. }), Ok(status)) => {
-                        rows.push(NamespaceRow::new(label, status));
-                    }
-                    (Some(RunningRead { label, .. }), Err(why)) => {
-                        rows.push(NamespaceRow::unknown(label, why));
-                    }
+                Ok((number, outcome)) => match running.remove(&number) {
+                    Some(RunningRead { row, .. }) => rows.push(row.read(outcome)),
                     // It was given up.
-                    (None, _) => drop(self.late.remove(&number)),
+                    None => drop(self.late.remove(&number)),
                 },
                 // Our own sender keeps the channel open.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
@@ -79,10 +74,10 @@ impl NodeObserver {
                         running.into_iter().partition(|(_, one)| one.since.elapsed() >= READ_TIMEOUT);
                     running = kept;
                     let given_up: BTreeMap<u64, RunningRead> = given_up;
-                    for (number, RunningRead { label, id, .. }) in given_up {
+                    for (number, RunningRead { row, id, .. }) in given_up {
                         self.late.insert(number, id);
                         let why = format!("reading it takes longer than {} s", READ_TIMEOUT.as_secs());
-                        rows.push(NamespaceRow::unknown(label, why));
+                        rows.push(row.read(Err(why)));
                     }
                 }
             }
@@ -118,10 +113,11 @@ fn read(found: FoundNamespace, settings: &ObserverSettings) -> Result<CaptureSta
     observer.look().map_err(|error| with_causes(&error))
 }
 
-fn label(found: &FoundNamespace) -> NamespaceLabel {
+fn row(found: &FoundNamespace) -> NamespaceRow {
     let FoundNamespace { name, pod, container, is_named, .. } = found;
     let pod = pod.as_ref().map(|pod| PodName { namespace: pod.namespace.clone(), name: pod.name.clone() });
-    NamespaceLabel { name: name.clone(), pod, container: container.clone(), is_named: *is_named }
+    let (container, is_sandbox) = (container.clone(), container.is_some() || *is_named);
+    NamespaceRow { name: name.clone(), pod, container, is_sandbox, ..NamespaceRow::default() }
 }
 
 fn with_causes(error: &dyn Error) -> String {

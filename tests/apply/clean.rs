@@ -3,8 +3,8 @@
 //! Other programs' rules are there first: Docker's redirect of its embedded resolver, a table of nf_tables,
 //! rules in legacy tables. What is compared is what those programs see.
 
-use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, routing, same, state, tables};
-use crate::support::namespace::{Namespace, run, succeed};
+use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, routing, same, tables};
+use crate::support::namespace::{Namespace, succeed};
 use crate::support::rows::rows;
 use crate::support::setting::{Family, Variant};
 
@@ -76,80 +76,6 @@ fn leaves_no_trace(variant: Variant) {
     same(&before, &seen_by_others(&namespace), "clean left a trace, or took what is not ours");
     succeed(&namespace, &["clean"]);
     same(&before, &seen_by_others(&namespace), "a second clean did something");
-}
-
-#[test]
-fn nothing_to_clean_is_fine_and_creates_nothing() {
-    let namespace = Namespace::new();
-    let before = seen_by_others(&namespace);
-    for arguments in [&["clean"][..], &["clean", "--format", "json"], &["istio-iptables", "--cleanup-only"]] {
-        let arguments = match arguments[0] {
-            "clean" => arguments.to_vec(),
-            _ => [arguments, REDIRECT].concat(),
-        };
-        let printed = succeed(&namespace, &arguments);
-        assert!(
-            printed.stdout.is_empty() || printed.stdout.contains("\"changed\": false"),
-            "{}",
-            printed.stdout
-        );
-        same(&before, &seen_by_others(&namespace), &arguments.join(" "));
-    }
-    for variant in VARIANTS {
-        run(&namespace, &call("diff", variant, FULL)).with(3, "check of an empty namespace");
-        same(&before, &seen_by_others(&namespace), "diff");
-    }
-    let names = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/ip_tables_names"));
-    assert_eq!(names.expect("the kernel has legacy tables"), "", "looking made a legacy table");
-}
-
-/// Tables of nf_tables by the names of iptables' may be somebody else's: what iptables would not have made so stays.
-#[test]
-fn what_others_keep_in_tables_of_these_names_stays() {
-    for (table, rest) in [
-        ("ip nat", "chain mine { type nat hook output priority -90; }"),
-        ("ip nat", "chain OUTPUT { type nat hook output priority -99; }"),
-        ("ip6 nat", "chain plain { }"),
-        ("ip mangle", "counter hits { }"),
-        ("ip6 mangle", "chain FORWARD { type filter hook forward priority -150; policy drop; }"),
-        ("ip raw", "ct helper ftp { type \"ftp\" protocol tcp; }"),
-        ("ip6 mangle", "set friends { type ipv6_addr; }"),
-        ("ip raw", ""),
-    ] {
-        // Beside another OUTPUT in its table nat, iptables can't set rules at all.
-        let nft = (!rest.starts_with("chain OUTPUT")).then_some(Variant::Nft);
-        for variant in [Variant::Native].into_iter().chain(nft) {
-            let namespace = Namespace::new();
-            namespace.load(&format!("table {table} {{ {rest}\n}}"));
-            let before = namespace.stdout("nft", &["-s", "list", "ruleset"]);
-            succeed(&namespace, &call("apply", variant, REDIRECT));
-            succeed(&namespace, &["clean"]);
-            same(&before, &namespace.stdout("nft", &["-s", "list", "ruleset"]), "of others");
-        }
-    }
-}
-
-#[test]
-fn a_dry_run_of_cleaning_shows_what_would_go() {
-    for variant in VARIANTS {
-        let namespace = Namespace::new();
-        let dry = ["istio-iptables", "--cleanup-only", "--dry-run", "--pod-ips", "10.1.2.3"];
-        let printed = succeed(&namespace, &dry).stdout;
-        assert_eq!(printed, "# no rules of this program are there\n");
-        succeed(&namespace, &call("apply", variant, FULL));
-        let before = state(&namespace);
-        let printed = succeed(&namespace, &dry).stdout;
-        assert_eq!(succeed(&namespace, &["clean", "--dry-run"]).stdout, printed);
-        for line in [
-            "-D PREROUTING -p tcp -j ISTIO_INBOUND",
-            "-X ISTIO_INBOUND",
-            "# removing policy rule fwmark 1337 lookup 133",
-        ] {
-            assert!(printed.lines().any(|other| other == line), "{line}: {printed}");
-        }
-        assert!(!printed.contains("-A "), "{printed}");
-        same(&before, &state(&namespace), "a dry run changed something");
-    }
 }
 
 /// Everything that other programs can list, word for word.

@@ -3,7 +3,6 @@
 
 use crate::apply::stage::{FULL, VARIANTS, call, same, state};
 use crate::support::namespace::{Namespace, run, succeed};
-use crate::support::program::binary;
 use crate::support::scope;
 use crate::support::setting::{Family, Variant};
 
@@ -151,50 +150,4 @@ fn same_changes(diff: &str, refusal: &str) {
     let expected = changes.iter().map(|line| format!("  {line}\n")).collect::<String>();
     let told = format!("run with --reconcile to replace them\n{expected}  also: {also}\n");
     assert!(refusal.ends_with(&told), "{told}\n{refusal}");
-}
-
-#[test]
-fn diff_and_the_drop_in_judge_alike() {
-    const ALL: &[&str] = &["-b", "*", "-i", "*", "-d", "15090", "--pod-ips", "10.77.0.2"];
-    for (there, asked_for, expected) in [
-        (
-            &["--backend", "nftables"][..],
-            &["--backend", "nftables", "-b", "80"][..],
-            "captured -> not captured",
-        ),
-        (&["--backend", "nftables"], &["--backend", "nftables", "-d", ""], "not captured -> captured"),
-        (&["--backend", "nftables"], &["--backend", "iptables-nft"], "backend nftables -> iptables-nft"),
-        (
-            &["--backend", "iptables-nft", "-b", "80"],
-            &["--backend", "iptables-nft"],
-            "not captured -> captured",
-        ),
-    ] {
-        let namespace = Namespace::new();
-        let with = |command: &'static str, flags: &[&'static str]| [&[command], ALL, flags].concat();
-        succeed(&namespace, &with("apply", there));
-        let diff =
-            run(&namespace, &[&with("diff", asked_for)[..], &["--rules"]].concat()).with(3, expected).stdout;
-        assert!(diff.contains(expected), "{expected}: {diff}");
-        let refusal = run(&namespace, &with("istio-iptables", asked_for)).with(1, expected).stderr;
-        same_changes(&diff, &refusal);
-        assert!(!refusal.contains("@@"), "{refusal}");
-        let verbose =
-            [&with("istio-iptables", asked_for)[..], &["--log_output_level", "default:debug"]].concat();
-        assert!(run(&namespace, &verbose).with(1, expected).stderr.contains("@@ "), "{expected}");
-    }
-}
-
-#[test]
-fn variables_mean_the_same_in_every_command() {
-    let namespace = Namespace::new();
-    let with = |arguments: &[&str]| {
-        let mut command = binary(arguments);
-        command.env("ISTIO_OUTBOUND_OWNER_GROUPS", "5001,5002").env("DROP_INVALID", "true");
-        namespace.outcome(&mut command)
-    };
-    let facts = ["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*"];
-    with(&[&["istio-iptables"][..], &facts].concat()).with(0, "the drop-in");
-    with(&[&["diff"][..], &facts].concat()).with(0, "check with the same variables");
-    run(&namespace, &[&["diff"][..], &facts].concat()).with(3, "check without them");
 }

@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::process::Command;
 
 use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, same, state};
 use crate::support::address::Place::{Pod as ThePod, Service};
@@ -12,7 +11,7 @@ use crate::support::case::check;
 use crate::support::folder::Folder;
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::pod::Pod;
-use crate::support::program::{PATH, binary};
+use crate::support::program::binary;
 use crate::support::scope;
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::Protocol::Tcp;
@@ -61,20 +60,6 @@ fn disabled_and_yet_wanted() {
     }
 }
 
-/// A setting that can't be read does not mean that IPv6 is switched off. One that may only be written stands for it.
-#[test]
-fn a_setting_that_can_not_be_read_disables_nothing() {
-    let namespace = Namespace::new();
-    let arguments = call("apply", Variant::Nft, FULL);
-    let setting = "mount --bind /proc/sys/net/ipv4/route/flush /proc/sys/net/ipv6/conf/lo/disable_ipv6";
-    let script = format!("{setting} && ! cat /proc/sys/net/ipv6/conf/lo/disable_ipv6 2>&1 && exec \"$@\"");
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", &script, "sh", crate::support::program::BINARY]).args(arguments);
-    let printed = namespace.outcome(command.env_clear().env("PATH", PATH)).with(0, "apply").stderr;
-    assert!(!printed.contains("IPv6 is disabled"), "{printed}");
-    run(&namespace, &call("diff", Variant::Nft, FULL)).with(0, "all of it is there");
-}
-
 #[test]
 fn disabled_afterwards() {
     for variant in VARIANTS {
@@ -113,27 +98,10 @@ fn no_programs_for_ipv6() {
     }
 }
 
-/// Rules are set natively, unless iptables is asked for.
+/// Where iptables has set rules, nobody can say whether they are ours: none may say that all is well.
 #[test]
 fn no_programs_at_all() {
-    let namespace = Namespace::new();
     let empty = Folder::new("ipv6-nothing");
-    let run = |arguments: &[&str]| {
-        let mut command = binary(arguments);
-        namespace.outcome(command.env("PATH", &*empty))
-    };
-    let before = state(&namespace);
-    let insisting = [&["apply", "--backend", "iptables"], REDIRECT].concat();
-    let printed = run(&insisting).with(1, "apply by iptables without programs").stderr;
-    assert!(printed.contains("not on PATH") && printed.contains("install iptables"), "{printed}");
-    same(&before, &state(&namespace), "a failed run changed something");
-    for (command, says) in [("apply", "nftables"), ("istio-iptables", "nftables is used")] {
-        let printed = run(&[&[command], REDIRECT].concat()).with(0, "without programs").stderr;
-        assert!(printed.contains(says), "{command}: {printed}");
-        run(&["clean"]).with(0, "clean without programs");
-        same(&before, &state(&namespace), "clean left something");
-    }
-    // Where iptables has set rules, nobody can say whether they are ours: none may say that all is well.
     for variant in VARIANTS {
         let namespace = Namespace::new();
         succeed(&namespace, &call("apply", variant, REDIRECT));
@@ -179,71 +147,6 @@ fn pod(setting: Setting, only: bool) {
     check(&pod, &[(App, Tcp, Service, 9080, Outbound), (Outside, Tcp, ThePod, 8080, Inbound)]);
     let expected = !only || setting.family == Family::V6;
     assert_eq!(state(&pod.inside).contains("ip6tables"), expected, "{setting} {only}");
-}
-
-/// Trying packets for warnings may take longer than setting rules, and until those are there the pod is open.
-#[test]
-fn warnings_come_once_the_rules_are_in_place() {
-    let namespace = Namespace::new();
-    namespace.eth0("10.77.0.2/24");
-    let path = namespace.path();
-    for command in [&["apply"][..], &["cni", "repair", "--netns", &path]] {
-        let flags = [&CAPTURE[..], &["-u", "0", "--pod-ips", "10.77.0.2"]].concat();
-        let ended = run(&namespace, &[command, &flags].concat()).with(0, command[0]);
-        let at = |text| ended.stderr.find(text).unwrap_or_else(|| panic!("no {text:?}: {}", ended.stderr));
-        assert!(at("rules are in place") < at("WARN lint: "), "{}", ended.stderr);
-        run(&namespace, &["clean"]).with(0, "clean");
-    }
-}
-
-#[test]
-fn ipv6_that_is_there_and_not_captured_is_told() {
-    let namespace = Namespace::new();
-    namespace.eth0("10.77.0.2/24");
-    namespace.ip("addr add fe80::7/64 dev eth0 nodad\naddr add ::6/128 dev lo nodad");
-    let says = "IPv6 is not captured in this pod: ";
-    let whole = format!("{says}its first address is not IPv6, though it has fd77::2 on eth0");
-    let path = namespace.path();
-    let inside = ["lint", "--network-namespace", &path];
-    let declared = ["--pod-ips", "10.77.0.2"];
-    let commands: [&[&str]; 2] = [&["apply"], &inside];
-    let report = |given: &[&str], expected: Option<&str>, remedy: &str| {
-        for command in commands {
-            let ended = run(&namespace, &[command, &CAPTURE, given].concat()).with(0, command[0]);
-            let printed = ended.stderr + if command == ["apply"] { "" } else { &ended.stdout };
-            assert_eq!(printed.contains(says), expected.is_some(), "{command:?} {given:?}: {printed}");
-            assert!(printed.contains(expected.unwrap_or_default()), "{command:?} {given:?}: {printed}");
-            assert!(printed.contains(remedy), "{command:?} {given:?}: {printed}");
-        }
-        run(&namespace, &["clean"]).with(1, "::6 may be anybody's");
-    };
-    // Link-local, and that of the proxy.
-    report(&[], None, "");
-    report(&declared, None, "");
-    namespace.ip("addr add fd77::2/64 dev eth0 nodad");
-    report(&[], Some(&whole), "give --dual-stack");
-    report(&declared, Some(&whole), "name it in --pod-ips, and give --dual-stack");
-    let none = "none of its declared addresses is IPv6, though it has fd77::2 on eth0";
-    report(&[&declared[..], &["--dual-stack"]].concat(), Some(none), "name it in --pod-ips");
-    report(&["--dual-stack"], None, "");
-    report(&["--pod-ips", "10.77.0.2,fd77::2", "--dual-stack"], None, "");
-    // Flags are looked at where their author works; a preview asks for nothing that is declared.
-    for arguments in
-        [&["lint"][..], &["apply", "--dry-run"], &["lint", "--dry-run", "--network-namespace", &path]]
-    {
-        let ended = succeed(&namespace, &[arguments, &CAPTURE, &declared].concat());
-        assert!(!ended.stderr.contains(says) && !ended.stdout.contains(says), "{arguments:?}: {ended:?}");
-    }
-    // For programs, where there is room for warnings.
-    let printed = succeed(&namespace, &[&inside[..], &CAPTURE, &["--format", "json"]].concat()).stdout;
-    let printed: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
-    let found = printed["findings"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .find(|finding| finding["text"] == whole.as_str())
-        .expect("a finding");
-    assert!(found["subject"].is_string() && found["remedy"] == "give --dual-stack", "{found}");
 }
 
 fn without_ipv6() -> Namespace {

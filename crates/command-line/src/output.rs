@@ -7,10 +7,14 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 /// Prints a part of an answer that goes on. A reader that has enough is an error, so that no further part is waited for.
+/// Nothing is left in the buffer, whose errors would be lost when the process ends.
 pub fn print_part(text: &str) -> io::Result<()> {
-    let mut stdout = anstream::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
+    // Looking for colours takes as long as making a long list of rules, which has none.
+    match text.contains('\u{1b}') {
+        true => anstream::stdout().write_all(text.as_bytes()),
+        false => io::stdout().write_all(text.as_bytes()),
+    }?;
+    io::stdout().flush()
 }
 
 /// Prints an answer, with its styles where the stream takes them.

@@ -1,17 +1,16 @@
 //! `kubectl capture status` and `kubectl capture diff`: documents that `sidecar-init` makes in the network namespace of a pod.
 
-use crate::arguments::{OutputForm, PodArguments};
+use crate::arguments::PodArguments;
 use crate::failure::{CaptureFailure, CommandOutcome};
 use crate::kernel::PodKernel;
 use crate::pod::TargetPod;
-use command_line::{columns, output::print_styled};
 use diagnose::{compare::DiffReport, painted, status::CaptureStatus};
 use serde_json::{Value, json};
 
 pub(crate) fn status(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFailure> {
-    let (kubectl, pod, kernel) = PodKernel::of(&arguments.connection, &arguments.kernel, &arguments.pod)?;
+    let (kubectl, pod, kernel) = PodKernel::of(arguments)?;
     let (document, answer) = kernel.document::<CaptureStatus>(&kubectl, "status", &[], None)?;
-    print_answer(&kernel.basis(), &pod, &document, arguments.output, |width| answer.text(width, true))?;
+    print(arguments, &kernel.basis(), &pod, &document, |width| answer.text(width, true))?;
     Ok(match answer.capturing {
         _ if answer.fails() => CommandOutcome::Failing,
         Some(true) if !answer.has_changed() => CommandOutcome::Done,
@@ -21,29 +20,25 @@ pub(crate) fn status(arguments: &PodArguments) -> Result<CommandOutcome, Capture
 
 /// The manifest goes to `sidecar-init diff` in the cluster, which knows the facts of the pod's network namespace.
 pub(crate) fn diff(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFailure> {
-    let (kubectl, pod, kernel) = PodKernel::of(&arguments.connection, &arguments.kernel, &arguments.pod)?;
+    let (kubectl, pod, kernel) = PodKernel::of(arguments)?;
     let manifest = manifest(&pod);
     let (document, answer) = kernel.document::<DiffReport>(&kubectl, "diff", &[], Some(&manifest))?;
     let basis = format!("{}, against its manifest", kernel.basis());
-    print_answer(&basis, &pod, &document, arguments.output, |width| answer.text(width, true))?;
+    print(arguments, &basis, &pod, &document, |width| answer.text(width, true))?;
     Ok(if answer.equal { CommandOutcome::Done } else { CommandOutcome::Different })
 }
 
-/// Prints `text`, in lines of so many columns after the basis, or the document.
-fn print_answer(
+fn print(
+    arguments: &PodArguments,
     basis: &str,
     pod: &TargetPod,
     document: &Value,
-    output: OutputForm,
     text: impl FnOnce(usize) -> String,
 ) -> std::io::Result<()> {
-    let width = columns::of_terminal();
     let all =
         json!({ "version": 1, "pod": pod.title(), "node": pod.node, "basis": basis, "kernel": document });
-    match output {
-        OutputForm::Text => print_styled(&(painted(&[pod.basis_line(basis)], width) + &text(width))),
-        OutputForm::Json => print_styled(&format!("{all:#}\n")),
-    }
+    let text = |width| painted(&[pod.basis_line(basis)], width) + &text(width);
+    arguments.output.print(text, &all)
 }
 
 /// The pod without fields that do not concern its rules: who wrote which field, the last manifest that was applied, and

@@ -1,10 +1,11 @@
 //! The command line, as values.
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
-use command_line::program::CommandHelp;
+use command_line::{columns, output::print_styled, program::CommandHelp};
 use diagnose::lint::Code;
 use mesh::sources::duration;
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use serde_json::Value;
+use std::{ffi::OsString, io, path::PathBuf, time::Duration};
 
 /// Shows whether a pod's traffic is captured, by its kernel and by its manifest
 #[derive(Debug, Parser)]
@@ -126,11 +127,20 @@ pub(crate) enum OutputForm {
     Json,
 }
 
+impl OutputForm {
+    /// Prints the text, in lines of so many columns, or the document.
+    pub(crate) fn print(self, text: impl FnOnce(usize) -> String, document: &Value) -> io::Result<()> {
+        print_styled(&match self {
+            Self::Text => text(columns::of_terminal()),
+            Self::Json => format!("{document:#}\n"),
+        })
+    }
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct ExplainArguments {
-    /// The pod: NAME, pod/NAME, or deployment/NAME for one of its pods
-    pub(crate) pod: String,
     /// Where packets go: ADDRESS:PORT, SERVICE:PORT, a URL, or a port of the pod [default: the ports it declares]
+    #[arg(index = 2)]
     pub(crate) destination: Vec<String>,
     #[command(flatten)]
     pub(crate) packet: PacketArguments,
@@ -140,13 +150,8 @@ pub(crate) struct ExplainArguments {
     /// Answer by the manifest alone; nothing runs in the cluster
     #[arg(long, conflicts_with = "image")]
     pub(crate) manifest: bool,
-    /// The form of the answer
-    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]
-    pub(crate) output: OutputForm,
     #[command(flatten)]
-    pub(crate) kernel: KernelAccess,
-    #[command(flatten)]
-    pub(crate) connection: KubectlConnection,
+    pub(crate) pod: PodArguments,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -182,8 +187,9 @@ pub(crate) struct PacketArguments {
 #[derive(Args, Debug)]
 pub(crate) struct PodArguments {
     /// The pod: NAME, pod/NAME, or deployment/NAME for one of its pods
-    pub(crate) pod: String,
-    /// The form of the answer
+    #[arg(index = 1, value_name = "POD", help_heading = None::<&'static str>)]
+    pub(crate) name: String,
+    /// The form of the answer; of trace, json prints one document a line
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]
     pub(crate) output: OutputForm,
     #[command(flatten)]
@@ -194,8 +200,6 @@ pub(crate) struct PodArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct TraceArguments {
-    /// The pod: NAME, pod/NAME, or deployment/NAME for one of its pods
-    pub(crate) pod: String,
     /// End after this time
     #[arg(long = "for", value_name = "DURATION", default_value = "1m", value_parser = time)]
     pub(crate) time: Duration,
@@ -214,13 +218,8 @@ pub(crate) struct TraceArguments {
     /// Show only packets that end so
     #[arg(long, value_name = "VERDICT", value_parser = ["captured", "not-captured", "dropped"])]
     pub(crate) verdict: Option<String>,
-    /// The form of each packet; json prints one document a line
-    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]
-    pub(crate) output: OutputForm,
     #[command(flatten)]
-    pub(crate) kernel: KernelAccess,
-    #[command(flatten)]
-    pub(crate) connection: KubectlConnection,
+    pub(crate) pod: PodArguments,
 }
 
 #[derive(Args, Debug)]

@@ -1,13 +1,11 @@
 //! `kubectl capture explain`: verdicts about packets, by the kernel and by the manifest.
 
-use crate::arguments::{ExpectedVerdict, ExplainArguments, OutputForm, PacketArguments};
+use crate::arguments::{ExpectedVerdict, ExplainArguments, PacketArguments};
 use crate::failure::{CallCause, CaptureFailure, CommandOutcome};
 use crate::kernel::{PodKernel, Reached, read, remark};
 use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;
 use crate::service::{self, PacketTarget};
-use command_line::columns;
-use command_line::output::print_styled;
 use diagnose::explain::{ApplicationUser, PacketQuery, PacketReport, RuleView, VerdictKind};
 use diagnose::{Basis, Prepared, Style, Subject, SubjectPacket, TextLine, painted, subject};
 use mesh::sources::RemoteHost;
@@ -16,15 +14,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, CaptureFailure> {
-    let ExplainArguments { packet, connection, kernel, output, .. } = arguments;
-    let kubectl = Kubectl::new(connection);
-    let pod = TargetPod::find(&kubectl, &arguments.pod, connection.namespace.as_deref())?;
+    let packet = &arguments.packet;
+    let (kubectl, pod) = TargetPod::of(&arguments.pod)?;
     let targets = targets(&kubectl, &pod, arguments)?;
     let addresses: Vec<String> = targets.iter().map(|target| target.address.clone()).collect();
-    let width = columns::of_terminal();
     let reached = match arguments.manifest {
         true => Err("--manifest is given".to_owned()),
-        false => PodKernel::find(&kubectl, kernel, &pod)?,
+        false => PodKernel::find(&kubectl, &arguments.pod.kernel, &pod)?,
     };
     let described = by_manifest(&pod, packet, &addresses);
     let of = |(at, manifest): (usize, _)| AnsweredPacket { target: &targets[at], kernel: None, manifest };
@@ -50,10 +46,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, Captur
         }
     }
     let answer = PodAnswer { pod: &pod, reached: &reached, packets, problems };
-    match output {
-        OutputForm::Text => print_styled(&answer.text(width))?,
-        OutputForm::Json => print_styled(&format!("{:#}\n", answer.document()))?,
-    }
+    arguments.pod.output.print(|width| answer.text(width), &answer.document())?;
     Ok(match arguments.expect {
         Some(expected) if !answer.is_as(expected) => CommandOutcome::Different,
         Some(_) | None => CommandOutcome::Done,

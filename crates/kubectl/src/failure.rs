@@ -4,6 +4,9 @@ use crate::call::{CallKind, KubectlCall};
 use mesh::{InputProblem, Problems, visible};
 use std::{fmt, io, time::Duration};
 
+/// The version of the documents that are understood (`docs/schemas`).
+pub(crate) const VERSION: u64 = 1;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandOutcome {
     Done,
@@ -60,10 +63,8 @@ pub(crate) enum CallCause {
         why: String,
         stderr: String,
     },
-    Version {
-        version: u64,
-        known: u64,
-    },
+    /// A document of this version.
+    Version(u64),
 }
 
 impl CallCause {
@@ -85,8 +86,8 @@ impl CallFailure {
             CallCause::TooMuch(_) if lists_all_namespaces() => "lint one namespace at a time (-n)",
             CallCause::TooMuch(_) if self.call.kind == CallKind::ListPods => "name one of its pods: pod/NAME",
             CallCause::TooMuch(_) => return None,
-            CallCause::Version { version, known } if version > known => "update kubectl-capture",
-            CallCause::Version { .. } | CallCause::Unread { .. } => self.remedy_of_output(),
+            CallCause::Version(version) if *version > VERSION => "update kubectl-capture",
+            CallCause::Version(_) | CallCause::Unread { .. } => self.remedy_of_output(),
             CallCause::Ended { stderr, .. } => return self.remedy_of_error(stderr),
         };
         Some(remedy.to_owned())
@@ -170,9 +171,9 @@ impl fmt::Display for CallFailure {
                 write!(f, "{command}: {why}")?;
                 said(f, stderr)?;
             }
-            CallCause::Version { version, known } => write!(
+            CallCause::Version(version) => write!(
                 f,
-                "{command}: printed a document of version {version}, and this plugin reads version {known}"
+                "{command}: printed a document of version {version}, and this plugin reads version {VERSION}"
             )?,
         }
         match self.remedy() {

@@ -1,9 +1,9 @@
 //! The route to a pod's kernel: through the agent of its node, or an ephemeral container. There `sidecar-init` runs, whose
 //! documents are read as input: nothing is taken for granted about them.
 
-use crate::arguments::{KernelAccess, KubectlConnection};
+use crate::arguments::{KernelAccess, PodArguments};
 use crate::call::{CallKind, KubectlCall};
-use crate::failure::{CallCause, CaptureFailure};
+use crate::failure::{CallCause, CaptureFailure, VERSION};
 use crate::kubectl::{CallOutput, Kubectl, ended};
 use crate::pod::TargetPod;
 use command_line::output::report;
@@ -19,8 +19,6 @@ use std::{
 
 /// Where the images have it (`docker/Dockerfile`, `docker/cni/repair/Dockerfile`).
 const PROGRAM: &str = "/usr/local/bin/sidecar-init";
-/// The version of the documents that are understood (`docs/schemas`).
-const VERSION: u64 = 1;
 /// The longest argument of a program, with the byte that ends it (`MAX_ARG_STRLEN` of the kernel).
 const ARGUMENT_LIMIT: usize = 128 << 10;
 const AGENT_LABEL: &str = "app.kubernetes.io/name=sidecar-node";
@@ -82,14 +80,9 @@ impl PodKernel {
     }
 
     /// Finds a pod and the route to its kernel, for a question that only the kernel answers.
-    pub(crate) fn of(
-        connection: &KubectlConnection,
-        access: &KernelAccess,
-        pod: &str,
-    ) -> Result<(Kubectl, TargetPod, Self), CaptureFailure> {
-        let kubectl = Kubectl::new(connection);
-        let pod = TargetPod::find(&kubectl, pod, connection.namespace.as_deref())?;
-        let kernel = Self::find(&kubectl, access, &pod)?.map_err(|reason| {
+    pub(crate) fn of(arguments: &PodArguments) -> Result<(Kubectl, TargetPod, Self), CaptureFailure> {
+        let (kubectl, pod) = TargetPod::of(arguments)?;
+        let kernel = Self::find(&kubectl, &arguments.kernel, &pod)?.map_err(|reason| {
             let has_namespace = !pod.uses_host_network && pod.node.is_some() && pod.container.is_some();
             let remedy = if has_namespace { ROUTES } else { "" };
             CaptureFailure::NoKernel { pod: pod.title(), reason, remedy }
@@ -232,7 +225,7 @@ pub(crate) fn parsed(text: &str) -> Result<Value, CallCause> {
         .map_err(|error| CallCause::unread(format!("printed no JSON ({error})")))?;
     match document["version"].as_u64() {
         Some(VERSION) => Ok(document),
-        Some(version) => Err(CallCause::Version { version, known: VERSION }),
+        Some(version) => Err(CallCause::Version(version)),
         None => Err(CallCause::unread("printed a document without a version".to_owned())),
     }
 }

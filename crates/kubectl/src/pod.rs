@@ -1,5 +1,6 @@
 //! The pod of a question: the word that names it, the workloads whose pods the word may mean, and the pod as the API server has it.
 
+use crate::arguments::PodArguments;
 use crate::call::{CallKind, KubectlCall, PodWorkload, WORKLOADS};
 use crate::failure::CaptureFailure;
 use crate::kubectl::Kubectl;
@@ -54,11 +55,13 @@ pub(crate) struct RunningContainer {
 
 impl TargetPod {
     /// Gets the pod that a word names. Of a workload it is one that is ready, the first by name.
-    pub(crate) fn find(
-        kubectl: &Kubectl,
-        word: &str,
-        namespace: Option<&str>,
-    ) -> Result<Self, CaptureFailure> {
+    pub(crate) fn of(arguments: &PodArguments) -> Result<(Kubectl, Self), CaptureFailure> {
+        let kubectl = Kubectl::new(&arguments.connection);
+        let pod = Self::find(&kubectl, &arguments.name, arguments.connection.namespace.as_deref())?;
+        Ok((kubectl, pod))
+    }
+
+    fn find(kubectl: &Kubectl, word: &str, namespace: Option<&str>) -> Result<Self, CaptureFailure> {
         let (workload, name) = named(word).map_err(|text| CaptureFailure::input("POD", Some(word), text))?;
         if let Some(workload) = workload {
             return Self::of_workload(kubectl, workload, name, namespace);

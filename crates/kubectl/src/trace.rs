@@ -10,15 +10,15 @@ use diagnose::{painted, trace::Block};
 use std::io;
 
 pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureFailure> {
-    let TraceArguments { output, time, .. } = arguments;
-    let (kubectl, pod, kernel) = PodKernel::of(&arguments.connection, &arguments.kernel, &arguments.pod)?;
+    let output = arguments.pod.output;
+    let (kubectl, pod, kernel) = PodKernel::of(&arguments.pod)?;
     let width = columns::of_terminal();
-    if *output == OutputForm::Text {
+    if output == OutputForm::Text {
         print_styled(&painted(&[pod.basis_line(&kernel.basis())], width))?;
     }
     let call = kernel.call("trace", &words(arguments), None);
     let mut failed = None;
-    let longer = kernel.longer().saturating_add(*time);
+    let longer = kernel.longer().saturating_add(arguments.time);
     let ended = kubectl.each_line(&call, longer, |line| {
         let line = line.trim();
         if line.is_empty() {

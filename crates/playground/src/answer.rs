@@ -8,7 +8,7 @@ use crate::packets::{PagePacket, packets};
 use crate::words::FieldSettings;
 use diagnose::explain::{ApplicationUser, ExplanationReport, PacketQuery, RuleView, VerdictKind};
 use diagnose::lint::{Level, all, lint, of_subject};
-use diagnose::picture::{DrawnRow, DrawnRows, Picture, TrafficRowReport};
+use diagnose::picture::DrawnRows;
 use diagnose::subject::each;
 use diagnose::{Prepared, Subject, TextLine};
 use mesh::preview::{self, Preview};
@@ -38,37 +38,12 @@ pub struct PodSection {
     /// SVG, with the packet's way.
     pub picture: String,
     pub picture_notes: Vec<String>,
-    /// The arrows of the picture, in pixels of its own.
-    pub arrows: Arrows,
+    pub arrows: DrawnRows,
     pub packets: Vec<PagePacket>,
     pub findings: Vec<PageFinding>,
     /// The text for iptables-restore and ip6tables-restore.
     pub iptables: String,
     pub nft: String,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub struct Arrows {
-    pub width: u32,
-    pub height: u32,
-    pub rows: Vec<PageArrow>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub struct PageArrow {
-    /// Packets name the arrow by it.
-    pub at: (usize, usize),
-    /// The part of the traffic, such as `Into the pod`.
-    pub part: &'static str,
-    /// The packets that it is about, with the option that decides.
-    pub packets: String,
-    /// The verdict, as a kind and in words.
-    pub kind: VerdictKind,
-    pub end: String,
-    /// The packet that is asked about takes it.
-    pub lit: bool,
-    pub top: u32,
-    pub height: u32,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -186,7 +161,7 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
         picture: picture.svg(),
         picture_notes: picture.notes().to_vec(),
         packets: packets(capture, pod, &picture, &iptables.text),
-        arrows: arrows(&picture),
+        arrows: picture.rows(),
         findings: findings::shown(request, subject, &findings),
         iptables: iptables.text,
         nft: preview::print(&**capture, Preview::Nft).text,
@@ -204,22 +179,6 @@ fn verdict(explained: &ExplanationReport) -> PageVerdict {
     let gap = depends_on.iter().map(|_| TextLine::default());
     let way = cases.chain(gap).chain(explained.way()).collect();
     PageVerdict { kind: end.verdict, word: end.verdict.word(), sentence, decided, way }
-}
-
-fn arrows(picture: &Picture) -> Arrows {
-    let DrawnRows { width, height, rows } = picture.rows();
-    let arrow = |row: DrawnRow| {
-        let DrawnRow { at, part, row, lit, top, height } = row;
-        let TrafficRowReport { text: packets, verdict: kind, recipient, port, last_port, option, .. } = row;
-        let option = option.map(|option| format!(" ({option})")).unwrap_or_default();
-        let last = last_port.map(|last| format!("-{last}")).unwrap_or_default();
-        let end = match port {
-            Some(port) => format!("captured by {recipient} at {port}{last}"),
-            None => kind.word().to_owned(),
-        };
-        PageArrow { at, part, packets: packets + &option, kind, end, lit, top, height }
-    };
-    Arrows { width, height, rows: rows.into_iter().map(arrow).collect() }
 }
 
 #[cfg(test)]

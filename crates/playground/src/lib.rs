@@ -14,7 +14,7 @@ mod link;
 mod packets;
 mod words;
 
-pub use answer::{Arrows, PageAnswer, PageArrow, PageVerdict, PodSection, answer};
+pub use answer::{PageAnswer, PageVerdict, PodSection, answer};
 pub use compared::{PodChanges, VerdictChange};
 pub use fields::{FieldProblems, PageRequest};
 pub use findings::{FieldFix, PageFinding};

@@ -1,8 +1,8 @@
 //! Sockets that call, as any user, and sockets that are called; and TCP sockets as a proxy needs them. Packets of a caller get
 //! no further than the first router: what reaches an address of this machine needs no more than a time to live of 1.
 
-use super::{namespace, user::OwnerIds};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use super::{namespace, user::OwnerIds, wait};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{
     self, AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, getsockname,
     getsockopt, setsockopt, sockopt,
@@ -232,18 +232,17 @@ pub fn connect(from: CallSource, to: SocketAddr, timeout: Duration) -> io::Resul
     let stream = TcpStream::from(socket);
     match socket::connect(stream.as_raw_fd(), &SockaddrStorage::from(to)) {
         Ok(()) => {}
-        Err(Errno::EINPROGRESS) => wait(&stream, timeout)?,
+        Err(Errno::EINPROGRESS) => connected(&stream, timeout)?,
         Err(error) => return Err(error.into()),
     }
     stream.set_nonblocking(false)?;
     Ok(stream)
 }
 
-fn wait(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
-    let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+fn connected(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
     let mut polled = [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)];
     loop {
-        match poll(&mut polled, timeout) {
+        match poll(&mut polled, wait::timeout(timeout)) {
             Err(Errno::EINTR) => {}
             Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
             other => {

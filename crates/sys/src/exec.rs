@@ -14,8 +14,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{ForkResult, Pid, dup2_stdin, fork, getpid, pipe2, read, setpgid};
 use nix::{errno::Errno, libc, sys::prctl, sys::wait::waitpid};
+use rustix::process::{PidfdFlags, pidfd_open};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -221,7 +222,8 @@ fn attend(
     let mut feed = InputPipe { pipe: child.stdin.take(), left: input };
     let mut stdout = OutputPipe { pipe: child.stdout.take(), taken: Vec::new(), name: "standard output" };
     let mut stderr = OutputPipe { pipe: child.stderr.take(), taken: Vec::new(), name: "standard error" };
-    let end = end_of(child);
+    // Readable once the program has ended; missing on kernels before 5.3.
+    let end = pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty()).ok();
     let mut has_ended = false;
     loop {
         feed.write();
@@ -235,8 +237,7 @@ fn attend(
         if left.is_zero() {
             return Ok(Err(Interruption::Late));
         }
-        // Rounded up: who wakes early would spin. Longer than a poll can take is waited for in turns.
-        let mut timeout = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);
+        let mut timeout = wait::timeout(left);
         let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(4);
         match &end {
             Some(end) => polled.push(PollFd::new(end.as_fd(), PollFlags::POLLIN)),
@@ -267,16 +268,6 @@ fn end(child: &mut Child) {
     while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < TIMEOUT {
         thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// Readable once a program has ended; `None` on kernels before 5.3.
-#[expect(unsafe_code, reason = "nix has no pidfd_open")]
-fn end_of(child: &Child) -> Option<OwnedFd> {
-    // SAFETY: the child has not been waited for, so the number is its own.
-    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
-    let descriptor = i32::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)?;
-    // SAFETY: the kernel has just opened it for us.
-    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 fn without_waiting(pipe: &impl AsFd) -> nix::Result<()> {
@@ -334,6 +325,7 @@ impl<P: Read> OutputPipe<P> {
 #[derive(Debug)]
 struct ProcessGroup {
     leader: Pid,
+    /// Closed when this process ends.
     /// Closed when this process ends.
     alive: Option<OwnedFd>,
 }

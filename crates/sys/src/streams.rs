@@ -3,9 +3,10 @@
 //! directory that holds nothing but the binary. So this comes before the runtime. Whether standard output was closed is
 //! remembered: an answer that goes to `/dev/null` in its place reaches no caller.
 
+use super::wait;
 use nix::fcntl::{OFlag, open};
 use nix::libc::{PIPE_BUF, STDERR_FILENO, STDOUT_FILENO};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::unistd::{pipe, write};
 use nix::{errno::Errno, sys::stat::Mode};
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
@@ -54,8 +55,7 @@ pub fn write_stdout(text: &str, end: Instant) -> io::Result<()> {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
         let left = end.saturating_duration_since(Instant::now());
-        let timeout = PollTimeout::try_from(left.as_millis()).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLOUT)], timeout) {
+        match poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLOUT)], wait::timeout(left)) {
             Ok(0) if Instant::now() >= end => return Err(io::ErrorKind::TimedOut.into()),
             Ok(0) | Err(Errno::EINTR) => continue,
             Err(error) => return Err(error.into()),

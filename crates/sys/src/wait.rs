@@ -1,9 +1,10 @@
 //! Waits for input, for a request to end, or for a time; and until the kernel is done with packets that met rules of before.
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::{errno::Errno, libc};
+use rustix::thread::{MembarrierCommand, membarrier};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -36,16 +37,11 @@ impl Requests {
     pub fn wait(&self, source: &impl AsFd, end: Option<Instant>) -> io::Result<Woken> {
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            // Rounded up: who wakes early would spin. Longer than a poll can take is waited for in turns.
-            let timeout = left.map_or(PollTimeout::NONE, |left| {
-                let rounded = left.as_millis() + u128::from(!left.is_zero());
-                PollTimeout::try_from(rounded).unwrap_or(PollTimeout::MAX)
-            });
             let mut descriptors = [
                 PollFd::new(self.0.as_fd(), PollFlags::POLLIN),
                 PollFd::new(source.as_fd(), PollFlags::POLLIN),
             ];
-            match poll(&mut descriptors, timeout) {
+            match poll(&mut descriptors, left.map_or(PollTimeout::NONE, timeout)) {
                 Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
                 Ok(_) if descriptors[0].any() == Some(true) => return Ok(Woken::Asked),
@@ -58,12 +54,17 @@ impl Requests {
     }
 }
 
+/// Rounded up: who wakes early would spin. Longer than a poll can take is waited for in turns.
+pub(super) fn timeout(left: Duration) -> PollTimeout {
+    let rounded = left.as_millis() + u128::from(!left.is_zero());
+    PollTimeout::try_from(rounded).unwrap_or(PollTimeout::MAX)
+}
+
 /// Waits until one of these is readable, or for that long; false if none is.
 pub fn for_any(sources: &[BorrowedFd<'_>], at_most: Duration) -> io::Result<bool> {
     let mut descriptors: Vec<PollFd<'_>> =
         sources.iter().map(|source| PollFd::new(*source, PollFlags::POLLIN)).collect();
-    // Rounded up: who wakes early would spin.
-    match poll(&mut descriptors, PollTimeout::try_from(at_most.as_millis() + 1).unwrap_or(PollTimeout::MAX)) {
+    match poll(&mut descriptors, timeout(at_most)) {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::EINTR) => Ok(false),
         Err(error) => Err(error.into()),
@@ -76,12 +77,9 @@ const INSTEAD: Duration = Duration::from_millis(20);
 /// Returns once no packet is between two hooks any more that passed the first of them before the call. The kernel takes a packet
 /// from one hook to the next within a read-side critical section of RCU (`__netif_receive_skb` in `net/core/dev.c`), and
 /// `MEMBARRIER_CMD_GLOBAL` waits for all of those (`membarrier(2)`): some 10 to 30 ms.
-#[expect(unsafe_code, reason = "nix has no membarrier")]
 pub fn for_packets() {
-    // SAFETY: the call takes three numbers and touches no memory of ours.
-    let result = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
     // Kernels without it, and those with processors that no timer interrupts, refuse; so may a filter of system calls.
-    if Errno::result(result).is_err() {
+    if membarrier(MembarrierCommand::Global).is_err() {
         thread::sleep(INSTEAD);
     }
 }

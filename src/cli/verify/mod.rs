@@ -20,7 +20,7 @@ use sidecar_init::engine::{
     ProbeTrial,
 };
 use sidecar_init::sys::{address, dial, link, namespace, route_lookup};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use std::{io, slice, thread};
 
@@ -242,18 +242,6 @@ fn rules_differ(call: &ResolvedCall) -> bool {
     compared.is_ok_and(|compared| !compared.differences.is_empty())
 }
 
-#[derive(Debug, thiserror::Error)]
-enum Unproven {
-    #[error("whether capture works can't be tried: {0}")]
-    NoResult(String),
-    #[error(
-        "the call to {destination} {instead} within {timeout:?}, instead of being {expected}; traffic of this pod is not \
-         captured. Where a CNI plugin sets the rules, the pod may have started before the node was ready: delete the pod"
-    )]
-    Elsewhere { destination: SocketAddr, instead: String, expected: String, timeout: Duration },
-}
-
-/// `--run-validation`: proves by real connections that capture works.
 pub(super) fn validated(call: &ResolvedCall) -> Exit {
     if !call.run.validates || call.capture.facts().captures_nothing {
         return Exit::Done;
@@ -271,18 +259,22 @@ pub(super) fn validated(call: &ResolvedCall) -> Exit {
                 untried = Some(why.clone());
             }
             Judgement::Wrong(seen) => {
-                let error = Unproven::Elsewhere {
-                    destination: one.call.to,
-                    instead: summary::outcome(seen).3,
-                    expected: summary::expected(&one.call),
-                    timeout: call.run.probe_timeout,
-                };
-                return report::failure(&error, Exit::ValidationFailed);
+                let text = format!(
+                    "the call to {} {} within {:?}, instead of being {}; traffic of this pod is not captured. Where a CNI \
+                     plugin sets the rules, the pod may have started before the node was ready: delete the pod",
+                    one.call.to,
+                    summary::outcome(seen).3,
+                    call.run.probe_timeout,
+                    summary::expected(&one.call)
+                );
+                return report::failed(&text, Exit::ValidationFailed);
             }
         }
     }
     match (exit(&tried), untried) {
-        (Exit::Failed, Some(why)) => report::failure(&Unproven::NoResult(why), Exit::Failed),
+        (Exit::Failed, Some(why)) => {
+            report::failed(&format!("whether capture works can't be tried: {why}"), Exit::Failed)
+        }
         (Exit::Failed, None) => {
             tracing::warn!(target: "validation", "the flags leave nothing to prove from inside of the pod");
             Exit::Done

@@ -24,7 +24,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use std::{ffi::OsString, io};
+use std::{ffi::OsString, io, mem};
 
 pub(crate) use entry::entry;
 pub(crate) use folders::{
@@ -71,7 +71,6 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, Instal
         interval: RetryInterval::default(),
         placed: Placed::default(),
         reported: None,
-        warnings: Vec::new(),
         removals: Removals::default(),
     };
     install.show(false)?;
@@ -105,7 +104,6 @@ struct InstallLoop<'a> {
     interval: RetryInterval,
     placed: Placed,
     reported: Option<String>,
-    warnings: Vec<InstallWarning>,
     removals: Removals,
 }
 
@@ -212,25 +210,19 @@ impl InstallLoop<'_> {
         attempt.replaced.into_iter().for_each(|replaced| self.removals.inserted(replaced));
         let warnings: Vec<InstallWarning> =
             attempt.warnings.into_iter().chain(self.removals.warning()).collect();
-        for new in warnings.iter().filter(|warning| !self.warnings.contains(warning)) {
+        let before = self.status.change(|installer| mem::replace(&mut installer.warnings, warnings.clone()));
+        for new in warnings.iter().filter(|warning| !before.contains(warning)) {
             tracing::warn!(target: "install", "{}", new.text);
         }
-        self.status.change(|installer| installer.warnings.clone_from(&warnings));
-        self.warnings = warnings;
-        match &attempt.state {
-            InstallState::Installed(path) => {
-                self.show(!self.warnings.iter().any(|warning| warning.is_blocking))?;
-                self.report_once(format!(
-                    "installed: {} and {}",
-                    path.display(),
-                    folders.program().display()
-                ));
-            }
-            InstallState::Waiting(why) => {
-                self.show(false)?;
-                self.report_once(format!("waiting: {why}"));
-            }
-        }
+        let (is_installed, state) = match &attempt.state {
+            InstallState::Installed(path) => (
+                !warnings.iter().any(|warning| warning.is_blocking),
+                format!("installed: {} and {}", path.display(), folders.program().display()),
+            ),
+            InstallState::Waiting(why) => (false, format!("waiting: {why}")),
+        };
+        self.show(is_installed)?;
+        self.report_once(state);
         Ok((attempt.state, attempt.again))
     }
 

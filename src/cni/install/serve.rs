@@ -25,12 +25,8 @@ pub(super) struct SharedStatus {
 }
 
 impl SharedStatus {
-    pub(super) fn change(&self, change: impl FnOnce(&mut Installer)) {
-        change(&mut self.installer.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn installer(&self) -> Installer {
-        self.installer.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Installer) -> T) -> T {
+        change(&mut self.installer.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -125,11 +121,14 @@ fn answer(head: &str, status: &SharedStatus) -> String {
     let (status, kind, body) = match (method, target.split('?').next().unwrap_or_default()) {
         _ if !is_http => plain("400 Bad Request", "expected a request of HTTP/1.1"),
         ("GET" | "HEAD", "/metrics") => match traces::read_counters(&status.state) {
-            Ok(counters) => ("200 OK", CONTENT_TYPE, text(&counters, &status.installer())),
+            Ok(counters) => {
+                ("200 OK", CONTENT_TYPE, text(&counters, &status.change(|installer| installer.clone())))
+            }
             Err(error) => plain("500 Internal Server Error", &format!("the counters can't be read: {error}")),
         },
         ("GET" | "HEAD", "/readyz") => {
-            let Installer { is_installed, state, warnings, .. } = status.installer();
+            let Installer { is_installed, state, warnings, .. } =
+                status.change(|installer| installer.clone());
             let (status, word) =
                 if is_installed { ("200 OK", "ready") } else { ("503 Service Unavailable", "not ready") };
             let warnings = warnings.iter().map(|warning| format!("\nwarning: {}", warning.text));

@@ -1,10 +1,11 @@
 //! The network configuration: from bytes to values, with all problems reported together.
 
-use super::{CniError, CniErrorCode, CniVersion, PluginFields, Verb, is_id, keys};
+use super::{Attachment, CniError, CniErrorCode, CniVersion, PluginFields, Verb, is_id, keys};
 use mesh::pod::{EXCLUDED_NAMESPACES, configured};
+use mesh::settings::alternatives;
 use mesh::sources::{Raw, duration};
 use mesh::{InputProblem, Setting};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, path::PathBuf, str, time::Duration};
 
@@ -38,14 +39,6 @@ impl Default for Places {
             log_max_bytes: 10 * 1024 * 1024,
         }
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(crate) struct Attachment {
-    #[serde(rename = "containerID")]
-    pub(crate) container: String,
-    #[serde(rename = "ifname")]
-    pub(crate) interface: String,
 }
 
 #[derive(Debug)]
@@ -123,8 +116,12 @@ fn short(value: &str) -> String {
 
 const ABSOLUTE: &str = "expected a path that starts with /";
 
-fn is_absolute(text: &str) -> bool {
-    text.starts_with('/') && !text.contains('\0')
+fn absolute(text: &str) -> Option<PathBuf> {
+    (text.starts_with('/') && !text.contains('\0')).then(|| PathBuf::from(text))
+}
+
+fn id(text: &str) -> Option<String> {
+    is_id(text).then(|| text.to_owned())
 }
 
 struct PluginConfigurationReader<'a> {
@@ -135,7 +132,7 @@ struct PluginConfigurationReader<'a> {
 impl<'a> PluginConfigurationReader<'a> {
     fn read(mut self) -> PartialConfiguration<'a> {
         let version = self.version();
-        let name = self.text("name", is_id, "expected a letter or digit, then at most 109 more, _ . or -");
+        let name = self.text("name", id, "expected a letter or digit, then at most 109 more, _ . or -");
         if self.fields.value("name").is_none() {
             self.problems.push(InputProblem::of("name", "is not there; the network needs one"));
         }
@@ -159,7 +156,7 @@ impl<'a> PluginConfigurationReader<'a> {
             excluded_namespaces: self
                 .typed(keys::EXCLUDE_NAMESPACES, "a list of names")
                 .unwrap_or_else(|| EXCLUDED_NAMESPACES.iter().map(|name| (*name).to_owned()).collect()),
-            kubeconfig: self.text(keys::KUBECONFIG, is_absolute, ABSOLUTE).map(PathBuf::from),
+            kubeconfig: self.text(keys::KUBECONFIG, absolute, ABSOLUTE),
             backend: self.backend(),
         };
         let timeout = self.timeout();
@@ -200,13 +197,13 @@ impl<'a> PluginConfigurationReader<'a> {
         self.problems.push(InputProblem::of(name, format!("{} {text}", short(value))));
     }
 
-    fn text(&mut self, name: &str, is_right: impl Fn(&str) -> bool, form: &str) -> Option<String> {
+    fn text<T>(&mut self, name: &str, read: impl Fn(&str) -> Option<T>, form: &str) -> Option<T> {
         let text: String = self.typed(name, "a string")?;
-        if is_right(&text) {
-            return Some(text);
+        let value = read(&text);
+        if value.is_none() {
+            self.problems.push(InputProblem::with_item(name, &short(&text), format!("is not right; {form}")));
         }
-        self.problems.push(InputProblem::with_item(name, &short(&text), format!("is not right; {form}")));
-        None
+        value
     }
 
     fn version(&mut self) -> Result<CniVersion, CniError> {
@@ -224,17 +221,14 @@ impl<'a> PluginConfigurationReader<'a> {
 
     fn places(&mut self) -> Places {
         let default = Places::default();
-        let state = self.text(keys::STATE_DIR, is_absolute, ABSOLUTE).map_or(default.state, PathBuf::from);
-        let is_log = |text: &str| matches!(text, "journal" | "none") || is_absolute(text);
-        let log = self.text(keys::LOG, is_log, &format!("{ABSOLUTE}, journal or none"));
+        let log = |text: &str| match text {
+            "journal" => Some(LogTarget::Journal),
+            "none" => Some(LogTarget::None),
+            path => absolute(path).map(LogTarget::File),
+        };
         Places {
-            state,
-            log: match log.as_deref() {
-                None => default.log,
-                Some("journal") => LogTarget::Journal,
-                Some("none") => LogTarget::None,
-                Some(path) => LogTarget::File(PathBuf::from(path)),
-            },
+            state: self.text(keys::STATE_DIR, absolute, ABSOLUTE).unwrap_or(default.state),
+            log: self.text(keys::LOG, log, &format!("{ABSOLUTE}, journal or none")).unwrap_or(default.log),
             log_max_bytes: self
                 .typed(keys::LOG_MAX_BYTES, "a number of bytes")
                 .unwrap_or(default.log_max_bytes),
@@ -244,10 +238,7 @@ impl<'a> PluginConfigurationReader<'a> {
     fn timeout(&mut self) -> Duration {
         let [least, most] = TIMEOUTS;
         let read = |text: &str| duration::parse(text).filter(|time| (least..=most).contains(time));
-        let form = "expected a time from 100ms to 10m, such as 10s";
-        self.text(keys::TIMEOUT, |text| read(text).is_some(), form)
-            .and_then(|text| read(&text))
-            .unwrap_or(TIMEOUT)
+        self.text(keys::TIMEOUT, read, "expected a time from 100ms to 10m, such as 10s").unwrap_or(TIMEOUT)
     }
 
     fn previous_result(&mut self) -> Option<&'a RawValue> {
@@ -313,10 +304,10 @@ impl<'a> PluginConfigurationReader<'a> {
     }
 
     fn backend(&mut self) -> &'static str {
-        let named = |text: &str| Setting::Backend.row().values.iter().find(|name| **name == text).copied();
-        let form = "expected nftables, iptables, iptables-nft or iptables-legacy";
-        let text = self.text(keys::BACKEND, |text| named(text).is_some(), form);
-        text.and_then(|text| named(&text)).unwrap_or("nftables")
+        let names = Setting::Backend.row().values;
+        let named = |text: &str| names.iter().find(|name| **name == text).copied();
+        let form = format!("expected {}", alternatives(names));
+        self.text(keys::BACKEND, named, &form).unwrap_or("nftables")
     }
 }
 

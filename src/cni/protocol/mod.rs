@@ -6,9 +6,10 @@ mod keys;
 mod terms;
 
 pub(crate) use configuration::{
-    ANNOTATIONS, Attachment, LogTarget, MAX_BYTES, PartialConfiguration, Places, PluginConfiguration, TIMEOUT,
+    ANNOTATIONS, LogTarget, MAX_BYTES, PartialConfiguration, Places, PluginConfiguration, TIMEOUT,
 };
 pub(crate) use keys::{CAPTURE, KEYS, KUBECONFIG, PluginFields, has_key, help};
 pub(crate) use terms::{
-    AttachmentTarget, CniError, CniErrorCode, CniRequest, CniVersion, RuntimePod, Verb, is_id, result,
+    Attachment, AttachmentTarget, CniError, CniErrorCode, CniRequest, CniVersion, RuntimePod, Verb, is_id,
+    result,
 };

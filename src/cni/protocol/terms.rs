@@ -1,7 +1,7 @@
 //! The terms of the specification: the parameters of a call, versions and verbs, the result of ADD, and errors.
 
 use mesh::InputProblem;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use std::{error::Error, ffi::OsString, fmt::Display, iter, path::PathBuf};
 
@@ -199,10 +199,17 @@ pub(crate) struct CniRequest {
     pub(crate) netns: Option<PathBuf>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub(crate) struct Attachment {
+    #[serde(rename = "containerID")]
+    pub(crate) container: String,
+    #[serde(rename = "ifname")]
+    pub(crate) interface: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AttachmentTarget {
-    pub(crate) container: String,
-    pub(crate) interface: String,
+    pub(crate) attachment: Attachment,
     pub(crate) pod: RuntimePod,
 }
 
@@ -290,7 +297,7 @@ impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
             is_interface,
             "is not an interface name; expected 1 to 15 bytes without / : and spaces, and not . or ..",
         );
-        AttachmentTarget { container, interface, pod: self.pod() }
+        AttachmentTarget { attachment: Attachment { container, interface }, pod: self.pod() }
     }
 
     /// Names of the pod. Other arguments in `CNI_ARGS` are ignored.

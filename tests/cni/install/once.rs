@@ -132,23 +132,3 @@ fn each_half_written_file_is_waited_for() {
     assert_eq!(types(&node.read("10-a.conflist")), ["a", "sidecar-cni"]);
     assert_eq!(node.read("20-b.conflist"), text);
 }
-
-#[test]
-fn what_can_not_be_done_is_told() {
-    let node = Node::new();
-    let complaint = |more: &[&str], code| node.call("install", more).with(code, "install").stderr;
-    assert!(complaint(&["--wait", "100ms"], 1).contains("no network configuration is in"));
-    node.put("10-a.conflist", r#"{"name":"n","cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#);
-    let printed = complaint(&["--wait", "100ms"], 1);
-    assert!(printed.contains("10-a.conflist speaks version \"0.2.0\""), "{printed}");
-    assert!(complaint(&["--conf-dir", "/nowhere"], 1).contains("--conf-dir names the one"));
-    let printed = complaint(&["--entry", "{\"logs\":1}", "--uninstall-on-exit", "--metrics", "15014"], 2);
-    for part in ["did you mean \"log\"", "--uninstall-on-exit", "--metrics: \"15014\" is not an address"] {
-        assert!(printed.contains(part), "{printed}");
-    }
-    node.put("10-a.conf", r#"{"name":"n","cniVersion":"0.3.1","type":"a"}"#);
-    assert!(complaint(&["--wait", "100ms"], 1).contains("are there; remove one of them"));
-    fs::write(node.configurations().join("11-broken.conflist"), "{\"sidecar-cni").expect("written");
-    let printed = node.call("uninstall", &[]).with(1, "uninstall").stderr;
-    assert!(printed.contains("mend it first"), "{printed}");
-}

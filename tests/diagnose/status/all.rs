@@ -50,16 +50,6 @@ echo "exit $status"
 "#;
 
 #[test]
-fn without_rights_a_warning_says_what_is_not_shown() {
-    let shown =
-        script("setpriv --bounding-set -all --inh-caps -all --ambient-caps -all -- \"$B\" status --all")
-            .success();
-    assert!(shown.stderr.contains("run this as root"), "{}", shown.stderr);
-    let shown = script("\"$B\" status --all").success();
-    assert!(!shown.stderr.contains("run this as root"), "{}", shown.stderr);
-}
-
-#[test]
 fn the_worst_come_first() {
     let printed = script(STATES).success().stdout;
     let (document, end) = printed.rsplit_once("exit ").expect("the exit code");
@@ -129,24 +119,6 @@ kill $!
         assert!(rows.iter().filter(is_empty).all(|row| row["state"] == "not-captured"), "{document}");
         assert_eq!(rows.iter().filter(is_empty).count(), 10);
     }
-}
-
-/// For people: counts, and a line for each with what is wrong below it; how they fit is shown in `crates/diagnose`.
-#[test]
-fn text_names_what_is_wrong() {
-    let lines = r#"
-made web; made db
-"$B" apply --network-namespace web --pod-ips 10.1.2.3 -b '*' -i '*' --backend nftables
-"$B" status --all || [ $? = 1 ]
-"#;
-    let text = script(lines).success().stdout;
-    assert!(text.starts_with("2 network namespaces: 1 failing, 1 not captured\n"), "{text}");
-    let web: Vec<&str> = text.lines().nth(2).expect("the worst").split_whitespace().collect();
-    assert_eq!(web[..5], ["failing", "web", "istio", "down", "apply"], "{text}");
-    assert!(text.contains("\n              SI056 port 15001/tcp: nothing listens"), "{text}");
-    assert!(text.ends_with("not captured  db\n"), "{text}");
-    let both = Command::new(BINARY).args(["status", "--all", "--network-namespace", "web"]).outcome();
-    assert!(both.with(2, "both").stderr.contains("--network-namespace: contradicts --all"));
 }
 
 /// A stand-in for the program of iptables stops in one namespace, and so does what reads that.

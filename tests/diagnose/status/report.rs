@@ -74,24 +74,6 @@ fn call(pod: &Namespace, to: &str) -> std::io::Result<()> {
 }
 
 #[test]
-fn nothing_is_told_of_nothing() {
-    let pod = pod();
-    let before = state(&pod);
-    let text = run(&pod, &["status"]).with(3, "nothing is captured").stdout;
-    assert_eq!(
-        text,
-        "Nothing is captured: no rule here sends traffic to a mesh proxy.\n\
-         sidecar-init apply with the pod's flags sets rules.\n"
-    );
-    let status = json(&pod);
-    assert_eq!((&status["version"], &status["capturing"]), (&Value::from(1), &Value::from(false)));
-    assert_eq!(before, state(&pod), "reading creates nothing");
-    let tables =
-        pod.run(|| std::fs::read_to_string("/proc/thread-self/net/ip_tables_names").unwrap_or_default());
-    assert_eq!(tables, "", "no legacy table was made");
-}
-
-#[test]
 fn what_is_captured_and_left_alone_and_who_listens() {
     for backend in backends() {
         let pod = pod();
@@ -256,15 +238,4 @@ fn upstreams_rules_are_told_as_well() {
     let _outbound = listen(&pod, Protocol::Tcp, "127.0.0.1:15001", PROXY);
     call(&pod, "192.0.2.1:80").expect("the listener answers");
     assert_eq!(packets(&json(&pod), "outbound-network"), 1);
-}
-
-#[test]
-fn bad_input_is_refused() {
-    let pod = pod();
-    let refused =
-        run(&pod, &["status", "--interval", "1s", "--format", "yml", "-i", "*"]).with(2, "all at once");
-    for printed in ["--interval", "--watch", "yml", "-i"] {
-        assert!(refused.stderr.contains(printed), "{printed}: {}", refused.stderr);
-    }
-    run(&pod, &["status", "--watch", "--interval", "1ms"]).with(2, "too short");
 }

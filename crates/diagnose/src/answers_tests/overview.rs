@@ -2,16 +2,12 @@
 
 use super::{CASES, Example, WIDTH, check, record};
 use crate::finding::reports;
-use crate::overview::{NamespaceLabel, NamespaceRow, Overview, PodName};
+use crate::overview::{NamespaceRow, Overview};
 use crate::plain;
 use crate::status::{CaptureStatus, InstalledRules, Listening, Record};
 use rules::finding::{Code, Finding};
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
-
-fn label(name: &str) -> NamespaceLabel {
-    NamespaceLabel { name: name.to_owned(), pod: None, container: None, is_named: false }
-}
 
 fn held(mesh: &'static str, command: &str, minute: u32, changed_since: bool) -> InstalledRules {
     let at = format!("2026-03-01T10:{minute:02}:00Z");
@@ -50,7 +46,7 @@ fn captured(directions: &[&'static str]) -> CaptureStatus {
 }
 
 fn row(name: &str, status: CaptureStatus) -> NamespaceRow {
-    NamespaceRow::new(label(name), status)
+    NamespaceRow { name: name.to_owned(), ..NamespaceRow::default() }.read(Ok(status))
 }
 
 #[test]
@@ -96,7 +92,8 @@ fn namespaces_of_every_state_are_told_apart() {
         row("partly", heard(vec![up(), down()])),
         row("half", heard(vec![partly()])),
         row("unseen", heard(vec![listening(None, None), up()])),
-        NamespaceRow::unknown(label("broken"), "it can't be entered".to_owned()),
+        NamespaceRow { name: "broken".to_owned(), ..NamespaceRow::default() }
+            .read(Err("it can't be entered".to_owned())),
         row("a-name-that-is-longer-than-the-column-of-a-narrow-terminal-has-room-for", whole()),
     ];
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_772_360_700);
@@ -112,15 +109,4 @@ fn namespaces_of_every_state_are_told_apart() {
     check("overview.txt", &text.join("----\n"));
     assert!(overview.has_drifted());
     assert!(!Overview::new(vec![row("one", whole())]).has_drifted());
-}
-
-#[test]
-fn a_namespace_with_a_container_or_a_name_can_be_a_pods() {
-    let is_sandbox = |label: NamespaceLabel| NamespaceRow::new(label, captured(&[])).is_sandbox;
-    assert!(!is_sandbox(label("process 7")));
-    assert!(is_sandbox(NamespaceLabel { is_named: true, ..label("web") }));
-    assert!(is_sandbox(NamespaceLabel { container: Some("0123".to_owned()), ..label("web") }));
-    let pod = PodName { namespace: "shop".to_owned(), name: "web".to_owned() };
-    let named = NamespaceRow::new(NamespaceLabel { pod: Some(pod.clone()), ..label("x") }, captured(&[]));
-    assert_eq!((named.name.as_str(), named.pod), ("x", Some(pod)));
 }

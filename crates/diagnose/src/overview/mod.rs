@@ -69,16 +69,6 @@ pub struct PodName {
     pub name: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamespaceLabel {
-    /// See [`NamespaceRow::name`].
-    pub name: String,
-    pub pod: Option<PodName>,
-    pub container: Option<String>,
-    /// It has a name of `ip netns`.
-    pub is_named: bool,
-}
-
 /// A network namespace of the node.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -109,20 +99,20 @@ pub struct NamespaceRow {
 }
 
 impl NamespaceRow {
-    pub fn new(label: NamespaceLabel, status: CaptureStatus) -> Self {
-        let state = NamespaceState::of(&status);
-        let CaptureStatus { meshes, families, held_by, listeners, findings, .. } = status;
-        Self { state, meshes, families, held_by, listeners, findings, ..Self::empty(label) }
-    }
-
-    pub fn unknown(label: NamespaceLabel, why: String) -> Self {
-        let finding =
-            Finding::failure(Code::Unreadable, "", why, "look at it alone with --network-namespace");
-        Self { findings: vec![finding.into()], ..Self::empty(label) }
-    }
-
-    fn empty(NamespaceLabel { name, pod, container, is_named }: NamespaceLabel) -> Self {
-        Self { name, pod, is_sandbox: container.is_some() || is_named, container, ..Self::default() }
+    /// The row with what was read of its namespace, or with why it could not be.
+    pub fn read(self, outcome: Result<CaptureStatus, String>) -> Self {
+        match outcome {
+            Ok(status) => {
+                let state = NamespaceState::of(&status);
+                let CaptureStatus { meshes, families, held_by, listeners, findings, .. } = status;
+                Self { state, meshes, families, held_by, listeners, findings, ..self }
+            }
+            Err(why) => {
+                let remedy = "look at it alone with --network-namespace";
+                let finding = Finding::failure(Code::Unreadable, "", why, remedy);
+                Self { findings: vec![finding.into()], ..self }
+            }
+        }
     }
 
     /// The finding that its state comes from; none where it comes from what is captured.
@@ -329,15 +319,13 @@ fn shortened(name: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::NamespaceLabel;
     use super::*;
     use crate::answers_tests::{held, record};
     use crate::status::{InstalledRules, Record};
     use rules::finding::Finding;
 
     fn row(name: &str, state: NamespaceState) -> NamespaceRow {
-        let label = NamespaceLabel { name: name.to_owned(), pod: None, container: None, is_named: true };
-        NamespaceRow { state, ..NamespaceRow::empty(label) }
+        NamespaceRow { name: name.to_owned(), state, ..NamespaceRow::default() }
     }
 
     #[test]
@@ -381,11 +369,5 @@ mod tests {
         ] {
             assert_eq!(age(Duration::from_secs(seconds)), expected);
         }
-    }
-
-    #[test]
-    fn names_are_cut_in_the_middle() {
-        assert_eq!(shortened("web-0", 5), "web-0");
-        assert_eq!(shortened("a-name-that-is-long-x2x4k", 16), "a-name-..g-x2x4k");
     }
 }

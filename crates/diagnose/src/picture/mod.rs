@@ -16,4 +16,4 @@ pub use crate::traffic::TrafficPart;
 pub use by_rules::{of, of_rules};
 pub use model::{Panel, Picture, PictureFlow, of_skipped};
 pub(crate) use rows::rows_text;
-pub use rows::{DrawnRow, DrawnRows, TrafficReport, TrafficRowReport};
+pub use rows::{DrawnRows, TrafficReport, TrafficRowReport};

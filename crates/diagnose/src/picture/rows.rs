@@ -49,12 +49,16 @@ pub struct TrafficRowReport {
 }
 
 /// An arrow of a picture that is drawn.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize)]
 pub struct DrawnRow {
     /// The number of its part, and its own number there.
     pub at: (usize, usize),
     pub part: &'static str,
-    pub row: TrafficRowReport,
+    /// The packets that it is about, with the option that decides.
+    pub packets: String,
+    /// The verdict, as a kind and in words.
+    pub kind: VerdictKind,
+    pub end: String,
     /// The packet that is asked about takes it.
     pub lit: bool,
     /// From the top of the picture, in its own pixels.
@@ -63,7 +67,7 @@ pub struct DrawnRow {
 }
 
 /// In the picture's own pixels.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize)]
 pub struct DrawnRows {
     pub width: u32,
     pub height: u32,
@@ -74,13 +78,23 @@ impl Picture {
     /// The arrows of [`Picture::svg`].
     pub fn rows(&self) -> DrawnRows {
         let Drawing { width, height, rows, .. } = drawing(self);
-        let row = |&(at, Area { y: top, height, .. }): &((usize, usize), Area)| DrawnRow {
-            at,
-            part: self.panels[at.0].part.title(),
-            row: self.row(at),
-            lit: self.path.as_ref().is_some_and(|path| path.at == at),
-            top,
-            height,
+        let row = |&(at, Area { y: top, height, .. }): &((usize, usize), Area)| {
+            let TrafficRowReport { text, verdict: kind, recipient, port, last_port, option, .. } =
+                self.row(at);
+            let last = last_port.map(|last| format!("-{last}")).unwrap_or_default();
+            DrawnRow {
+                at,
+                part: self.panels[at.0].part.title(),
+                packets: text + &option.map(|option| format!(" ({option})")).unwrap_or_default(),
+                kind,
+                end: match port {
+                    Some(port) => format!("captured by {recipient} at {port}{last}"),
+                    None => kind.word().to_owned(),
+                },
+                lit: self.path.as_ref().is_some_and(|path| path.at == at),
+                top,
+                height,
+            }
         };
         DrawnRows { width, height, rows: rows.iter().map(row).collect() }
     }
