@@ -15,8 +15,25 @@ use crate::support::program::binary;
 use crate::support::scope;
 use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::Protocol::Tcp;
+use mesh::istio::OWNERSHIP;
+use rules::routing::Object;
+use sidecar_init::sys::{route::NamespaceRouting, route_lookup};
 
 const CAPTURE: [&str; 4] = ["-b", "*", "-i", "*"];
+
+/// The kernel makes an address local a moment after it has acknowledged it.
+#[test]
+fn an_added_address_is_local() {
+    let address = OWNERSHIP.address.expect("::6");
+    for round in 0..scope::runs(1_000, 100) {
+        let route = Namespace::new().run(|| {
+            let mut routing = NamespaceRouting::open(OWNERSHIP).expect("a socket");
+            routing.add(Object::Address(address)).expect("lo has IPv6");
+            route_lookup::to(address.into()).expect("a route")
+        });
+        assert!(route.is_local, "round {round}: {route:?}");
+    }
+}
 
 #[test]
 fn disabled_and_not_wanted() {

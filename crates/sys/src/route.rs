@@ -4,10 +4,11 @@ use super::header::*;
 use super::link;
 use super::message::{attribute, attributes, u32_at};
 use super::netlink::{NetlinkSocket, SockProtocol};
+use super::route_lookup;
 use rules::routing::{Object, RoutingEntry};
 use rules::simulate::LOOPBACK;
 use rules::{Family, Mark, Ownership, PolicyRules};
-use std::net::{Ipv6Addr, UdpSocket};
+use std::net::Ipv6Addr;
 use std::{collections::BTreeSet, io, thread, time::Duration};
 
 /// The types of the messages that add and that remove an address, a route, a policy rule.
@@ -16,9 +17,6 @@ const DELETE: [u16; 3] = [RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE];
 
 /// `lo` is the first interface of every namespace (`net/flow.h` inside of the kernel).
 const LOOPBACK_IFINDEX: u32 = 1;
-
-/// The discard port (RFC 863); connecting a datagram socket sends nothing.
-const DISCARD: u16 = 9;
 
 /// Addresses, routes and policy rules of a namespace like those that an owner makes: the owner's, and equal ones of other
 /// programs. What differs in a selector, a type or a prefix is neither, whatever protocol it carries.
@@ -189,24 +187,19 @@ impl NamespaceRouting {
     }
 }
 
-/// The kernel acknowledges an IPv6 address first and routes it a moment later, from a work queue that a busy node may
-/// keep waiting; the proxy may start in between. While `lo` is down it never does.
+/// The kernel acknowledges an IPv6 address first and delivers to it a moment later, from a work queue that a busy node may
+/// keep waiting; the proxy may start in between. The route of its prefix, which is there at once, delivers nothing. While `lo`
+/// is down there is never another.
 fn wait_for(address: Ipv6Addr) {
     const TRIES: u32 = 1_000;
     const RETRY_INTERVAL: Duration = Duration::from_millis(1);
-    let is_routed = || {
-        let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
-        socket.connect((address, DISCARD))?;
-        // Over any other route, the kernel would choose another source.
-        Ok::<bool, io::Error>(socket.local_addr()?.ip() == address)
-    };
     for _ in 0..TRIES {
-        if is_routed().unwrap_or(false) || link::is_down(LOOPBACK) {
+        if route_lookup::to(address.into()).is_ok_and(|route| route.is_local) || link::is_down(LOOPBACK) {
             return;
         }
         thread::sleep(RETRY_INTERVAL);
     }
-    tracing::debug!(target: "route", "{address} is not routed yet");
+    tracing::debug!(target: "route", "{address} is not local yet");
 }
 
 /// The number of a family in messages about routes and addresses.
