@@ -199,7 +199,8 @@ fn dry_run(rules: &RuleSet, verbose: bool) -> String {
         lines.push(format!("* {table}"));
         let chains = rules.user_chains(table);
         lines.extend((verbose && !chains.is_empty()).then(|| "# chains".to_owned()));
-        lines.extend(chains.iter().map(|chain| options(&format!("-N {chain}"), verbose)));
+        let verb = if verbose { "--new-chain" } else { "-N" };
+        lines.extend(chains.iter().map(|chain| format!("{verb} {chain}")));
         let mut heading = None;
         for Statement { chain, position, rule, .. } in rules.of_table(table) {
             if verbose && heading.replace(chain) != Some(chain) {
@@ -210,7 +211,8 @@ fn dry_run(rules: &RuleSet, verbose: bool) -> String {
                 Position::Insert(number) => format!("-I {chain} {number}"),
             };
             let words = [verb].into_iter().chain(conditions(rule)).chain([rule.target.to_string()]);
-            lines.push(words.map(|words| options(&words, verbose)).collect::<Vec<_>>().join(" "));
+            let words = words.map(|words| if verbose { long(&words) } else { words });
+            lines.push(words.collect::<Vec<_>>().join(" "));
         }
         lines.push("COMMIT".to_owned());
     }
@@ -219,12 +221,12 @@ fn dry_run(rules: &RuleSet, verbose: bool) -> String {
 
 const TABLES: [Table; 3] = [Table::Raw, Table::Nat, Table::Mangle];
 
-/// The words of a verb, a condition or a target, of which the first ones are options.
-fn options(words: &str, verbose: bool) -> String {
-    const LONG: &str = "-A --append -I --insert -N --new-chain -d --destination -i --in-interface -j --jump -m --match \
-                        -o --out-interface -p --protocol -s --source --dport --destination-port --sport --source-port";
-    let named: Vec<&str> = LONG.split(' ').collect();
-    let long = |word| named.chunks(2).find(|pair| verbose && pair[0] == word).map_or(word, |pair| pair[1]);
+/// The words of a verb, a condition or a target with long options.
+fn long(words: &str) -> String {
+    const OPTIONS: &str = "-A --append -I --insert -d --destination -i --in-interface -j --jump -m --match -o --out-interface \
+                           -p --protocol -s --source --dport --destination-port --sport --source-port";
+    let known: Vec<&str> = OPTIONS.split(' ').collect();
+    let long = |word| known.chunks(2).find(|pair| pair[0] == word).map_or(word, |pair| pair[1]);
     words.split(' ').map(long).collect::<Vec<_>>().join(" ")
 }
 
