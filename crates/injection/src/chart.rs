@@ -63,10 +63,7 @@ const FUNCTIONS: [(&str, Func); 2] = [("include", include), ("fromJsonArray", fr
 
 /// The helpers behind a call of the one that `name` names, with `data`: parsed once, since templates include many.
 static PARSED_HELPERS: LazyLock<gtmpl_ng::Template> = LazyLock::new(|| {
-    let names = HELPERS.split("define \"").skip(1).filter_map(|helper| helper.split('"').next());
-    let calls = names
-        .map(|name| format!("{{{{ if eq .name {name:?} }}}}{{{{ template {name:?} .data }}}}{{{{ end }}}}"));
-    let text = calls.collect::<String>() + HELPERS;
+    let text = ["{{ template (.name) .data }}", HELPERS].concat();
     go::parsed("helpers", &text, &FUNCTIONS).unwrap_or_else(|problems| panic!("{problems}"))
 });
 
@@ -74,9 +71,6 @@ fn include(args: &[TemplateValue]) -> Result<TemplateValue, FuncError> {
     let [TemplateValue::String(name), data] = args else {
         return Err(FuncError::Generic("include takes the name of a helper, and data".to_owned()));
     };
-    if !HELPERS.contains(&format!("define {name:?}")) {
-        return Err(FuncError::Generic(format!("the chart has no helper {name:?}")));
-    }
     let call = HashMap::from([("name".to_owned(), name.as_str().into()), ("data".to_owned(), data.clone())]);
     let filled = go::rendered("helpers", &PARSED_HELPERS, call.into());
     // Space between the helpers of the file follows the text.

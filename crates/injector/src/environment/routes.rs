@@ -11,7 +11,7 @@ use environment::conditions::acting;
 use environment::existing::Existing;
 use environment::inventory::{AllowedHost, InventoryWorkload, Service};
 use environment::resource::{self, EnvironmentSpec, VirtualEnvironment};
-use environment::routes::{Plan, RouteDisposition, UnroutedReason, plan};
+use environment::routes::{Plan, Planned, RouteDisposition, UnroutedReason, plan};
 use environment::suggestions;
 use environment::table::table;
 use mesh::pod::KubernetesObject;
@@ -117,12 +117,9 @@ fn routed<'a>(
             continue;
         };
         for service in &plan.services {
-            match &service.disposition {
-                RouteDisposition::Refused(found) => {
-                    let new = found.0.iter().filter(|found| !problems.contains(found)).cloned();
-                    problems.extend(new.collect::<Vec<_>>());
-                }
-                RouteDisposition::Routed { .. } | RouteDisposition::Unrouted(_) => {}
+            if let RouteDisposition::Refused(found) = &service.disposition {
+                let new = found.0.iter().filter(|found| !problems.contains(found)).cloned();
+                problems.extend(new.collect::<Vec<_>>());
             }
         }
         notes.extend(plan.warnings.clone());
@@ -143,24 +140,16 @@ fn missing_routes(environment: &VirtualEnvironment, spec: &EnvironmentSpec, plan
             environment.title()
         )];
     }
-    let unrouted = plan.services.iter().filter_map(|service| match service.disposition {
-        RouteDisposition::Unrouted(reason) if reason.is_suspicious() => Some((&service.name, reason)),
-        RouteDisposition::Unrouted(_) | RouteDisposition::Routed { .. } | RouteDisposition::Refused(_) => {
-            None
-        }
-    });
-    let lines = unrouted.map(|(name, reason)| {
-        let remedy = match reason {
-            UnroutedReason::NoEnvironment => format!("; expected pods with the label {}", spec.label),
-            UnroutedReason::ApiServer
-            | UnroutedReason::NoSelector
-            | UnroutedReason::NoWorkload
-            | UnroutedReason::NoHttpPort
-            | UnroutedReason::OneWay => String::new(),
-        };
-        format!("Service {namespace}/{name}: it gets no routes: {reason}{remedy}")
-    });
-    lines.collect()
+    let line = |service: &Planned| {
+        let RouteDisposition::Unrouted(reason) = service.disposition else { return None };
+        let expected = format!("; expected pods with the label {}", spec.label);
+        let remedy = if reason == UnroutedReason::NoEnvironment { &*expected } else { "" };
+        let name = &service.name;
+        reason
+            .is_suspicious()
+            .then(|| format!("Service {namespace}/{name}: it gets no routes: {reason}{remedy}"))
+    };
+    plan.services.iter().filter_map(line).collect()
 }
 
 /// Namespaces with Services and without a VirtualEnvironment.

@@ -1,9 +1,8 @@
 //! Envoy alone and linkerd's proxy, whose templates are texts: the settings that these read, beside those of every sidecar.
 
 use super::BuiltIn;
-use super::context::{RenderContext, TemplateParts, is_on, set};
+use super::context::{RenderContext, TemplateParts, set};
 use crate::sidecar::OtherProxy;
-use crate::syntax::is_domain;
 use crate::template::go;
 use mesh::Problems;
 use mesh::istio::annotations::PROXY_IMAGE;
@@ -33,6 +32,7 @@ type Row = (&'static str, &'static str, &'static str, &'static str);
 const OF_ENVOY: &[Row] = &[
     ("image", PROXY_IMAGE, "envoy.image", ""),
     ("config", "envoy.sidecar-init/config", "envoy.configMap", "envoy"),
+    ("ready_port", "envoy.sidecar-init/ready-port", "envoy.readyPort", ""),
 ];
 
 const OF_LINKERD: &[Row] = &[
@@ -93,46 +93,22 @@ pub(super) fn parts(template: BuiltIn, context: &mut RenderContext<'_>) -> Templ
     }
     let image = data["image"].as_str().and_then(set).or_else(|| set(&sidecar.proxy_image));
     data["image"] = json!(image);
-    if template == BuiltIn::Envoy {
-        data["ready_port"] = json!(ready_port(context));
-    }
     let mut made = go::made("built-in", text, &data).unwrap_or_else(|Problems(found)| {
         context.problems.extend(found);
         Value::Null
     });
     for problem in made["problems"].as_array().into_iter().flatten() {
         let [at, text] = ["at", "text"].map(|field| problem[field].as_str().unwrap_or_default());
-        context.problem(at, problem["item"].as_str(), text);
+        let at = match rows.iter().find(|(name, ..)| *name == at) {
+            Some((_, annotation, ..)) if context.metadata("annotations", annotation).is_some() => {
+                format!("annotation {annotation}")
+            }
+            Some((_, _, path, _)) => format!("values: {path}"),
+            None => at.to_owned(),
+        };
+        context.problem(&at, problem["item"].as_str(), text);
     }
     let volumes = made["volumes"].as_array().cloned().unwrap_or_default();
     let labels = made["labels"].as_object().cloned().unwrap_or_default();
     TemplateParts { labels, proxy: made["proxy"].take(), volumes, ..TemplateParts::default() }
-}
-
-/// The port of Envoy's probes, by its number or its name; `None` where there are no probes.
-fn ready_port(context: &mut RenderContext<'_>) -> Option<Value> {
-    const ANNOTATION: &str = "envoy.sidecar-init/ready-port";
-    const VALUE: &str = "envoy.readyPort";
-    let source = match context.metadata("annotations", ANNOTATION) {
-        Some(_) => format!("annotation {ANNOTATION}"),
-        None => format!("values: {VALUE}"),
-    };
-    let text = context.annotation_or_value(ANNOTATION, VALUE).filter(|text| is_on(text))?;
-    let port = match text.parse::<i64>() {
-        Ok(number) => (1..=65_535).contains(&number).then(|| number.into()),
-        Err(_) => is_port_name(&text).then(|| text.as_str().into()),
-    };
-    if port.is_none() {
-        context.problem(&source, Some(&text), "is not a port from 1 to 65535, or the name of one");
-    }
-    port
-}
-
-/// RFC 6335, 5.1, as the API checks it.
-fn is_port_name(text: &str) -> bool {
-    text.len() <= 15
-        && is_domain(text)
-        && text.chars().any(|c| c.is_ascii_lowercase())
-        && !text.contains('.')
-        && !text.contains("--")
 }

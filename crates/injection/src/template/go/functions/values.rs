@@ -117,7 +117,7 @@ pub(super) fn list(value: &Value) -> Result<&[Value], String> {
     match value {
         Value::Array(items) => Ok(items),
         Value::NoValue | Value::Nil => Ok(&[]),
-        other => Err(format!("takes a list, and is given {}", kind(other))),
+        other => Err(format!("takes a list, not a value of kind {}", kind_of(other))),
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) fn fields(value: &Value) -> Result<Fields, String> {
     match value {
         Value::Map(fields) | Value::Object(fields) => Ok(fields.clone()),
         Value::NoValue | Value::Nil => Ok(Fields::new()),
-        other => Err(format!("takes a map, and is given {}", kind(other))),
+        other => Err(format!("takes a map, not a value of kind {}", kind_of(other))),
     }
 }
 
@@ -143,7 +143,7 @@ pub(super) fn field<'a>(value: &'a Value, key: &Value) -> Result<Option<&'a Valu
     match (value, key) {
         (Value::Map(fields) | Value::Object(fields), key) => Ok(entry(fields, &text(key))),
         (Value::NoValue | Value::Nil, _) => Ok(None),
-        (other, _) => Err(format!("takes a map, and is given {}", kind(other))),
+        (other, _) => Err(format!("takes a map, not a value of kind {}", kind_of(other))),
     }
 }
 
@@ -164,18 +164,6 @@ fn printf(args: &[Value]) -> FunctionResult {
     }
     let meant: Vec<Value> = args.iter().map(standin::meaning).collect();
     go(funcs::printf, &meant).map(|made| standin::covered(&made))
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::NoValue | Value::Nil => "nothing",
-        Value::Bool(_) => "a boolean",
-        Value::String(_) => "a text",
-        Value::Object(_) | Value::Map(_) => "a map",
-        Value::Array(_) => "a list",
-        Value::Function(_) => "a function",
-        Value::Number(_) => "a number",
-    }
 }
 
 fn refuse(why: &str) -> String {
