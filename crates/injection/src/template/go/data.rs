@@ -40,10 +40,6 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
     let texts = |fields: &[(&str, &str)]| -> Value {
         Value::Object(fields.iter().map(|(name, value)| ((*name).to_owned(), text(value).into())).collect())
     };
-    let mut metadata = object(pod.get("metadata"), GoStructure::Metadata);
-    if metadata.get("Namespace").is_none_or(|namespace| *namespace == "".into()) {
-        metadata.insert("Namespace".to_owned(), text(&context.admission.namespace.name).into());
-    }
     let mut proxy_config = object(Some(&sidecar.proxy_config), GoStructure::ProxyConfig);
     // The default that protobuf prints.
     proxy_config.entry("InterceptionMode".to_owned()).or_insert_with(|| "REDIRECT".into());
@@ -51,7 +47,7 @@ pub(super) fn root(context: &TemplateContext<'_>, text: &dyn Fn(&str) -> String)
     let fields: [(&str, Value); 15] = [
         ("TypeMeta", texts(&[("Kind", &workload.kind), ("APIVersion", &workload.api_version)])),
         ("DeploymentMeta", texts(&[("Name", &workload.name), ("Namespace", &workload.namespace)])),
-        ("ObjectMeta", Value::Map(metadata)),
+        ("ObjectMeta", Value::Map(object(pod.get("metadata"), GoStructure::Metadata))),
         ("Spec", Value::Map(object(pod.get("spec"), GoStructure::Spec))),
         ("ProxyConfig", Value::Map(proxy_config)),
         ("MeshConfig", field_value(&mesh.raw, GoStructure::MeshConfig, &str::to_owned)),
