@@ -22,6 +22,11 @@ macro_rules! codes {
                 Self::ALL.iter().copied().find(|code| code.name() == name)
             }
 
+            /// The code that a user names, in any case.
+            pub fn given(word: &str) -> Result<Self, &'static str> {
+                Self::named(&word.to_uppercase()).ok_or("expected a code of docs/lint.md, such as SI033")
+            }
+
             pub fn about(self) -> &'static str {
                 match self { $(Self::$code => concat!($($about),+).trim(),)* }
             }

@@ -31,13 +31,14 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
         Ok(here @ NotedSettings::NoRules) => return Err(manifest::needed(&here)),
         Err(exit) => return Ok(exit),
     };
-    let own = |reader: &mut SettingReader<'_>| (reader.switch(Setting::Deny), form(reader));
-    let (run, (deny, form)) = run::begin(&subject.raw, subject.before.clone(), run::ANSWER, own)?;
+    let own = |reader: &mut SettingReader<'_>| (reader.switch(Setting::Deny), allowed(reader), form(reader));
+    let (run, (deny, allowed, form)) = run::begin(&subject.raw, subject.before.clone(), run::ANSWER, own)?;
     tracing::info!(target: "lint", "the settings are not known, so only the rules are looked at: {why}");
-    let findings = match status::findings(&run) {
+    let mut findings = match status::findings(&run) {
         Ok(findings) => findings,
         Err(failure) => return Ok(report::failure(&failure, Exit::Failed)),
     };
+    findings.retain(|finding| !allowed.iter().any(|code| code.name() == finding.code));
     let is_denied = deny && findings.iter().any(|finding| is_denied(finding.level));
     let basis = Basis::Rules { namespace: subject.namespace() };
     let mut answer = LintAnswer { form, sections: Vec::new(), results: Vec::new() };
@@ -48,19 +49,20 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
 fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Problems> {
     let prepared = manifest::each(subjects, |subject| {
         let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
-        let flags = (reader.switch(Setting::Deny), reader.switch(Setting::Notes), form(&mut reader));
+        let deny_and_notes = (reader.switch(Setting::Deny), reader.switch(Setting::Notes));
+        let flags = (deny_and_notes, allowed(&mut reader), form(&mut reader));
         Ok((flags, run::finish(reader, &*subject.host())?))
     })?;
     if let ([subject, ..], [(_, call), ..]) = (subjects, &prepared[..]) {
         start_logging(&subject.raw, &call.logging, Stdout::Answer)?;
     }
-    let form = prepared.first().map_or(LintFormat::Text, |((_, _, form), _)| *form);
+    let form = prepared.first().map_or(LintFormat::Text, |((.., form), _)| *form);
     let mut answer = LintAnswer { form, sections: Vec::new(), results: Vec::new() };
     let given = subjects.first().and_then(|subject| subject.raw.get(Setting::Filename));
     // Standard input, a pipe and a document among the arguments are no files, so findings name no lines of them.
     let file = given.map(|given| given.value.as_str()).filter(|file| Path::new(file).is_file());
     let mut denies = false;
-    for (subject, ((deny, notes, _), call)) in subjects.iter().zip(&prepared) {
+    for (subject, (((deny, notes), allowed, _), call)) in subjects.iter().zip(&prepared) {
         // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
         let is_in_pod = noted.is_some() || namespace_to_enter(&subject.raw).is_some();
         let mut findings = if subject.skip().is_some() {
@@ -73,7 +75,8 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
         };
         findings.extend(of_subject(subject, &call.capture));
         let mut findings = all(subject, &call.warnings, findings);
-        findings.retain(|finding| *notes || is_denied(finding.level));
+        let is_shown = |finding: &Finding| *notes || is_denied(finding.level);
+        findings.retain(|finding| is_shown(finding) && !allowed.contains(&finding.code));
         denies |= *deny && findings.iter().any(|finding| is_denied(finding.level));
         let basis = noted.cloned().or_else(|| subject.described()).unwrap_or(Basis::Flags);
         let (place, title) = (subject.place.as_ref(), subject.title.as_deref());
@@ -81,6 +84,12 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
         answer.add(subject.title.as_deref(), &basis, subjects.len() == 1, &reports(&findings), &place);
     }
     Ok(answer.print(denies))
+}
+
+fn allowed(reader: &mut SettingReader<'_>) -> Vec<Code> {
+    reader.list(Setting::Allow, |reader, source, item| {
+        Code::given(item).map_err(|expected| reader.problem(source, item, expected)).ok()
+    })
 }
 
 fn is_denied(level: Level) -> bool {

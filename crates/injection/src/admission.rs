@@ -17,6 +17,8 @@ pub struct Namespace {
 pub struct AdmissionContext {
     /// The pod's own namespace, else the request's.
     pub namespace: Namespace,
+    /// An object of a manifest that names no namespace: templates see none either.
+    pub is_namespace_assumed: bool,
     /// The workload, where it is not to be read from the pod; templates always see it filled in.
     pub workload: Option<Workload>,
     pub variables: Vec<(String, String)>,

@@ -28,7 +28,7 @@ pub(crate) struct LintFlags {
     #[arg(long)]
     notes: bool,
     /// Omit findings of this code, such as SI033; repeatable
-    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = code)]
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = Code::given)]
     allow: Vec<Code>,
     /// Output format
     #[arg(short, long, alias = "format", value_enum, value_name = "FORMAT", default_value_t = LintOutput::Text)]
@@ -43,11 +43,6 @@ enum LintOutput {
     Text,
     Json,
     Sarif,
-}
-
-fn code(text: &str) -> Result<Code, String> {
-    Code::named(&text.to_uppercase())
-        .ok_or_else(|| "expected a code of docs/lint.md, such as SI033".to_owned())
 }
 
 pub(crate) fn run(flags: &LintFlags) -> Result<ExitCode, Box<dyn Error>> {

@@ -234,7 +234,7 @@ pub(crate) struct LintArguments {
     #[arg(long)]
     pub(crate) notes: bool,
     /// Omit findings of this code, such as SI033; repeatable
-    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = code)]
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = Code::given)]
     pub(crate) allow: Vec<Code>,
     /// The form of the answer
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t = LintForm::Text)]
@@ -248,10 +248,6 @@ pub(crate) enum LintForm {
     Text,
     Json,
     Sarif,
-}
-
-fn code(text: &str) -> Result<Code, &'static str> {
-    Code::named(&text.to_uppercase()).ok_or("expected a code of docs/lint.md, such as SI033")
 }
 
 fn time(text: &str) -> Result<Duration, &'static str> {

@@ -124,9 +124,9 @@ mod tests {
             "env": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": v1}, {"name": "C", "valueFrom": zero}],
             "volumeMounts": [{"mountPath": "/a"}],
             "resources": {"limits": {"cpu": 2, "memory": 1}, "requests": {"cpu": 1, "memory": 1}},
-            "startupProbe": {"httpGet": {"port": 1, "path": "/", "scheme": "HTTP"}, "timeoutSeconds": 1,
+            "startupProbe": {"httpGet": {"port": 1, "path": "/", "scheme": "HTTP"}, "initialDelaySeconds": 0, "timeoutSeconds": 1,
                 "periodSeconds": 2, "successThreshold": 1, "failureThreshold": 3},
-            "livenessProbe": {"grpc": {"port": 1, "service": ""}, "timeoutSeconds": 1, "periodSeconds": 10,
+            "livenessProbe": {"grpc": {"port": 1, "service": ""}, "initialDelaySeconds": 0, "timeoutSeconds": 1, "periodSeconds": 10,
                 "successThreshold": 1, "failureThreshold": 3},
             "lifecycle": {"preStop": {"httpGet": {"port": 1, "path": "/", "scheme": "HTTPS"}}},
         });

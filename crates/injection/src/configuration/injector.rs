@@ -44,6 +44,12 @@ impl Configuration {
             self.aliases.insert(key.clone(), members);
         }
         let templates = fields.mapping("templates");
+        if given["template"].is_string() && templates.is_none_or(serde_json::Map::is_empty) {
+            self.warnings.push(format!(
+                "{name}: templates are empty; template is an injection template of a release before Istio 1.10 and has no effect, \
+                 so that the built-in templates replace it"
+            ));
+        }
         let mut problems = fields.finish();
         for (key, written) in templates.into_iter().flatten() {
             let template = InjectionTemplate::read(&format!("{name}: templates.{key}"), written);

@@ -99,8 +99,11 @@ impl Configuration {
         let [values, mesh] = [&values, &mesh].map(|tree| tree.as_ref().unwrap_or(&empty));
         let [values_name, mesh_name] = [(&texts.values, "values"), (&texts.mesh, "mesh")]
             .map(|(text, default)| text.as_ref().map_or(default, |text| text.name.as_str()));
-        read.warnings.extend(of_values(values_name, values));
-        read.warnings.extend(of_mesh(mesh_name, mesh));
+        compare(values_name, "", values, default_values(), &mut read.warnings);
+        let mut known = default_mesh().clone();
+        // Of a ProxyConfig all is known.
+        known["defaultConfig"] = Value::Null;
+        compare(mesh_name, "", &camel(mesh), &known, &mut read.warnings);
         let (values, of_values) = IstioValues::read(values_name, values);
         let (mesh, of_mesh, notes) = MeshConfig::read(mesh_name, mesh);
         problems.extend(of_values.into_iter().chain(of_mesh));
@@ -132,21 +135,6 @@ fn of(text: &ConfigurationText) -> Result<Value, Problems> {
     }
 }
 
-fn of_values(name: &str, given: &Value) -> Vec<String> {
-    let mut warnings = Vec::new();
-    compare(name, "", given, default_values(), &mut warnings);
-    warnings
-}
-
-/// ProxyConfig is not looked at: all of that is known.
-fn of_mesh(name: &str, given: &Value) -> Vec<String> {
-    let mut known = default_mesh().clone();
-    known["defaultConfig"] = Value::Null;
-    let mut warnings = Vec::new();
-    compare(name, "", &camel(given), &known, &mut warnings);
-    warnings
-}
-
 fn compare(name: &str, path: &str, given: &Value, known: &Value, warnings: &mut Vec<String>) {
     let (Value::Object(given), Value::Object(known)) = (given, known) else { return };
     for (key, value) in given {
@@ -172,46 +160,44 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(warnings: &[String], expected: &[&str]) {
-        assert_eq!(warnings, expected);
+    fn check(values: &Value, mesh: &Value, expected: &[&str]) {
+        let text = |name, value: &Value| Some(ConfigurationText::new(name, &value.to_string()));
+        let texts = Texts { config: None, values: text("file", values), mesh: text("file", mesh) };
+        assert_eq!(Configuration::read(&texts).expect("good texts").warnings, expected);
     }
 
     #[test]
     fn names_that_are_almost_known_are_reported() {
+        let none = json!({});
         let given = json!({"globl": {}, "global": {"hubb": "x", "proxy": {"imge": "x"}}});
         let expected = [
             "file: global.hubb is an unknown setting; did you mean hub?",
             "file: global.proxy.imge is an unknown setting; did you mean image?",
         ];
-        check(&of_values("file", &given), &expected);
-        let given = json!({"global": {"proxy": {"ancludeInboundPorts": "x"}}});
-        let nearest =
-            "file: global.proxy.ancludeInboundPorts is an unknown setting; did you mean includeInboundPorts?";
-        check(&of_values("file", &given), &[nearest]);
+        check(&given, &none, &expected);
         let globl = "file: globl is an unknown setting; did you mean global?";
-        check(&of_values("file", &json!({"globl": {}})), &[globl]);
+        check(&json!({"globl": {}}), &none, &[globl]);
         let given = json!({"defaultConfg": {}, "root_namespac": "x"});
         let expected = [
             "file: defaultConfg is an unknown setting; did you mean defaultConfig?",
             "file: rootNamespac is an unknown setting; did you mean rootNamespace?",
         ];
-        check(&of_mesh("file", &given), &expected);
+        check(&none, &given, &expected);
     }
 
     #[test]
     fn what_is_known_to_others_is_not() {
-        let given = json!({
+        let values = json!({
             "defaultRevision": "", "revisionTags": [], "experimental": {}, "ownerName": "", "profile": "demo",
             "global": {"configValidation": true, "istiod": {}, "jwtPolicy": "", "networkPolicy": {}, "platform": "",
                 "omitSidecarInjectorConfigMap": false, "tracer": {}, "waypoint": {}, "remotePilotAddress": "",
                 "proxy": {"autoInject": "enabled", "enableCoreDump": false, "seccompProfile": {"type": "x"},
-                    "resources": {"limit": {}}}},
+                    "resources": {"limits": {}}}},
             "pilot": {"env": {"EN": "1"}, "tag": "", "hub": "", "cpu": {}, "cni": {"enabled": false}},
             "guard": {"image": "x"},
         });
-        check(&of_values("file", &given), &[]);
-        let given = json!({"accessLogFile": "", "enableAutoMtls": true, "ingressSelector": "", "trustDomainAliases": [],
+        let mesh = json!({"accessLogFile": "", "enableAutoMtls": true, "ingressSelector": "", "trustDomainAliases": [],
             "tcpKeepalive": {}, "proxyHttpPort": 0, "extensionProviders": [], "defaultProviders": {}, "ca": {}});
-        check(&of_mesh("file", &given), &[]);
+        check(&values, &mesh, &[]);
     }
 }

@@ -75,32 +75,20 @@ impl fmt::Display for Note {
                     DecisionReason::Label | DecisionReason::Annotation => {
                         f.write_str("has sidecar injection disabled")
                     }
-                    DecisionReason::SystemNamespace => f.write_str("is in a namespace of the cluster's own"),
-                    DecisionReason::NeverSelected => f.write_str("matches a neverInjectSelector"),
-                    DecisionReason::OtherSystem
-                    | DecisionReason::NoPolicy
-                    | DecisionReason::AlwaysSelected
-                    | DecisionReason::ByPolicy => {
-                        write!(f, "is not changed: {}", decision.reason)
-                    }
+                    reason => write!(f, "is not changed: {reason}"),
                 }
             }
             Self::Unknown { at, what, suggestion } => {
                 let (at, what) = (visible(at), visible(what));
-                write!(
-                    f,
-                    "{at}: {what} holds a pod's template, but is of no kind that is known; left as it is"
-                )?;
+                write!(f, "{at}: {what} holds a pod's template, but its kind is not known; left as it is")?;
                 suggestion.map_or(Ok(()), |kind| write!(f, "; did you mean {kind}?"))
             }
             Self::Warning { at, text } => write!(f, "{}: {}", visible(at), visible(text)),
-            Self::Rewritten { at } => {
-                let at = visible(at);
-                write!(
-                    f,
-                    "{at}: could not be edited in place and was written again; the comments within it are lost"
-                )
-            }
+            Self::Rewritten { at } => write!(
+                f,
+                "{}: could not be edited in place and was written again; the comments within it are lost",
+                visible(at)
+            ),
         }
     }
 }
@@ -210,15 +198,11 @@ fn in_file(file: &str, problem: &InputProblem) -> InputProblem {
 }
 
 fn no_object(document: &Value) -> Option<String> {
-    let is_text = |key: &str| document.get(key).is_some_and(Value::is_string);
-    let lacks = match (document, is_text("apiVersion"), is_text("kind")) {
-        (Value::Null, ..) | (_, true, true) => return None,
-        (Value::Object(_), false, false) => "without apiVersion and kind",
-        (Value::Object(_), false, true) => "without apiVersion",
-        (Value::Object(_), true, false) => "without kind",
-        _ => "and no mapping",
-    };
-    Some(format!("is not a Kubernetes object, {lacks}; left as it is"))
+    let is_absent = |key: &&str| !document.get(key).is_some_and(Value::is_string);
+    let absent: Vec<&str> = ["apiVersion", "kind"].into_iter().filter(is_absent).collect();
+    let is_one = document.is_null() || absent.is_empty();
+    let text = || format!("is not a Kubernetes object, without {}; left as it is", absent.join(" and "));
+    (!is_one).then(text)
 }
 
 fn suggested_kind(kind: &str) -> Option<&'static str> {

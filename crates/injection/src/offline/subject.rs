@@ -33,6 +33,7 @@ impl<'a> AdmissionSubject<'a> {
         let admission = AdmissionContext {
             workload: workload(object, &namespace.name),
             namespace,
+            is_namespace_assumed: object.meta("namespace").is_empty(),
             variables: around.variables.clone(),
             native_sidecars: around.native_sidecars,
             ..AdmissionContext::default()

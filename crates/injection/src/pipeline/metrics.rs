@@ -22,17 +22,7 @@ const SECURE_VARIABLE: &str = "ENVOY_SECURE_MERGED_METRICS_PORT";
 const SECURE_PORT: &str = "prometheus.istio.io/secure-port";
 
 /// Ports of the proxy and of its agent. Their metrics are merged already, or they have none.
-const RESERVED: [(u16, &str); 9] = [
-    (15000, "Envoy's administration"),
-    (15001, "outbound capture"),
-    (15004, "debugging of the control plane"),
-    (15006, "inbound capture"),
-    (15008, "the HBONE tunnel"),
-    (15020, "the agent's merged metrics"),
-    (15021, "the proxy's readiness"),
-    (15053, "the DNS proxy"),
-    (15090, "Envoy's metrics"),
-];
+const RESERVED: [u16; 9] = [15000, 15001, 15004, 15006, 15008, 15020, 15021, 15053, 15090];
 
 /// Annotations for Prometheus, in the form that the agent reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,29 +51,46 @@ fn part(annotation: &str) -> Option<&'static str> {
         "prometheus_io_scrape" => Some("scrape"),
         "prometheus_io_path" => Some("path"),
         "prometheus_io_port" => Some("port"),
+        "prometheus_istio_io_scrape_targets" => Some("targets"),
         _ => None,
     }
 }
 
 impl Scrape {
-    fn of(pod: &CheckedPod) -> Self {
-        let mut found = Self::default();
+    /// Those of a pod, and a warning about targets that can't be read, which count as absent.
+    fn of(pod: &CheckedPod) -> (Self, Option<String>) {
+        let (mut found, mut warning) = (Self::default(), None);
         for (name, value) in pod.annotations() {
             match part(name) {
                 Some("scrape") => value.clone_into(&mut found.scrape),
                 Some("path") => value.clone_into(&mut found.path),
-                Some(_) => value.clone_into(&mut found.port),
+                Some("port") => value.clone_into(&mut found.port),
+                Some(_) => match targets(value) {
+                    Ok(targets) => found.targets = targets,
+                    Err(item) => {
+                        warning = Some(format!(
+                            "the annotation {name} has {item:?}, which names no port, and has no effect; expected \
+                             PORT:PATH,.."
+                        ));
+                    }
+                },
                 None => {}
             }
         }
-        found
+        (found, warning)
     }
 
+    /// Of several targets, the path and the port are the first one's again.
     fn annotate(self, pod: &mut CheckedPod) {
         pod.retain_annotations(|name| part(name).is_none());
-        for (name, value) in [("scrape", self.scrape), ("path", self.path), ("port", self.port)] {
+        let Self { scrape, path, port, targets } = self;
+        let texts: Vec<String> = targets.iter().map(|it| format!("{}:{}", it.port, it.path)).collect();
+        let [path, port] = if texts.is_empty() { [path, port] } else { Default::default() };
+        let all =
+            [("prometheus.io/scrape", scrape), ("prometheus.io/path", path), ("prometheus.io/port", port)];
+        for (name, value) in all.into_iter().chain([(SCRAPE_TARGETS, texts.join(","))]) {
             if !value.is_empty() {
-                pod.set("annotations", format!("prometheus.io/{name}"), value);
+                pod.set("annotations", name, value);
             }
         }
     }
@@ -93,17 +100,16 @@ impl Scrape {
         let targets = self.targets.iter().map(|target| (SCRAPE_TARGETS, &target.port));
         let alone =
             (self.targets.is_empty() && !self.port.is_empty()).then_some(("prometheus.io/port", &self.port));
-        let fault = |port: &str| match port.parse::<u16>() {
-            Err(_) | Ok(0) => Some("is not a port; expected a number from 1 to 65535".to_owned()),
-            Ok(port) if port == agent => {
-                Some("is the agent's own port, which would scrape itself".to_owned())
-            }
-            Ok(port) => {
-                let (_, whose) = RESERVED.iter().find(|(reserved, _)| *reserved == port)?;
-                Some(format!("is Istio's own port for {whose}; expected one of the application's"))
-            }
+        let problem = |(name, port): (&str, &String)| {
+            let text = match port.parse() {
+                Err(_) | Ok(0) => "is not a port; expected a number from 1 to 65535",
+                Ok(port) if port == agent || RESERVED.contains(&port) => {
+                    "is one of Istio's own ports; expected one of the application's"
+                }
+                Ok(_) => return None,
+            };
+            Some(InputProblem::with_item(name, port, text))
         };
-        let problem = |(name, port): (&str, &String)| Some(InputProblem::with_item(name, port, fault(port)?));
         targets.chain(alone).filter_map(problem).collect()
     }
 }
@@ -123,49 +129,36 @@ fn targets(text: &str) -> Result<Vec<ScrapeTarget>, &str> {
 
 /// Sends Prometheus to the agent, and the agent to the application. Returns a warning.
 pub(super) fn merge(pod: &mut CheckedPod, status_port: u16) -> Result<Option<String>, Problems> {
-    let mut given = Scrape::of(pod);
-    let refuses = boolean(&given.scrape) == Some(false);
+    let (mut given, warning) = Scrape::of(pod);
     // A pod that names the agent's own port is configured already.
-    if refuses || given.port == status_port.to_string() {
+    if boolean(&given.scrape) == Some(false) || given.port == status_port.to_string() {
         return Ok(None);
     }
-    let desired = plain(SCRAPE_TARGETS);
-    let several = pod.annotations().find(|(name, _)| plain(name) == desired).map(|(_, text)| targets(text));
-    let mut warning = None;
-    match several {
-        Some(Ok(targets)) => given.targets = targets,
-        Some(Err(item)) => {
-            warning = Some(format!(
-                "the annotation {SCRAPE_TARGETS} has {item:?}, which names no port, and has no effect; expected PORT:PATH,.."
-            ));
-        }
-        None => {}
+    Problems::check(given.problems(status_port))?;
+    // Agents before Istio 1.31 know one target.
+    if let Some(ScrapeTarget { port, path }) = given.targets.first().cloned() {
+        given = Scrape { port, path, ..given };
     }
-    let problems = given.problems(status_port);
-    Problems::check(problems)?;
-    let Some(proxy) = pod.container_mut(PROXY) else { return Ok(warning) };
-    if given != Scrape::default() {
+    if given != Scrape::default()
+        && let Some(proxy) = pod.container_mut(PROXY)
+    {
         let json = serde_json::to_string(&given).expect("texts are JSON");
         proxy.set_variable(VARIABLE, &go::as_go_writes(&json));
     }
-    let agent = Scrape {
-        scrape: "true".to_owned(),
-        path: PATH.to_owned(),
-        port: status_port.to_string(),
-        targets: Vec::new(),
-    };
-    agent.annotate(pod);
+    let (scrape, path, port) = ("true".to_owned(), PATH.to_owned(), status_port.to_string());
+    Scrape { scrape, path, port, targets: Vec::new() }.annotate(pod);
     Ok(warning)
 }
 
+/// Names the port of the merged metrics over mutual TLS, unless the pod names one.
 pub(super) fn annotate_secure_port(pod: &mut CheckedPod) {
     let port = pod.container(PROXY).and_then(|(_, proxy)| secure_port(proxy)).map(str::to_owned);
+    let port = port.filter(|_| pod.annotation(SECURE_PORT).is_none());
     port.into_iter().for_each(|port| pod.set("annotations", SECURE_PORT, port));
 }
 
 fn secure_port(proxy: &Value) -> Option<&str> {
-    let port = proxy.variable(SECURE_VARIABLE)?;
-    port.parse::<u16>().is_ok_and(|port| port != 0).then_some(port)
+    proxy.variable(SECURE_VARIABLE).filter(|port| !["", "0"].contains(port))
 }
 
 /// The ports at which the agent of an earlier injection may answer: the annotated one, the configured one and the default.
@@ -183,7 +176,7 @@ pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
     {
         pod.retain_annotations(|name| name != SECURE_PORT);
     }
-    let now = Scrape::of(pod);
+    let (now, _) = Scrape::of(pod);
     let is_agents = now.port.parse::<u16>().is_ok_and(|port| agent_ports(pod, earlier).contains(&Some(port)));
     // Annotations that point elsewhere were written since.
     if now.path != PATH || now.scrape != "true" {
@@ -215,7 +208,7 @@ mod tests {
             }
             annotated.into_iter().for_each(|port| pod.set("annotations", STATUS_PORT, port));
             restore(&mut pod, &proxy);
-            assert_eq!(Scrape::of(&pod) != Scrape::default(), stays, "{port} {env} {annotated:?}");
+            assert_eq!(Scrape::of(&pod).0 != Scrape::default(), stays, "{port} {env} {annotated:?}");
         };
         let none = json!([]);
         let configured = json!([{"name": "PROXY_CONFIG", "value": r#"{"statusPort":15030}"#}]);

@@ -113,7 +113,7 @@ impl<'a> PreparedInjection<'a> {
             problems.push(InputProblem::of("spec.containers", text));
         }
         users::forget_openshifts(&mut original, &admission.namespace);
-        let template_view = template_view(&original, &admission.namespace.name);
+        let template_view = template_view(&original, admission);
         let Configuration { values, mesh, .. } = configuration;
         let sidecar = Sidecar::of(&template_view, admission, values, mesh)
             .map_err(|found| problems.extend(found.0))
@@ -188,12 +188,14 @@ fn lost<'a>(submitted: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
 }
 
 /// A pod as templates see it at its first and any later injection: with the user's proxy after his other containers.
-fn template_view(original: &CheckedPod, namespace: &str) -> Value {
+fn template_view(original: &CheckedPod, admission: &AdmissionContext) -> Value {
     let mut template_view = original.clone();
     if let Some(proxy) = template_view.take(PodSpecList::Containers, PROXY) {
         template_view.edit(PodSpecList::Containers, |containers| containers.push(proxy));
     }
-    template_view.set_default_namespace(namespace);
+    if !admission.is_namespace_assumed {
+        template_view.set_default_namespace(&admission.namespace.name);
+    }
     template_view.into_value()
 }
 
@@ -281,23 +283,18 @@ fn serve(pod: &mut CheckedPod, values: &IstioValues, mesh: &MeshConfig) -> Resul
         return Ok(Vec::new());
     }
     metrics::annotate_secure_port(pod);
-    let Some(port) = port(pod, mesh.status_port) else { return Ok(Vec::new()) };
     let asks = |pod: &CheckedPod, name: &str| pod.annotation(name).and_then(boolean);
     let mut warnings = Vec::new();
     if asks(pod, known::MERGE_METRICS).unwrap_or(mesh.merges_metrics) {
-        warnings.extend(metrics::merge(pod, port)?);
+        warnings.extend(metrics::merge(pod, mesh.status_port)?);
     }
-    if asks(pod, known::REWRITE_PROBES).unwrap_or(values.rewrite_probes) {
+    // An invalid port can only come from a template, and has no effect.
+    let annotated = pod.annotation(known::STATUS_PORT).and_then(|text| text.trim().parse().ok());
+    let port = annotated.unwrap_or(mesh.status_port);
+    if asks(pod, known::REWRITE_PROBES).unwrap_or(values.rewrite_probes) && port != 0 {
         warnings.extend(probes::rewrite(pod, port));
     }
     Ok(warnings)
-}
-
-/// `None` where an annotation turns the agent off. An invalid port can only come from a template, and has no effect.
-fn port(pod: &CheckedPod, of_mesh: u16) -> Option<u16> {
-    let annotated = pod.annotation(known::STATUS_PORT);
-    let port = annotated.and_then(|text| text.trim().parse().ok()).unwrap_or(of_mesh);
-    Some(port).filter(|port| *port != 0)
 }
 
 #[cfg(test)]

@@ -117,7 +117,6 @@ fn is_nothing(value: &Value) -> bool {
 const VALUES: &[&str] = &["value", "valueFrom"];
 const SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
 const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
-const HOOKS: [&str; 2] = ["preStop", "postStart"];
 
 /// Resolves the conflicts that a patch has caused in the containers of a merged pod.
 fn settle(merged: &mut CheckedPod, patch: &Value) {
@@ -151,7 +150,7 @@ fn settle_container(merged: &mut Map<String, Value>, over: &Map<String, Value>) 
         within(merged, over, probe, |fields, over| one_of(fields, over, HANDLERS));
     }
     within(merged, over, "lifecycle", |fields, over| {
-        for hook in HOOKS {
+        for hook in ["preStop", "postStart"] {
             within(fields, over, hook, |fields, over| one_of(fields, over, HANDLERS));
         }
     });

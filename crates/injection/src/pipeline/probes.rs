@@ -59,10 +59,10 @@ pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
                 let item = action.get("port").unwrap_or(&Value::Null);
                 let Some(port) = port_number(item, None, [&before]).filter(|port| *port != 0) else {
                     warnings.push(format!(
-                        "{} of the container {} stays as it is: {item} is not a port; expected 1 to 65535{}",
+                        "{} of the container {} stays as it is: {item} is not a port; expected 1 to 65535, or the name of one \
+                         of its ports",
                         place[1..].replace('/', "."),
                         before.name(),
-                        known(&before)
                     ));
                     return;
                 };
@@ -83,14 +83,6 @@ pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
         proxy.set_variable(VARIABLE, &go::as_go_writes(&format!("{{{}}}", originals.join(","))));
     }
     warnings
-}
-
-fn known(container: &Value) -> String {
-    let names: Vec<&str> = container.list("ports").iter().filter_map(|port| port["name"].as_str()).collect();
-    match &names[..] {
-        [] => String::new(),
-        names => format!(", or a name of the container's: {}", names.join(", ")),
-    }
 }
 
 /// The action of a handler that uses the network: its kind and its fields. `None` if it has no such action.

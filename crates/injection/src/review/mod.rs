@@ -90,10 +90,10 @@ fn answered(
     };
     let admission = AdmissionContext {
         namespace: cluster.namespace(request.namespace()),
-        workload: None,
         variables: path_variables(call.path),
         native_sidecars: cluster.native_sidecars(request.node()),
         cancellation: call.cancellation.clone(),
+        ..AdmissionContext::default()
     };
     let is_partial = depth == Depth::Shallow && unread::is_in(pod);
     let reply = match inject(pod, &admission).and_then(|outcome| call.cancellation.check().map(|()| outcome))

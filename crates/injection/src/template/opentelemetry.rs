@@ -4,8 +4,6 @@
 use crate::sidecar::PROXY;
 use serde_json::Value;
 
-const POD_NAME: &str = "$(POD_NAME)";
-
 /// The text of `OTEL_RESOURCE_ATTRIBUTES`: by annotations `resource.opentelemetry.io/`, else by what Kubernetes knows. An
 /// attribute without a value is left out. `None` where no provider of the MeshConfig asks for them.
 pub(super) fn attributes(
@@ -20,16 +18,15 @@ pub(super) fn attributes(
     };
     providers.find(asks)?;
     let mut own = containers.as_array().into_iter().flatten().filter(|container| container["name"] != PROXY);
-    // Of several, it is unknown which one a span is about.
+    // Of several, it is unknown which version a span is about.
     let single = own.next().filter(|_| own.next().is_none()).unwrap_or(&Value::Null);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let set = |text: &String| !text.is_empty();
     let version = Some(text(&labels["app.kubernetes.io/version"])).filter(set);
-    let parts = [namespace.to_owned(), POD_NAME.to_owned(), text(&single["name"])];
     let by_pod = [
         ("service.namespace", namespace.to_owned()),
-        ("service.version", version.unwrap_or_else(|| version_of(&text(&single["image"])).to_owned())),
-        ("service.instance.id", parts.into_iter().filter(set).collect::<Vec<_>>().join(".")),
+        ("service.version", version.unwrap_or_else(|| version_of(&text(&single["image"])))),
+        ("service.instance.id", format!("{namespace}.$(POD_NAME).{}", text(&containers[0]["name"]))),
     ];
     let known = by_pod.into_iter().filter_map(|(name, otherwise)| {
         let annotated = text(&annotations[&format!("resource.opentelemetry.io/{name}")]);
@@ -38,11 +35,12 @@ pub(super) fn attributes(
     Some(known.collect::<Vec<_>>().join(","))
 }
 
-/// The tag of an image, else its digest; empty where it has neither.
-fn version_of(image: &str) -> &str {
+/// `TAG@DIGEST` of an image, or the one that it has; empty where it has neither.
+fn version_of(image: &str) -> String {
     let (name, digest) = image.split_once('@').unwrap_or((image, ""));
     let last = name.rsplit_once('/').map_or(name, |(_, last)| last);
-    last.split_once(':').map_or(digest, |(_, tag)| tag)
+    let tag = last.split_once(':').map_or("", |(_, tag)| tag);
+    [tag, digest].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("@")
 }
 
 #[cfg(test)]
@@ -75,10 +73,11 @@ mod tests {
         const VERSION: (&str, &str) = ("app.kubernetes.io/version", "1.2");
         let web = [("web", "host:5000/shop/web")];
         let all = "service.namespace=shop,service.version=1.2,service.instance.id=shop.$(POD_NAME).web";
-        check(&[], &[], "", &web, "service.instance.id=$(POD_NAME).web");
-        check(&[], &[], "shop", &web, "service.namespace=shop,service.instance.id=shop.$(POD_NAME).web");
+        check(&[], &[], "", &web, "service.instance.id=.$(POD_NAME).web");
         check(&[], &[VERSION], "shop", &web, all);
         check(&[], &[VERSION], "shop", &[web[0], ("istio-proxy", "auto")], all);
+        let proxy = "service.namespace=shop,service.instance.id=shop.$(POD_NAME).istio-proxy";
+        check(&[], &[], "shop", &[("istio-proxy", "auto"), web[0]], proxy);
         let given = [
             ("resource.opentelemetry.io/service.namespace", "all"),
             ("resource.opentelemetry.io/service.version", "2"),
@@ -93,16 +92,14 @@ mod tests {
     fn the_image_of_a_single_container_tells_the_version() {
         let rows = [
             ("web:1.0", "service.version=1.0,"),
-            ("host:5000/web:1.0@sha256:ab", "service.version=1.0,"),
+            ("host:5000/web:1.0@sha256:ab", "service.version=1.0@sha256:ab,"),
             ("host:5000/web@sha256:ab", "service.version=sha256:ab,"),
             ("host:5000/web", ""),
-            ("", ""),
         ];
         for (image, version) in rows {
-            let expected = format!("{version}service.instance.id=$(POD_NAME).web");
+            let expected = format!("{version}service.instance.id=.$(POD_NAME).web");
             check(&[], &[], "", &[("web", image)], &expected);
         }
-        check(&[], &[], "", &[("web", "web:1"), ("log", "log:2")], "service.instance.id=$(POD_NAME)");
-        check(&[], &[], "shop", &[], "service.namespace=shop,service.instance.id=shop.$(POD_NAME)");
+        check(&[], &[], "", &[("web", "web:1"), ("log", "log:2")], "service.instance.id=.$(POD_NAME).web");
     }
 }

@@ -19,7 +19,7 @@ impl World {
         let pod = json!({
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": "web-0", "labels": {"app": "web"}, "annotations": {"note": "plain"}},
+            "metadata": {"name": "web-0", "namespace": "shop", "labels": {"app": "web"}, "annotations": {"note": "plain"}},
             "spec": {
                 "serviceAccountName": "web",
                 "containers": [

@@ -32,6 +32,9 @@ fn stored(mut pod: Value) -> Value {
                     field["apiVersion"] = "v1".into();
                 }
             }
+            // Its type omits zeros.
+            let probe = container["readinessProbe"].as_object_mut().into_iter();
+            probe.for_each(|probe| probe.retain(|_, value| value != 0));
             let limits = container["resources"]["limits"].clone();
             if limits["cpu"] == "2000m" {
                 container["resources"]["limits"] = json!({"cpu": "2", "memory": "1Gi"});

@@ -8,7 +8,7 @@ use crate::data::document::{DocumentReader, at};
 use crate::data::reader::{data, documents};
 use crate::visible::visible;
 use crate::{InputProblem, Problems};
-use rules::finding::Finding;
+use rules::finding::{Code, Finding, Level};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, mem, ops::Range, rc::Rc, sync::Arc};
 
@@ -30,6 +30,9 @@ const KINDS: &[(&str, &[&str], &[&str])] = &[
     // Its first version stood in the core group.
     ("DeploymentConfig", &["apps.openshift.io", ""], TEMPLATE),
 ];
+
+/// Places of templates in objects of other kinds: Rollouts, services of Knative and virtual machines; jobs of KEDA; Flink.
+const FOREIGN: [FieldPath; 3] = [TEMPLATE, &["spec", "jobTargetRef", "template"], &["spec", "podTemplate"]];
 
 pub fn kinds() -> impl Iterator<Item = &'static str> + Clone {
     KINDS.iter().map(|(kind, ..)| *kind)
@@ -180,9 +183,12 @@ impl KubernetesObject {
         known.map(|(.., path)| *path)
     }
 
-    /// The path of a template in an object of any kind: Rollouts, services of Knative, and others that take one where Deployments do.
+    /// The path of a template in an object of any kind. A virtual machine has a domain, and its pod the metadata of its template.
     fn foreign_path(&self) -> Option<FieldPath> {
-        at(&self.value, &["spec", "template", "spec", "containers"]).map(|_| TEMPLATE)
+        FOREIGN.into_iter().find(|path| {
+            let spec = at(&self.value, &[*path, &["spec"]].concat());
+            spec.is_some_and(|spec| spec.get("containers").or_else(|| spec.get("domain")).is_some())
+        })
     }
 
     /// Its kind, version and name, if it holds a template of pods though its kind is not known.
@@ -279,22 +285,44 @@ pub fn objects(name: &str, text: &str) -> Result<Vec<ManifestObject>, Problems> 
                 return Err(Problems(vec![InputProblem::of(name, text)]));
             }
             Some(pod) => objects.push(pod),
-            None => others.push(object.title()),
+            None => others.push((object.title(), holds_containers(&object.value["spec"]))),
         }
     }
     Problems::check(problems)?;
+    let titles = |others: &[(String, bool)]| {
+        others.iter().map(|(title, _)| title.as_str()).collect::<Vec<_>>().join(", ")
+    };
     if objects.is_empty() {
         others.dedup();
         let text = match &others[..] {
             [] => "holds no object; expected a pod, or something that makes pods".to_owned(),
-            others => format!("describes no pod, but only {}", others.join(", ")),
+            others => format!("describes no pod, but only {}", titles(others)),
         };
         return Err(Problems(vec![InputProblem::of(name, text)]));
+    }
+    others.retain(|(_, holds_containers)| *holds_containers);
+    if !others.is_empty() {
+        let text = format!("containers of kinds that are not read are passed over: {}", titles(&others));
+        objects[0].remarks.push(Finding::plain(Level::Note, Code::AmbiguousManifest, text));
     }
     for object in &mut objects {
         object.enforced = standards.get(&object.pod.namespace).copied();
     }
     Ok(objects)
+}
+
+/// True for fields that describe containers at some place, as those of workflows do.
+fn holds_containers(fields: &Value) -> bool {
+    let describes = |(name, value): (&String, &Value)| {
+        let is_one = name == "containers" && value.get(0).is_some()
+            || name == "container" && value["image"].is_string();
+        is_one || holds_containers(value)
+    };
+    match fields {
+        Value::Array(items) => items.iter().any(holds_containers),
+        Value::Object(fields) => fields.iter().any(describes),
+        _ => false,
+    }
 }
 
 pub const ENFORCE: &str = "pod-security.kubernetes.io/enforce";

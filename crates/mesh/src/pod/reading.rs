@@ -177,7 +177,10 @@ fn disagreements(init: &Init, annotations: &Raw, overlapping: bool, counts: &str
         _ => false,
     });
     let differing = contrary.filter_map(|(setting, given)| {
-        let other = init.settings.raw.get(setting);
+        let stated = |setting| init.settings.raw.get(setting);
+        // Without groups, the rules match the numbers of the users.
+        let users = || stated(Setting::ProxyUid).filter(|_| setting == Setting::ProxyGid);
+        let other = stated(setting).or_else(users);
         let value = other.map_or("", |given| given.value.as_str());
         let said_by = match other {
             Some(Given { source, .. }) => format!("{source} {value:?}"),

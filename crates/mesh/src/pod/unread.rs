@@ -62,13 +62,15 @@ fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
         .flat_map(|(domain, names)| names.split(' ').map(move |name| (domain, name)))
 }
 
-/// The beginnings of names by which a pod controls its injection or its capture; our own have [`ANNOTATIONS`].
+/// The beginnings of names by which a pod controls its injection, its capture or its environment; our own have [`ANNOTATIONS`].
 const OF_PODS: &str = "\
     config.alpha.linkerd.io/ config.beta.linkerd.io/ config.linkerd.io/ inject.istio.io/ istio.io/dataplane-mode \
     istio.io/reroute-virtual-interfaces istio.io/rev kuma.io/ linkerd.io/inject proxy.istio.io/ \
-    readiness.status.sidecar.istio.io/ sidecar.istio.io/ status.sidecar.istio.io/ traffic.kuma.io/ traffic.sidecar.istio.io/";
+    readiness.status.sidecar.istio.io/ sidecar.istio.io/ status.sidecar.istio.io/ traffic.kuma.io/ traffic.sidecar.istio.io/ \
+    virtual-env";
 
-const LABELS: [&str; 4] = ["istio.io/dataplane-mode", "istio.io/rev", "kuma.io/", "sidecar.istio.io/inject"];
+const LABELS: [&str; 5] =
+    ["istio.io/dataplane-mode", "istio.io/rev", "kuma.io/", "sidecar.istio.io/inject", "virtual-env"];
 
 // The fields of `k8s.io/api/core/v1` in Kubernetes 1.36; of security contexts, those of pods and of containers.
 const POD: &str = "apiVersion kind metadata spec status";

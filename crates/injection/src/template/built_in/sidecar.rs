@@ -120,8 +120,9 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
     let ports = Value::Array(context.ports().cloned().collect()).to_string();
     let containers = context.app_containers().collect::<Vec<_>>().join(",");
     let is_local = mesh.inbound_policy == InboundPolicy::Localhost;
-    let (pod, namespace) = (context.input.pod, &context.input.admission.namespace.name);
+    let pod = context.input.pod;
     let texts = ["annotations", "labels"].map(|field| &pod["metadata"][field]);
+    let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
     let attributes = opentelemetry::attributes(&mesh.raw, texts, namespace, &pod["spec"]["containers"]);
     let variables = [
         is_local.then(|| variable("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", "true")),

@@ -48,10 +48,6 @@ pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> V
     let texts = |fields: &[(&str, &str)]| -> Value {
         Value::Object(fields.iter().map(|(name, value)| ((*name).to_owned(), text(value).into())).collect())
     };
-    let mut metadata = object(pod.get("metadata"), GoStructure::Metadata, text);
-    if metadata.get("Namespace").is_none_or(|namespace| *namespace == "".into()) {
-        metadata.insert("Namespace".to_owned(), text(&context.admission.namespace.name).into());
-    }
     let mut proxy_config = object(Some(&sidecar.proxy_config), GoStructure::ProxyConfig, of_config);
     // The default that protobuf prints.
     proxy_config.entry("InterceptionMode".to_owned()).or_insert_with(|| "REDIRECT".into());
@@ -59,7 +55,7 @@ pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> V
     let fields: [(&str, Value); 15] = [
         ("TypeMeta", texts(&[("Kind", &workload.kind), ("APIVersion", &workload.api_version)])),
         ("DeploymentMeta", texts(&[("Name", &workload.name), ("Namespace", &workload.namespace)])),
-        ("ObjectMeta", Value::Map(metadata)),
+        ("ObjectMeta", Value::Map(object(pod.get("metadata"), GoStructure::Metadata, text))),
         ("Spec", Value::Map(object(pod.get("spec"), GoStructure::Spec, text))),
         ("ProxyConfig", Value::Map(proxy_config)),
         ("MeshConfig", field_value(&mesh.raw, GoStructure::MeshConfig, str::to_owned)),
