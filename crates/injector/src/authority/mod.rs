@@ -25,7 +25,7 @@ use crate::{input::namespace, serve::tls};
 use clap::Args;
 use cluster::access;
 use injection::manifests::NAMESPACE;
-use reconciler::{CertificateReconciler, Lifetimes};
+use reconciler::CertificateReconciler;
 use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 
 #[derive(Args, Clone, Debug)]
@@ -83,17 +83,7 @@ pub(crate) async fn begin(
     flags: &AuthorityFlags,
 ) -> Result<(Arc<tls::ServerIdentity>, CertificateReconciler), Box<dyn Error>> {
     let client = access::client(flags.kubeconfig.as_deref(), SILENCE).await?;
-    let mut reconciler = CertificateReconciler::new(
-        &client,
-        WebhookService {
-            namespace: flags.namespace.clone(),
-            name: flags.service.clone(),
-            hosts: flags.names.clone(),
-        },
-        &flags.ca_secret,
-        &flags.webhook_configurations,
-        Lifetimes { authority: flags.ca_lifetime, certificate: flags.certificate_lifetime },
-    );
+    let mut reconciler = CertificateReconciler::new(&client, flags);
     loop {
         reconciler.reconcile().await?;
         if let Some(identity) = reconciler.identity() {

@@ -1,6 +1,7 @@
 //! The loop of `--self-signed`: takes events and the time, and does what is due, one thing after the other.
 
 use super::{
+    AuthorityFlags,
     ca::{self, LeafError, ServedLeaf},
     rotation::{self, Authorities, RotationStep},
     webhooks::{self, Callers, WebhookService},
@@ -38,12 +39,6 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time to the API server's answer at the start of a watch.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Lifetimes {
-    pub(super) authority: Duration,
-    pub(super) certificate: Duration,
-}
-
 enum AuthorityEvent {
     Secret(Option<Secret>),
     Configuration(String, Option<Value>),
@@ -53,13 +48,12 @@ enum AuthorityEvent {
 pub(crate) struct CertificateReconciler {
     secrets: Api<Secret>,
     configurations: Api<MutatingWebhookConfiguration>,
+    flags: AuthorityFlags,
     service: WebhookService,
-    secret: String,
     /// Those of the Service, and the hosts of `--name`.
     names: Vec<String>,
     callers: Arc<Callers>,
     watched: usize,
-    lifetimes: Lifetimes,
     events: BoxStream<'static, AuthorityEvent>,
     /// The Secret as it was last seen, once it is known whether there is one.
     seen: Option<Option<Secret>>,
@@ -75,18 +69,17 @@ pub(crate) struct CertificateReconciler {
 }
 
 impl CertificateReconciler {
-    pub(super) fn new(
-        client: &Client,
-        service: WebhookService,
-        secret: &str,
-        configurations: &[String],
-        lifetimes: Lifetimes,
-    ) -> Self {
+    pub(super) fn new(client: &Client, flags: &AuthorityFlags) -> Self {
+        let service = WebhookService {
+            namespace: flags.namespace.clone(),
+            name: flags.service.clone(),
+            hosts: flags.names.clone(),
+        };
         let secrets: Api<Secret> = Api::namespaced(client.clone(), &service.namespace);
         let all: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-        let own = watch::object(secrets.clone(), secret, "secret", LIST_TIMEOUT);
+        let own = watch::object(secrets.clone(), &flags.ca_secret, "secret", LIST_TIMEOUT);
         let mut streams = vec![own.map(AuthorityEvent::Secret).boxed()];
-        let distinct: BTreeSet<&String> = configurations.iter().collect();
+        let distinct: BTreeSet<&String> = flags.webhook_configurations.iter().collect();
         let watched = distinct.len();
         let callers = Arc::new(Callers::new(distinct.iter().copied()));
         for name in distinct {
@@ -103,10 +96,9 @@ impl CertificateReconciler {
         Self {
             secrets,
             configurations: all,
+            flags: flags.clone(),
             service,
-            secret: secret.to_owned(),
             names,
-            lifetimes,
             events: select_all(streams).boxed(),
             seen: None,
             sound: None,
@@ -173,7 +165,7 @@ impl CertificateReconciler {
         let now = now();
         let (mut known, is_lost) = self.authorities_of(seen.as_ref());
         let announced = known.as_ref().is_some_and(|known| self.is_announced(known));
-        let step = rotation::step(&mut known, now, self.lifetimes.authority, announced);
+        let step = rotation::step(&mut known, now, self.flags.ca_lifetime, announced);
         let step = step.map_err(LeafError::Make)?;
         let Some(authorities) = known else { return Ok(()) };
         if step.is_some() || is_lost {
@@ -181,8 +173,13 @@ impl CertificateReconciler {
             self.write_secret(&authorities, seen.as_ref(), step).await;
             return Ok(());
         }
-        let fresh =
-            ca::refresh(&mut self.shown, &authorities.current, &self.names, now, self.lifetimes.certificate)?;
+        let fresh = ca::refresh(
+            &mut self.shown,
+            &authorities.current,
+            &self.names,
+            now,
+            self.flags.certificate_lifetime,
+        )?;
         if fresh {
             tracing::info!(names = self.names.join(","), "a new certificate is shown");
         }
@@ -201,7 +198,7 @@ impl CertificateReconciler {
             }
             Ok(None) => {}
             Err(unusable) => tracing::warn!(
-                secret = self.secret,
+                secret = self.flags.ca_secret,
                 error = &unusable as &dyn Error,
                 "the Secret can't be used, and is written again"
             ),
@@ -224,12 +221,12 @@ impl CertificateReconciler {
         over: Option<&Secret>,
         step: Option<RotationStep>,
     ) {
-        let secret = rotation::write(authorities, &self.secret, over);
+        let secret = rotation::write(authorities, &self.flags.ca_secret, over);
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         let secrets = self.secrets.clone();
         let written = async {
             match over {
-                Some(_) => secrets.replace(&self.secret, &params, &secret).await,
+                Some(_) => secrets.replace(&self.flags.ca_secret, &params, &secret).await,
                 None => secrets.create(&params, &secret).await,
             }
         };
@@ -237,17 +234,21 @@ impl CertificateReconciler {
         match written {
             Ok(_) => {
                 let what = step.map_or("the Secret is written again", RotationStep::word);
-                tracing::info!(secret = self.secret, "{what}");
+                tracing::info!(secret = self.flags.ca_secret, "{what}");
                 // If the watch reports nothing, the step is tried again, which is refused if it was done.
                 self.pause(true);
             }
             // Another replica was first.
             Err(kube::Error::Api(status)) if status.code == 409 => {
-                tracing::debug!(secret = self.secret, "another replica was first");
+                tracing::debug!(secret = self.flags.ca_secret, "another replica was first");
                 self.pause(true);
             }
             Err(error) => {
-                tracing::warn!(secret = self.secret, error = describe(&error), "the Secret is not written");
+                tracing::warn!(
+                    secret = self.flags.ca_secret,
+                    error = describe(&error),
+                    "the Secret is not written"
+                );
                 self.pause(false);
             }
         }

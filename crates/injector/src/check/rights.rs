@@ -1,10 +1,12 @@
 //! Rights in the words of roles, reviewed by the API server.
 
 use crate::api::{ApiServer, NoAnswer};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Serialized as the attributes of an access review.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Right {
     pub(super) group: String,
     pub(super) resource: String,
@@ -41,8 +43,7 @@ impl Right {
             Some(_) => ("SubjectAccessReview", "subjectaccessreviews"),
         };
         let mut review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": kind,
-            "spec": { "resourceAttributes": { "group": self.group, "resource": self.resource,
-                "verb": self.verb, "namespace": self.namespace, "name": self.name } } });
+            "spec": { "resourceAttributes": self } });
         if let Some(account) = account {
             // Its groups, which the API server derives from a token, but not from a name in a review.
             let all = "system:serviceaccounts";
