@@ -2,9 +2,8 @@
 //! links, over rtnetlink.
 
 use super::header::*;
-use super::message::{attribute, text, u32_at};
+use super::message::{af, attribute, rtmsg, text, u32_at};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use super::route::{af, rtmsg};
 use nix::ifaddrs::getifaddrs;
 use nix::libc::IFF_UP;
 use nix::net::if_::{InterfaceFlags, if_indextoname, if_nametoindex};

@@ -2,6 +2,7 @@
 //! header (`struct nlattr`), both padded to 4 bytes. Numbers are in host byte order unless a family differs.
 
 use super::header::*;
+use rules::Family;
 use std::net::IpAddr;
 
 /// Messages under construction, one after the other.
@@ -182,6 +183,21 @@ fn until_nul(payload: &[u8]) -> &[u8] {
 pub fn name(payload: &[u8]) -> String {
     let bytes = until_nul(payload);
     std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
+}
+
+/// The number of a family in messages about routes and addresses.
+pub(super) const fn af(family: Family) -> u8 {
+    match family {
+        Family::V4 => AF_INET,
+        Family::V6 => AF_INET6,
+    }
+}
+
+pub(super) type RtMsg = [u8; 12];
+
+/// `struct rtmsg`: family, lengths, tos, table, protocol, scope, type, flags.
+pub(super) fn rtmsg(family: Family, [table, protocol, scope, kind]: [u8; 4]) -> RtMsg {
+    [af(family), 0, 0, 0, table, protocol, scope, kind, 0, 0, 0, 0]
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::header::*;
 use super::link;
-use super::message::{attribute, attributes, u32_at};
+use super::message::{RtMsg, af, attribute, attributes, rtmsg, u32_at};
 use super::netlink::{NetlinkSocket, SockProtocol};
 use super::route_lookup;
 use rules::routing::{Object, RoutingEntry};
@@ -202,27 +202,13 @@ fn wait_for(address: Ipv6Addr) {
     tracing::debug!(target: "route", "{address} is not local yet");
 }
 
-/// The number of a family in messages about routes and addresses.
-pub(super) const fn af(family: Family) -> u8 {
-    match family {
-        Family::V4 => AF_INET,
-        Family::V6 => AF_INET6,
-    }
-}
-
 fn family(header: &[u8]) -> Option<Family> {
     let first = *header.first()?;
     Family::BOTH.into_iter().find(|family| af(*family) == first)
 }
 
 type FibRuleHdr = [u8; 12];
-type RtMsg = [u8; 12];
 type IfAddrMsg = [u8; 8];
-
-/// `struct rtmsg`: family, lengths, tos, table, protocol, scope, type, flags.
-pub(super) fn rtmsg(family: Family, [table, protocol, scope, kind]: [u8; 4]) -> RtMsg {
-    [af(family), 0, 0, 0, table, protocol, scope, kind, 0, 0, 0, 0]
-}
 
 /// `struct ifaddrmsg`: family, prefix length, flags, scope, interface.
 fn ifaddrmsg() -> IfAddrMsg {

@@ -1,8 +1,8 @@
 //! The route that the kernel would choose for a packet, over rtnetlink. Nothing is sent.
 
-use super::message::{attribute, attributes, ip, u32_at};
+use super::header::*;
+use super::message::{af, attribute, attributes, ip, u32_at};
 use super::netlink::{NetlinkSocket, SockProtocol};
-use super::{header::*, route::af};
 use nix::net::if_::{if_indextoname, if_nametoindex};
 use rules::Family;
 use std::{io, net::IpAddr};
