@@ -191,8 +191,8 @@ impl NamespaceRouting {
 /// keep waiting; the proxy may start in between. The route of its prefix, which is there at once, delivers nothing. While `lo`
 /// is down there is never another.
 fn wait_for(address: Ipv6Addr) {
-    const TRIES: u32 = 1_000;
-    const RETRY_INTERVAL: Duration = Duration::from_millis(1);
+    const TRIES: u32 = 10_000;
+    const RETRY_INTERVAL: Duration = Duration::from_micros(50);
     for _ in 0..TRIES {
         if route_lookup::to(address.into()).is_ok_and(|route| route.is_local) || link::is_down(LOOPBACK) {
             return;
