@@ -141,6 +141,7 @@ impl AdmissionSubject<'_> {
         let revisions: Vec<&str> = revisions.into_iter().collect();
         let outcome = self.inject(&injector.configuration);
         let problems = outcome.as_ref().err().into_iter().flatten();
+        let misplaced = self.described.remarks.iter().map(|remark| remark.text.clone());
         let mut explained = Explained {
             title: self.title(),
             file: String::new(),
@@ -158,7 +159,7 @@ impl AdmissionSubject<'_> {
             decision: ExplainedDecision { inject: decision.inject, because: because(decision.reason) },
             init: None,
             added: Vec::new(),
-            warnings: decision.warning().into_iter().collect(),
+            warnings: decision.warning().into_iter().chain(misplaced).collect(),
             problems: problems.map(ToString::to_string).collect(),
             assumptions: self.assumptions(namespaces, &admission),
             remedies: Vec::new(),
