@@ -81,7 +81,7 @@ impl<'a> Inventory<'a> {
         namespace: Rc<KnownNamespace>,
         workloads: &BTreeSet<ObjectName>,
     ) {
-        let template = object.template().and_then(|path| at(&object.value, path));
+        let template = object.readable_template().and_then(|path| at(&object.value, path));
         let Some((template, mut read)) = template.and_then(|template| Some((template, object.pod()?))) else {
             return;
         };

@@ -175,6 +175,13 @@ impl KubernetesObject {
         self.known_path(false).filter(|path| at(&self.value, path).is_some())
     }
 
+    /// The path of its pod, or of the template of its pods, also in kinds whose controllers are not known. A kind without a version,
+    /// or with one without its group, is read as the known one.
+    pub fn readable_template(&self) -> Option<FieldPath> {
+        let is_unclear = ["", "v1"].contains(&self.api_version());
+        self.known_path(is_unclear).or_else(|| self.foreign_path())
+    }
+
     fn known_path(&self, in_any_group: bool) -> Option<FieldPath> {
         let version = self.api_version();
         let group = version.split_once('/').map_or("", |(group, _)| group);
@@ -209,9 +216,7 @@ impl KubernetesObject {
 
     /// Its pod, or the template of its pods, as far as it can be seen; `None` where it describes none.
     pub fn pod(&self) -> Option<ManifestObject> {
-        // A kind without a version, or with one without its group, is read as the known one.
-        let is_unclear = ["", "v1"].contains(&self.api_version());
-        let path = self.known_path(is_unclear).or_else(|| self.foreign_path())?;
+        let path = self.readable_template()?;
         let template = at(&self.value, path)?;
         let title = self.title();
         let full_title = format!("document {}, {title}", self.document);
