@@ -1,6 +1,8 @@
 //! The syntax of Kubernetes' labels and quantities, of DNS names and of HTTP header names, which go into labels, routes, scripts
 //! and manifests.
 
+use std::borrow::Cow;
+
 const MAX_LENGTH: usize = 63;
 
 pub(crate) const LABEL_VALUE: &str =
@@ -70,6 +72,41 @@ pub(crate) fn quantity(text: &str) -> Result<f64, &'static str> {
     Ok(bare * factor)
 }
 
+/// A quantity as Go prints it (`Quantity.String`): a whole number of the largest unit, `100m` for `0.1` and `2Gi` for `2048Mi`. One
+/// that is invalid, too large, too small or with an exponent, as it is written.
+pub(crate) fn canonical_quantity(text: &str) -> Cow<'_, str> {
+    canonical(text).map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+fn canonical(text: &str) -> Option<String> {
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let mut mantissa: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let place = |units: &[&str]| units.iter().position(|known| *known == unit);
+    let mut exponent = match place(&BINARY) {
+        Some(power) => {
+            let divisor = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+            mantissa = mantissa.checked_mul(1 << (10 * (power + 1)))?.div_ceil(divisor);
+            let times = mantissa.trailing_zeros().min(60) / 10;
+            if mantissa >= 1024 {
+                let unit = times.checked_sub(1).map_or("", |at| BINARY[at as usize]);
+                return Some(format!("{}{unit}", mantissa >> (10 * times)));
+            }
+            0
+        }
+        None => 3 * i32::try_from(place(&DECIMAL)?).ok()? - 9 - i32::try_from(fraction.len()).ok()?,
+    };
+    while mantissa != 0 && mantissa.is_multiple_of(10) {
+        (mantissa, exponent) = (mantissa / 10, exponent + 1);
+    }
+    while exponent % 3 != 0 || exponent > 18 {
+        (mantissa, exponent) = (mantissa.checked_mul(10)?, exponent - 1);
+    }
+    let unit = if mantissa == 0 { "" } else { DECIMAL.get(usize::try_from(exponent / 3 + 3).ok()?)? };
+    Some(format!("{mantissa}{unit}"))
+}
+
 /// By more than a rounding: 0.7 and 700m are one.
 pub(crate) fn is_more(one: f64, other: f64) -> bool {
     one > other * (1.0 + 1e-9)
@@ -88,6 +125,29 @@ pub(crate) fn count(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantities_are_written_as_go_writes_them() {
+        for (given, expected) in [
+            ("0.1", "100m"),
+            ("1000m", "1"),
+            ("1500m", "1500m"),
+            ("2000", "2k"),
+            ("1000000k", "1G"),
+            ("1024", "1024"),
+            ("2048Mi", "2Gi"),
+            ("1536Mi", "1536Mi"),
+            ("0.5Gi", "512Mi"),
+            ("0.5Ki", "512"),
+            ("1.0001Ki", "1025"),
+            ("1e3", "1e3"),
+            ("0.000", "0"),
+            ("100E", "100E"),
+            ("1000E", "1000E"),
+        ] {
+            assert_eq!(canonical_quantity(given), expected, "{given}");
+        }
+    }
 
     #[test]
     fn words_have_their_forms() {

@@ -24,7 +24,7 @@ impl World {
                 "serviceAccountName": "web",
                 "containers": [
                     {"name": "web", "image": "web", "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}],
-                     "resources": {"limits": {"cpu": "1"}}},
+                     "resources": {"limits": {"cpu": "0.1"}}},
                     {"name": "log", "ports": [{"containerPort": 90, "name": "http"}]},
                 ],
             },

@@ -1,7 +1,9 @@
 //! Spans of time, which need no clock, and the methods that values have in Go, most of them of spans of time.
 
+use crate::syntax::canonical_quantity;
 use gtmpl_ng::{FuncError, Value};
 use mesh::sources::duration::nanoseconds;
+use std::collections::HashMap;
 use std::time::Duration;
 
 pub(super) fn written(nanos: i64) -> String {
@@ -23,6 +25,7 @@ pub(in crate::template::go) fn is_method(name: &str) -> bool {
     let getter = name.strip_prefix("Get");
     getter.is_some_and(|field| field.starts_with(|c: char| c.is_ascii_uppercase()))
         || ["String", "Value"].contains(&name)
+        || resource(name).is_some()
         || of_duration("0s", name).is_some()
 }
 
@@ -32,7 +35,8 @@ pub(in crate::template::go) fn member(args: &[Value]) -> Result<Value, FuncError
     match receiver {
         Value::Map(fields) | Value::Object(fields) => {
             let of_getter = || fields.get(name.strip_prefix("Get")?);
-            Ok(fields.get(name).or_else(of_getter).cloned().unwrap_or(Value::NoValue))
+            let field = fields.get(name).or_else(of_getter).cloned();
+            Ok(field.or_else(|| amount(fields, resource(name)?)).unwrap_or(Value::NoValue))
         }
         Value::NoValue | Value::Nil => Ok(of_duration("0s", name).unwrap_or(Value::NoValue)),
         scalar if ["GetValue", "String", "Value"].contains(&name.as_str()) => Ok(scalar.clone()),
@@ -41,6 +45,25 @@ pub(in crate::template::go) fn member(args: &[Value]) -> Result<Value, FuncError
         }),
         _ => Err(FuncError::Generic(format!("{name} is not a field or method of the value"))),
     }
+}
+
+/// The key of a method of resource lists (`ResourceList` of `k8s.io/api/core/v1`).
+fn resource(method: &str) -> Option<&'static str> {
+    const METHODS: [(&str, &str); 5] = [
+        ("Cpu", "cpu"),
+        ("Memory", "memory"),
+        ("Pods", "pods"),
+        ("Storage", "storage"),
+        ("StorageEphemeral", "ephemeral-storage"),
+    ];
+    METHODS.into_iter().find(|(known, _)| *known == method).map(|(_, key)| key)
+}
+
+/// The amount of a resource in a list of limits or requests, 0 where it is absent; `None` of a map that is no such list.
+fn amount(list: &HashMap<String, Value>, key: &str) -> Option<Value> {
+    let is_list = list.is_empty() || ["cpu", "memory", key].iter().any(|known| list.contains_key(*known));
+    let written = list.get(key).map_or_else(|| "0".to_owned(), ToString::to_string);
+    is_list.then(|| canonical_quantity(&written).into_owned().into())
 }
 
 /// `Seconds` and `Nanos` are fields of protobuf's durations; methods of Go's follow `AsDuration`, or the text of it.
