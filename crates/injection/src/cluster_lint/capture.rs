@@ -127,8 +127,14 @@ impl LintedCapture {
                 Self { findings, valid: Some(ValidCapture { capture, raw, view }) }
             }
             Err(Problems(problems)) => {
-                let findings = problems.iter().map(|problem| invalid(problem, title)).collect();
-                Self { findings, valid: None }
+                // The form that the mesh wants and the reader of the setting may both refuse an item.
+                let mut seen = BTreeSet::new();
+                let name = |problem: &InputProblem| problem.name.trim_start_matches(title).to_owned();
+                let mut is_new = |problem: &InputProblem| {
+                    problem.item.is_none() || seen.insert((name(problem), problem.item.clone()))
+                };
+                let problems = problems.iter().filter(|problem| is_new(problem));
+                Self { findings: problems.map(|problem| invalid(problem, title)).collect(), valid: None }
             }
         }
     }
