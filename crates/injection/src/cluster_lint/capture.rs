@@ -72,8 +72,7 @@ impl Captures {
         if !is_captured || is_never {
             return None;
         }
-        let title = format!("{}: ", pod.read.full_title());
-        let of = self.linted(&reading, &title);
+        let of = self.linted(&reading, &pod.read.full_title());
         of.findings.iter().for_each(|finding| groups.about(finding.clone(), pod));
         let valid = of.valid.as_ref()?;
         let of_pod = of_pod(&valid.raw, &reading, &valid.capture);
@@ -82,14 +81,14 @@ impl Captures {
     }
 
     fn linted(&mut self, reading: &Reading, title: &str) -> Rc<LintedCapture> {
-        let settings = anonymous(&reading.settings);
+        let settings = anonymous(reading.settings.clone().of_any_pod(title));
         let key = format!("{settings:?}");
-        self.known.entry(key).or_insert_with(|| Rc::new(LintedCapture::of(&settings, title))).clone()
+        self.known.entry(key).or_insert_with(|| Rc::new(LintedCapture::of(&settings))).clone()
     }
 }
 
 /// The settings without a pod's own name and addresses.
-fn anonymous(settings: &GivenSettings) -> GivenSettings {
+fn anonymous(mut settings: GivenSettings) -> GivenSettings {
     let given = settings.raw.iter().map(|(setting, given)| {
         let given = match setting {
             Setting::PodIps => Given { value: stand_ins(&given.value), source: given.source.clone() },
@@ -97,10 +96,8 @@ fn anonymous(settings: &GivenSettings) -> GivenSettings {
         };
         (setting, given)
     });
-    let raw = Raw::of(given);
-    let mut anonymous = settings.clone();
-    anonymous.raw = raw;
-    anonymous
+    settings.raw = Raw::of(given);
+    settings
 }
 
 fn stand_ins(addresses: &str) -> String {
@@ -111,8 +108,7 @@ fn stand_ins(addresses: &str) -> String {
 }
 
 impl LintedCapture {
-    /// `title` is the prefix of problems about the object's form.
-    fn of(settings: &GivenSettings, title: &str) -> Self {
+    fn of(settings: &GivenSettings) -> Self {
         let host = RemoteHost::host(&settings.raw);
         match settings.resolve(&*host) {
             Ok(Resolved { capture, warnings }) => {
@@ -126,16 +122,7 @@ impl LintedCapture {
                 let view = RuleView::of_config(&*capture, Family::V4, &own);
                 Self { findings, valid: Some(ValidCapture { capture, raw, view }) }
             }
-            Err(Problems(problems)) => {
-                // The form that the mesh wants and the reader of the setting may both refuse an item.
-                let mut seen = BTreeSet::new();
-                let name = |problem: &InputProblem| problem.name.trim_start_matches(title).to_owned();
-                let mut is_new = |problem: &InputProblem| {
-                    problem.item.is_none() || seen.insert((name(problem), problem.item.clone()))
-                };
-                let problems = problems.iter().filter(|problem| is_new(problem));
-                Self { findings: problems.map(|problem| invalid(problem, title)).collect(), valid: None }
-            }
+            Err(Problems(problems)) => Self { findings: problems.iter().map(invalid).collect(), valid: None },
         }
     }
 }
@@ -192,10 +179,9 @@ fn without_stand_ins(finding: Finding) -> Finding {
     Finding { text, ..finding }
 }
 
-fn invalid(problem: &InputProblem, title: &str) -> Finding {
-    let name = problem.name.strip_prefix(title).unwrap_or(&problem.name);
+fn invalid(problem: &InputProblem) -> Finding {
     let item = problem.item.as_ref().map(|item| format!("{item:?} ")).unwrap_or_default();
-    Finding::warning(Code::InvalidSetting, name, format!("{item}{}", problem.text), "")
+    Finding::warning(Code::InvalidSetting, &problem.name, format!("{item}{}", problem.text), "")
 }
 
 fn without_effect(annotation: &str) -> Finding {

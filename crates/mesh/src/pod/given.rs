@@ -25,6 +25,19 @@ impl GivenSettings {
         self.raw = Raw::of([(setting, given)]).over(std::mem::take(&mut self.raw));
     }
 
+    /// The settings of any pod that gives the same: problems do not begin with the `title` of this one.
+    #[must_use]
+    pub fn of_any_pod(mut self, title: &str) -> Self {
+        let start = format!("{title}: ");
+        for (_, InputProblem { name, .. }) in &mut self.faults {
+            if let Some(rest) = name.strip_prefix(&start) {
+                *name = rest.to_owned();
+            }
+        }
+        self.raw = self.raw.of_pod("");
+        self
+    }
+
     /// Adds the items that a list lacks, where it is given.
     pub(crate) fn add_items(&mut self, setting: Setting, items: &[&str]) {
         let Some(Given { value, source }) = self.raw.get(setting).cloned() else { return };
