@@ -49,8 +49,8 @@ fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
 fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Problems> {
     let prepared = manifest::each(subjects, |subject| {
         let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
-        let deny_and_notes = (reader.switch(Setting::Deny), reader.switch(Setting::Notes));
-        let flags = (deny_and_notes, allowed(&mut reader), form(&mut reader));
+        let (deny, notes) = (reader.switch(Setting::Deny), reader.switch(Setting::Notes));
+        let flags = (deny, notes, allowed(&mut reader), form(&mut reader));
         Ok((flags, run::finish(reader, &*subject.host())?))
     })?;
     if let ([subject, ..], [(_, call), ..]) = (subjects, &prepared[..]) {
@@ -62,7 +62,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
     // Standard input, a pipe and a document among the arguments are no files, so findings name no lines of them.
     let file = given.map(|given| given.value.as_str()).filter(|file| Path::new(file).is_file());
     let mut denies = false;
-    for (subject, (((deny, notes), allowed, _), call)) in subjects.iter().zip(&prepared) {
+    for (subject, ((deny, notes, allowed, _), call)) in subjects.iter().zip(&prepared) {
         // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
         let is_in_pod = noted.is_some() || namespace_to_enter(&subject.raw).is_some();
         let mut findings = if subject.skip().is_some() {

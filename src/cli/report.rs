@@ -16,7 +16,7 @@ use std::{error::Error, fs::OpenOptions, iter, os::unix::fs::OpenOptionsExt, pro
 const TERMINATION_LOG: &str = "/dev/termination-log";
 const TERMINATION_BYTES: usize = 4096;
 
-/// A failure that nobody tells from others, in words, with its cause.
+/// A failure in words, with its cause, for callers that only report it.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(super) struct Because {

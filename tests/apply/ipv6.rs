@@ -115,7 +115,7 @@ fn no_programs_for_ipv6() {
     }
 }
 
-/// Where iptables has set rules, nobody can say whether they are ours: none may say that all is well.
+/// Where iptables has set rules, it is unknown whether they are ours: no command may report that all is well.
 #[test]
 fn no_programs_at_all() {
     let empty = Folder::new("ipv6-nothing");

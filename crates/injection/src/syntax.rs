@@ -56,12 +56,10 @@ pub(crate) fn quantity(text: &str) -> Result<f64, &'static str> {
         Some(bare) => (text.starts_with('-'), bare),
         None => (false, text),
     };
-    let end = bare.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(bare.len());
-    let (number, unit) = bare.split_at(end);
+    let (number, unit) = number_and_unit(bare);
     let is_number = number.bytes().any(|byte| byte.is_ascii_digit()) && number.matches('.').count() <= 1;
-    let place = |units: &[&str]| units.iter().zip(0..).find(|(known, _)| **known == unit).map(|(_, at)| at);
-    let decimal = place(&DECIMAL).map(|at| 1000_f64.powi(at - 3));
-    let factor = decimal.or(place(&BINARY).map(|at| 1024_f64.powi(at + 1)));
+    let decimal = place(&DECIMAL, unit).map(|at| 1000_f64.powi(at - 3));
+    let factor = decimal.or(place(&BINARY, unit).map(|at| 1024_f64.powi(at + 1)));
     // An exponent is a unit too.
     let factor = factor.or_else(|| is_exponent(unit).then(|| format!("1{unit}").parse().ok()).flatten());
     let Some(factor) = factor.filter(|_| is_number) else { return Err(FORM) };
@@ -72,6 +70,14 @@ pub(crate) fn quantity(text: &str) -> Result<f64, &'static str> {
     Ok(bare * factor)
 }
 
+fn number_and_unit(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()))
+}
+
+fn place(units: &[&str], unit: &str) -> Option<i32> {
+    units.iter().zip(0..).find(|(known, _)| **known == unit).map(|(_, at)| at)
+}
+
 /// A quantity as Go prints it (`Quantity.String`): a whole number of the largest unit, `100m` for `0.1` and `2Gi` for `2048Mi`. One
 /// that is invalid, too large, too small or with an exponent, as it is written.
 pub(crate) fn canonical_quantity(text: &str) -> Cow<'_, str> {
@@ -79,12 +85,10 @@ pub(crate) fn canonical_quantity(text: &str) -> Cow<'_, str> {
 }
 
 fn canonical(text: &str) -> Option<String> {
-    let (number, unit) =
-        text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));
+    let (number, unit) = number_and_unit(text);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let mut mantissa: u128 = format!("{whole}{fraction}").parse().ok()?;
-    let place = |units: &[&str]| units.iter().position(|known| *known == unit);
-    let mut exponent = match place(&BINARY) {
+    let mut exponent = match place(&BINARY, unit) {
         Some(power) => {
             let divisor = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
             mantissa = mantissa.checked_mul(1 << (10 * (power + 1)))?.div_ceil(divisor);
@@ -95,7 +99,7 @@ fn canonical(text: &str) -> Option<String> {
             }
             0
         }
-        None => 3 * i32::try_from(place(&DECIMAL)?).ok()? - 9 - i32::try_from(fraction.len()).ok()?,
+        None => 3 * place(&DECIMAL, unit)? - 9 - i32::try_from(fraction.len()).ok()?,
     };
     while mantissa != 0 && mantissa.is_multiple_of(10) {
         (mantissa, exponent) = (mantissa / 10, exponent + 1);

@@ -326,7 +326,6 @@ impl<P: Read> OutputPipe<P> {
 struct ProcessGroup {
     leader: Pid,
     /// Closed when this process ends.
-    /// Closed when this process ends.
     alive: Option<OwnedFd>,
 }
 

@@ -193,8 +193,11 @@ impl NamespaceRouting {
 fn wait_for(address: Ipv6Addr) {
     const TRIES: u32 = 10_000;
     const RETRY_INTERVAL: Duration = Duration::from_micros(50);
+    if link::is_down(LOOPBACK) {
+        return;
+    }
     for _ in 0..TRIES {
-        if route_lookup::to(address.into()).is_ok_and(|route| route.is_local) || link::is_down(LOOPBACK) {
+        if route_lookup::to(address.into()).is_ok_and(|route| route.is_local) {
             return;
         }
         thread::sleep(RETRY_INTERVAL);

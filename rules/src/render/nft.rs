@@ -95,13 +95,13 @@ fn set(set: &Set) -> String {
     if set.kind.has_ranges {
         line(&mut text, "flags interval");
     }
-    if set.kind.asks_for_hash() {
-        line(&mut text, "flags timeout");
-        line(&mut text, format_args!("size {}", set.elements().len()));
-        line(&mut text, format_args!("gc-interval {NEVER_DAYS}d"));
-    }
     let elements: Vec<String> =
         set.elements().into_iter().map(|interval| value(set.kind.data_type, interval)).collect();
+    if set.kind.asks_for_hash() {
+        line(&mut text, "flags timeout");
+        line(&mut text, format_args!("size {}", elements.len()));
+        line(&mut text, format_args!("gc-interval {NEVER_DAYS}d"));
+    }
     line(&mut text, format_args!("elements = {{ {} }}", elements.join(", ")));
     text + "\t}\n"
 }

@@ -242,6 +242,7 @@ fn rules_differ(call: &ResolvedCall) -> bool {
     compared.is_ok_and(|compared| !compared.differences.is_empty())
 }
 
+/// `--run-validation`: proves by real connections that capture works.
 pub(super) fn validated(call: &ResolvedCall) -> Exit {
     if !call.run.validates || call.capture.facts().captures_nothing {
         return Exit::Done;

@@ -59,7 +59,7 @@ fn resource(method: &str) -> Option<&'static str> {
     METHODS.into_iter().find(|(known, _)| *known == method).map(|(_, key)| key)
 }
 
-/// The amount of a resource in a list of limits or requests, 0 where it is absent; `None` of a map that is no such list.
+/// The amount of a resource in a list of limits or requests, 0 where it is absent; `None` where the map is not such a list.
 fn amount(list: &HashMap<String, Value>, key: &str) -> Option<Value> {
     let is_list = list.is_empty() || ["cpu", "memory", key].iter().any(|known| list.contains_key(*known));
     let written = list.get(key).map_or_else(|| "0".to_owned(), ToString::to_string);
