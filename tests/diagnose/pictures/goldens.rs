@@ -7,7 +7,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 fn rows() -> Vec<(String, String)> {
     let readme = fs::read_to_string(Path::new(ROOT).join("docs/pictures/README.md")).expect("README.md");
-    let rows = readme.lines().filter(|line| line.starts_with("| ["));
+    let rows = readme.lines().filter(|line| line.starts_with("- ["));
     let rows: Vec<(String, String)> = rows
         .map(|row| {
             let file = row.split(['[', ']']).nth(1).expect("a file");
