@@ -80,6 +80,7 @@ fn topics() -> Vec<HelpTopic> {
     let mut topics = vec![
         made("exit-codes", "Exit codes of all commands", exit_codes),
         made("environment", "Variables that commands read", environment),
+        made("findings", "Codes of findings", findings),
     ];
     topics.extend(topic_sections(TROUBLESHOOTING).into_iter().map(|(title, text)| HelpTopic {
         name: anchor(title),
@@ -94,7 +95,7 @@ fn find(name: &str) -> Option<HelpTopic> {
     if let Some(code) = Code::named(name) {
         let sections = topic_sections(TROUBLESHOOTING);
         let section = sections.into_iter().find(|(_, text)| text.contains(&format!("`{name}`")));
-        let text = section.map_or("docs/lint.md lists all codes.", |(_, text)| text);
+        let text = section.map_or("sidecar-init help findings lists all codes.", |(_, text)| text);
         let title = format!("{name}: {}", code.about());
         return Some(HelpTopic {
             name: name.to_owned(),
@@ -140,6 +141,10 @@ fn environment(width: usize) -> String {
     entries.sort();
     entries.dedup();
     entries.concat()
+}
+
+fn findings(width: usize) -> String {
+    Code::ALL.iter().map(|code| fold(&format!("{code}  {}", code.about()), 7, width) + "\n").collect()
 }
 
 fn topic_sections(page: &'static str) -> Vec<(&'static str, &'static str)> {
