@@ -37,6 +37,13 @@ fn commands_succeed() {
             let ended = ended(Command::new("sh").args(["-c", command]).current_dir(ROOT).env("PATH", &path));
             assert_eq!(ended.code, Some(0), "{document}: {command}: {}", ended.stderr);
             seen += 1;
+            let mut shown =
+                testkit::shown_outputs(&text).filter(|(commands, _)| commands.trim_end() == command);
+            assert!(
+                shown.all(|(_, output)| testkit::is_shown(&ended.stdout, output)),
+                "{document}: {}",
+                ended.stdout
+            );
         }
     }
     assert!(seen > 2, "documents show the injector at work: {seen}");
@@ -44,7 +51,7 @@ fn commands_succeed() {
 
 #[test]
 fn lines_of_the_explanation_that_is_shown_are_printed() {
-    let text = fs::read_to_string(Path::new(ROOT).join("docs/inject.md")).expect("a document");
+    let text = fs::read_to_string(Path::new(ROOT).join("docs/injection.md")).expect("a document");
     let (_, rest) = text.split_once("Without the label, it prints").expect("the answer");
     let shown = rest.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("its lines");
     let call = ["explain", "-f", "docker/web.yaml"];
