@@ -109,14 +109,27 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     rest.split_once(after).unwrap_or_else(|| panic!("no {after:?} after {before:?}")).0
 }
 
+/// Blocks of commands, each with the output behind it, in which a line `...` marks a cut.
+fn shown_outputs(document: &str) -> impl Iterator<Item = (&str, &str)> {
+    document.split("```sh\n").skip(1).filter_map(|rest| {
+        let (commands, rest) = rest.split_once("```\n\n```text\n")?;
+        (!commands.contains("```")).then_some((commands, rest.split_once("```")?.0))
+    })
+}
+
 #[test]
 fn outputs_are_what_their_commands_print() {
     let mut seen = 0;
     for guide in guides() {
-        let shown = testkit::shown_outputs(&guide.text).filter(|(commands, _)| is_of_the_program(commands));
-        for (commands, output) in shown {
+        for (commands, output) in
+            shown_outputs(&guide.text).filter(|(commands, _)| is_of_the_program(commands))
+        {
             let printed: String = commands.lines().map(printed).collect();
-            assert!(testkit::is_shown(&printed, output), "{}: {commands}prints {printed}", guide.path);
+            let is_printed = match output.contains("...\n") {
+                true => output.split("...\n").all(|part| printed.contains(part)),
+                false => printed == output,
+            };
+            assert!(is_printed, "{}: {commands}prints {printed}", guide.path);
             seen += 1;
         }
     }

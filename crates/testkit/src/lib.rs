@@ -71,30 +71,6 @@ pub fn word(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// The pairs of a document's blocks that follow each other: commands, marked `sh`, and the output that is shown for them.
-pub fn shown_outputs(document: &str) -> impl Iterator<Item = (&str, &str)> {
-    document.split("```sh\n").skip(1).filter_map(|rest| {
-        let (commands, rest) = rest.split_once("```\n")?;
-        Some((commands, rest.strip_prefix("\n```text\n")?.split_once("```")?.0))
-    })
-}
-
-/// True if an output is what a document shows, where a line `...` stands for lines that are left out.
-pub fn is_shown(printed: &str, shown: &str) -> bool {
-    let mut parts = shown.split("...\n");
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = printed.strip_prefix(first) else { return false };
-    for part in parts {
-        match rest.split_once(part) {
-            Some((_, behind)) if !part.is_empty() => rest = behind,
-            // A cut at the end.
-            _ if part.is_empty() => return true,
-            _ => return false,
-        }
-    }
-    rest.is_empty()
-}
-
 /// Runs a program to its success, and returns what it prints.
 pub fn command(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().expect("the program is installed");
