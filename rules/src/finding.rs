@@ -1,6 +1,6 @@
 //! A finding about a configuration, a manifest or a network namespace, with the code of its kind: a short name for programs,
 //! for searches and for `--allow`. The meaning of a code never changes: one that is not reported any more is retired.
-//! `docs/lint.md` explains each; a test holds both lists against each other.
+//! `sidecar-init help findings` lists them.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ macro_rules! codes {
 
             /// The code that a user names, in any case.
             pub fn given(word: &str) -> Result<Self, &'static str> {
-                Self::named(&word.to_uppercase()).ok_or("expected a code of docs/lint.md, such as SI033")
+                Self::named(&word.to_uppercase()).ok_or("expected the code of a finding, such as SI033")
             }
 
             pub fn about(self) -> &'static str {

@@ -8,7 +8,7 @@ use diagnose::{Style, fold};
 use mesh::settings::{self, nearest};
 use mesh::{InputProblem, Mesh, Problems};
 use rules::finding::Code;
-use std::{ffi::OsString, fmt::Write, mem};
+use std::{ffi::OsString, mem};
 
 const ALL: &str = "topics";
 
@@ -80,6 +80,9 @@ fn topics() -> Vec<HelpTopic> {
     let mut topics = vec![
         made("exit-codes", "Exit codes of all commands", exit_codes),
         made("environment", "Variables that commands read", environment),
+        made("findings", "Codes of findings", |width| {
+            Code::ALL.iter().map(|code| fold(&format!("{code}  {}", code.about()), 7, width) + "\n").collect()
+        }),
     ];
     topics.extend(topic_sections(TROUBLESHOOTING).into_iter().map(|(title, text)| HelpTopic {
         name: anchor(title),
@@ -94,11 +97,10 @@ fn find(name: &str) -> Option<HelpTopic> {
     if let Some(code) = Code::named(name) {
         let sections = topic_sections(TROUBLESHOOTING);
         let section = sections.into_iter().find(|(_, text)| text.contains(&format!("`{name}`")));
-        let text = section.map_or("docs/lint.md lists all codes.", |(_, text)| text);
-        let title = format!("{name}: {}", code.about());
+        let text = section.map_or("sidecar-init help findings lists all codes.", |(_, text)| text);
         return Some(HelpTopic {
             name: name.to_owned(),
-            title,
+            title: format!("{name}: {}", code.about()),
             body: Box::new(|width| plain_text(text, width)),
         });
     }
@@ -112,11 +114,9 @@ fn find(name: &str) -> Option<HelpTopic> {
 }
 
 fn list() -> String {
-    let mut text = format!("{}\n", Style::Strong.paint("Topics"));
-    for HelpTopic { name, .. } in topics() {
-        writeln!(text, "  {name}").expect("text takes all");
-    }
-    text + &format!("\nRun {} to read one; the beginning of its name is enough.\n", help_call("TOPIC"))
+    let names: String = topics().into_iter().map(|topic| format!("  {}\n", topic.name)).collect();
+    let (title, call) = (Style::Strong.paint("Topics"), help_call("TOPIC"));
+    format!("{title}\n{names}\nRun {call} to read one; the beginning of its name is enough.\n")
 }
 
 impl HelpTopic {

@@ -1,12 +1,11 @@
 //! What is printed for programs is of the forms in `docs/schemas`, on real states of a namespace; failures are told in the
-//! same way; and what documents say of codes, flags and places is so.
+//! same way; and the documents about them are complete.
 
 use crate::support::namespace;
 use crate::support::program::{BINARY, Outcome};
 use crate::support::scope;
 use crate::support::setting::backends;
 
-use diagnose::lint::{Code, RETIRED};
 use namespace::Namespace;
 use serde_json::{Value, json};
 use std::{
@@ -249,24 +248,6 @@ fn the_letter_of_kubectl_means_the_format_where_upstream_has_no_other_for_it() {
     let text = output.stderr.clone();
     assert_eq!(output.code, Some(2));
     assert!(text.contains("\"json\" is not a port") && text.contains("write --format json"), "{text}");
-}
-
-fn cells(row: &str) -> Vec<String> {
-    let cells = row.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`').to_owned());
-    cells.collect()
-}
-
-#[test]
-fn every_code_of_lint_is_explained_once() {
-    let text = read("docs/lint.md");
-    let rows: Vec<Vec<String>> = text.lines().filter(|line| line.starts_with("| `SI")).map(cells).collect();
-    let explained: Vec<(&str, &str)> =
-        rows.iter().filter(|row| row[1] != "retired").map(|row| (row[0].as_str(), row[2].as_str())).collect();
-    let expected: Vec<(&str, &str)> = Code::ALL.iter().map(|code| (code.name(), code.about())).collect();
-    assert_eq!(explained, expected);
-    let retired: Vec<&str> =
-        rows.iter().filter(|row| row[1] == "retired").map(|row| row[0].as_str()).collect();
-    assert_eq!(retired, RETIRED);
 }
 
 #[test]

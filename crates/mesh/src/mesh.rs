@@ -85,27 +85,27 @@ macro_rules! features {
 
 features! {
     Listeners "The proxy's ports";
-    Identity "Who the proxy is";
-    Directions "One direction alone";
-    InboundOnly "Inbound: these ports and no others";
-    InboundExcept "Inbound: all ports but these";
-    SourcesExcept "Inbound: calls from these networks excluded (skip subnets)";
-    OutboundNetworks "Outbound: these networks and no others";
-    OutboundNetworksExcept "Outbound: all networks but these";
-    OutboundOnly "Outbound: these ports whatever the network, or no others";
-    OutboundExcept "Outbound: all ports but these";
-    Ranges "Ranges in lists of ports";
+    Identity "The proxy's user";
+    Directions "One direction";
+    InboundOnly "Inbound: ports captured";
+    InboundExcept "Inbound: ports excluded";
+    SourcesExcept "Inbound: networks excluded";
+    OutboundNetworks "Outbound: networks captured";
+    OutboundNetworksExcept "Outbound: networks excluded";
+    OutboundOnly "Outbound: ports captured";
+    OutboundExcept "Outbound: ports excluded";
+    Ranges "Ranges of ports";
     PortsByUser "Outbound: ports excluded for a user";
-    Groups "Outbound: by the group of the process";
+    Groups "Outbound: groups";
     Interfaces "Interfaces excluded";
-    Machines "Virtual interfaces, whose traffic counts as outbound";
-    Loopback "What counts as loopback";
+    Machines "Interfaces of virtual machines";
+    Loopback "Loopback addresses";
     Dns "DNS to the servers of resolv.conf";
     DnsAll "DNS to any server";
     Tproxy "TPROXY";
-    Ipv6 "IPv6, on or off";
-    Invalid "Packets that conntrack calls INVALID dropped";
-    Logs "Rules or packets logged";
-    Probes "Probes of the host let through";
-    Form "How rules are written down";
+    Ipv6 "IPv6";
+    Invalid "INVALID packets dropped";
+    Logs "Logs";
+    Probes "Probes of the host";
+    Form "Form of rules";
 }

@@ -14,20 +14,19 @@ const HEAD: &str = "# Meshes
 | `kuma` | `kumactl install transparent-proxy` | `kuma-init`: [Kuma](kuma.md) |
 | `ambient` | Istio's node agent, inside of pods | none: [ambient mode](ambient.md) |
 
-All general commands take `--mesh`. For a manifest (`-f`) and in the CNI plugin, the pod's labels, annotations and containers
-determine the mesh; the annotation `sidecar-init/mesh` overrides them.
+Other commands take `--mesh`. For a manifest (`-f`) and in the CNI plugin, the pod's labels, annotations and containers determine the
+mesh; the annotation `sidecar-init/mesh` overrides them.
 
 ```sh
-sidecar-init render --mesh linkerd --pod-ips 10.0.0.1
-sidecar-init explain --mesh kuma --pod-ips 10.0.0.1 --destination 10.96.0.1:80
+sidecar-init explain --mesh kuma --pod-ips 10.0.0.1 10.96.0.1:80
 ```
 
-Two meshes cannot capture in one network namespace. `apply` refuses where another mesh captures; `apply --replace` replaces that
-mesh, and `clean --mesh` removes one mesh. `diff` and `status` report a second mesh.
+Two meshes cannot capture in one network namespace: `apply` refuses, unless `--replace` replaces the other mesh. `clean --mesh` removes one
+mesh.
 
 ## Features
 
-The table lists the flags for each feature, or the variable of a setting without a flag. It is generated from the code.
+Flags of each feature, or the variable of a setting without a flag, generated from the code:
 
 ";
 

@@ -173,14 +173,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guide_has_each_key_as_help_has_it() {
-        let guide = include_str!("../../../docs/cni.md");
-        for PluginKey { name, form, help } in KEYS {
-            assert!(guide.contains(&format!("| `{name}` | {form} | {help} |")), "{name}");
-        }
-    }
-
-    #[test]
     fn the_help_names_the_defaults() {
         use super::super::{LogTarget, Places, TIMEOUT};
         let Places { state, log: LogTarget::File(log), log_max_bytes } = Places::default() else {

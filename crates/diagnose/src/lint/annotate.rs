@@ -71,7 +71,7 @@ fn rule(id: &str) -> Value {
         "id": id,
         "shortDescription": { "text": about },
         "fullDescription": { "text": about },
-        "help": { "text": format!("{about} The result has the remedy. docs/lint.md lists all codes.") },
+        "help": { "text": format!("{about} The result has the remedy. sidecar-init help findings lists all codes.") },
     })
 }
 

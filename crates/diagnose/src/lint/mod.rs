@@ -14,7 +14,7 @@ mod mesh_tests;
 pub(crate) mod tests;
 
 pub use application::{InterfaceAddress, leaves_ipv6_uncaptured, of_pod, of_subject, uncaptured_ipv6};
-pub use rules::finding::{Code, Edit, Finding, Level, RETIRED};
+pub use rules::finding::{Code, Edit, Finding, Level};
 
 use crate::finding::FindingReport;
 use crate::{Subject, painted};

@@ -35,23 +35,17 @@ fn commands_succeed() {
     for (document, text) in documents() {
         for command in calls(&text, "sh") {
             let ended = ended(Command::new("sh").args(["-c", command]).current_dir(ROOT).env("PATH", &path));
-            assert_eq!(ended.code, Some(0), "{document}: {command}: {}", ended.stderr);
+            // `explain` shows a pod that is not injected.
+            assert!(matches!(ended.code, Some(0 | 3)), "{document}: {command}: {}", ended.stderr);
             seen += 1;
+            if let Some((_, shown)) = text.split_once(&format!("{command}\n```\n\n```text\n")) {
+                let shown = shown.split("```").next().expect("an end");
+                let is_printed = shown.split("...\n").all(|part| ended.stdout.contains(part));
+                assert!(is_printed, "{document}: {command} prints {}", ended.stdout);
+            }
         }
     }
     assert!(seen > 2, "documents show the injector at work: {seen}");
-}
-
-#[test]
-fn lines_of_the_explanation_that_is_shown_are_printed() {
-    let text = fs::read_to_string(Path::new(ROOT).join("docs/inject.md")).expect("a document");
-    let (_, rest) = text.split_once("Without the label, it prints").expect("the answer");
-    let shown = rest.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("its lines");
-    let call = ["explain", "-f", "docker/web.yaml"];
-    let printed = ended(Command::new(PROGRAM.path).args(call).current_dir(ROOT)).stdout;
-    for line in shown.lines() {
-        assert!(printed.lines().any(|one| one == line), "{line}: {printed}");
-    }
 }
 
 #[test]

@@ -8,9 +8,9 @@ use testkit::command_line::ended;
 #[ignore = "compiles Helm"]
 fn commands_of_documents_render() {
     let mut seen = 0;
-    for document in ["docs/injector.md", "docs/cni.md"] {
+    for document in ["docs/injector.md", "docs/cni.md", "docs/migrate.md"] {
         let text = fs::read_to_string(root().join(document)).expect("a document").replace("\\\n", "");
-        for line in text.lines().filter_map(|line| line.strip_prefix("helm install ")) {
+        for line in text.lines().filter_map(|line| line.trim_start().strip_prefix("helm install ")) {
             // What a reader replaces.
             let line = line.replace("REGISTRY", "registry.example").replace("VERSION", "1");
             let mut helm = call(Tool::Helm);
@@ -20,5 +20,5 @@ fn commands_of_documents_render() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 2);
+    assert_eq!(seen, 3);
 }
