@@ -5,7 +5,7 @@
 
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use mesh::pod::{
-    Application, Container, EXCLUDED_NAMESPACES, Id, KubernetesObject, Pod, Spec, Value, Variable, annotated,
+    Application, Container, EXCLUDED_NAMESPACES, Id, KubernetesObject, Pod, Spec, Variable, annotated,
     configured, objects, read,
 };
 use mesh::settings::{self, Setting};
@@ -155,7 +155,7 @@ fn the_proxys_container_says_the_rest() {
     assert_eq!(with(&|_| ()).as_ref(), Ok(&plain));
     for (name, _) in VARIABLES {
         let variable = |value| Variable { name: (*name).to_owned(), value };
-        let set = |value: &str| Value::Text(value.to_owned());
+        let set = |value: &str| Some(value.to_owned());
         let of_row: Vec<(Setting, &str)> = VARIABLES
             .iter()
             .filter(|(other, _)| other == name)
@@ -169,7 +169,7 @@ fn the_proxys_container_says_the_rest() {
             printed.contains(&format!("container istio-proxy: {name}: \"maybe\" is not a boolean")),
             "{printed}"
         );
-        let printed = with(&|proxy| proxy.env = vec![variable(Value::Unknowable)]).expect_err(name);
+        let printed = with(&|proxy| proxy.env = vec![variable(None)]).expect_err(name);
         assert!(printed.contains(&format!("{name}: comes from valueFrom")), "{printed}");
     }
     for (_, setting) in FIELDS {
@@ -233,9 +233,7 @@ fn an_object_without_a_text_is_read_the_same_way() {
     let spec = pod.pod.spec.as_ref().expect("a spec");
     assert_eq!((spec.host_network, spec.run_as_user.as_deref()), (true, Some("-1")));
     let problems = |place: &str| {
-        format!(
-            "document 1, Pod web: {place}metadata.annotations.a: \"1\" is a number; expected a string, so write it in quotes"
-        )
+        format!("{place}metadata.annotations.a: \"1\" is a number; expected a string, so write it in quotes")
     };
     assert_eq!(pod.problems[0].to_string(), problems(""));
     assert_eq!(written.problems[0].to_string(), problems("line 1, column 64: "));

@@ -8,7 +8,7 @@ use crate::{InputProblem, Problems};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// A reader of one document that collects its problems.
+/// A reader of one document that collects its problems, which begin with its name, if it has one.
 pub struct DocumentReader<'a> {
     name: &'a str,
     root: &'a Value,
@@ -58,7 +58,8 @@ impl<'a> DocumentReader<'a> {
     pub fn problem(&mut self, path: &str, item: Option<&str>, text: impl Into<String>) {
         let place = self.places.and_then(|tree| field(tree, path).unwrap_or(tree).place);
         let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
-        let name = format!("{}: {place}{path}", self.name);
+        let start = if self.name.is_empty() { String::new() } else { format!("{}: ", self.name) };
+        let name = format!("{start}{place}{path}");
         self.problems.push(InputProblem::about(&name, item, text));
     }
 

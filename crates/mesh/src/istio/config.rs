@@ -4,10 +4,9 @@ use super::defaults;
 use crate::facts::{DnsCapture, Selection};
 use crate::policy::configuration;
 use crate::settings::{Setting, alternatives};
-use crate::sources::{Host, Names, SettingReader, Source, Wildcard};
+use crate::sources::{Host, Names, SettingReader, Source};
 use rules::{Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Uid, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr};
-use std::num::NonZeroU32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interception {
@@ -16,30 +15,15 @@ pub enum Interception {
     /// Hand-over to a transparent socket: source and destination stay as they were.
     Tproxy {
         mark: Mark,
-        /// The routing table that delivers marked packets locally.
-        table: RouteTable,
+        /// The routing table that delivers marked packets locally; none of [`KERNEL_TABLES`].
+        table: u32,
     },
     None,
 }
 
-/// A routing table that is ours to use: any but 0 and the kernel's own (253 `default`, 254 `main`, 255 `local`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteTable(NonZeroU32);
-
-impl RouteTable {
-    pub const fn new(number: u32) -> Option<Self> {
-        match NonZeroU32::new(number) {
-            Some(table) if number < 253 || number > 255 => Some(Self(table)),
-            Some(_) | None => None,
-        }
-    }
-
-    pub const fn number(self) -> u32 {
-        self.0.get()
-    }
-}
-
-pub(super) const TPROXY_TABLE: RouteTable = RouteTable::new(133).expect("not the kernel's own");
+/// Unspecified, `default`, `main` and `local`.
+const KERNEL_TABLES: [u32; 4] = [0, 253, 254, 255];
+pub(super) const TPROXY_TABLE: u32 = 133;
 
 configuration! {
     |reader, host, numbers_only|
@@ -57,9 +41,10 @@ configuration! {
     proxy_gids: Vec<Gid> = proxy_groups(reader, &Names { host, numbers_only }, &proxy_uids);
     /// IPv4 is always captured.
     ipv6: bool = ipv6(reader, host).unwrap_or(false);
-    outbound_cidrs: Wildcard<Cidr> = reader.wildcard(Setting::ServiceCidr, SettingReader::cidr_item);
+    /// `None` for all.
+    outbound_cidrs: Option<Vec<Cidr>> = reader.wildcard(Setting::ServiceCidr, SettingReader::cidr_item);
     excluded_cidrs: Vec<Cidr> = {
-        let included: &[Cidr] = if let Wildcard::Items(cidrs) = &outbound_cidrs { cidrs } else { &[] };
+        let included = outbound_cidrs.as_deref().unwrap_or_default();
         limit_pairs(reader, vm_interfaces.len(), included.len());
         let excluded = excluded_cidrs(reader);
         if !ipv6 {
@@ -74,7 +59,7 @@ configuration! {
     tunnel_port: Port = reader.port(Setting::InboundTunnelPort, defaults::TUNNEL_PORT);
     inbound_ports: Selection<PortRange> = {
         let excluded = reader.list(Setting::InboundPortsExclude, SettingReader::port_item_or_zero);
-        reader.wildcard(Setting::InboundPorts, SettingReader::port_item_or_zero).but(excluded)
+        Selection::of(reader.wildcard(Setting::InboundPorts, SettingReader::port_item_or_zero), excluded)
     };
     excluded_interfaces: Vec<InterfaceName> = reader.list(Setting::ExcludeInterfaces, SettingReader::interface_item);
     /// Captured whatever the destination.
@@ -143,7 +128,7 @@ fn owner_groups(reader: &mut SettingReader<'_>, names: &Names<'_>) -> Selection<
     if reader.raw.get(Setting::OwnerGroups).is_none() {
         return Selection::AllBut(excluded);
     }
-    let groups = reader.wildcard(Setting::OwnerGroups, read).but(excluded);
+    let groups = Selection::of(reader.wildcard(Setting::OwnerGroups, read), excluded);
     if let Selection::Only(included) = &groups
         && included.len() > MAX
     {
@@ -171,7 +156,7 @@ fn interception(reader: &mut SettingReader<'_>) -> Interception {
         .scalar(
             Setting::TproxyRouteTable,
             "is not a usable routing table; expected a number from 1 to 4294967295, except 253 (default), 254 (main) and 255 (local)",
-            |text| unsigned(text).and_then(RouteTable::new),
+            |text| unsigned(text).filter(|table| !KERNEL_TABLES.contains(table)),
         )
         .unwrap_or(TPROXY_TABLE);
     let mark = reader

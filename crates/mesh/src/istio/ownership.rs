@@ -40,7 +40,7 @@ const ISTIO_IPTABLES: Predecessor = Predecessor {
     name: "istio-iptables",
     patterns: &PATTERNS,
     log_group: Some(LOG_GROUP),
-    policy_rule: Some((TPROXY_MARK, TPROXY_TABLE.number())),
+    policy_rule: Some((TPROXY_MARK, TPROXY_TABLE)),
     tables: &["istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw"],
 };
 

@@ -1,7 +1,7 @@
 //! The reasons of a plugin not to capture a pod: Istio's, in its order (`cni/pkg/plugin/plugin.go`). A pod on the network of its node, and
 //! one of another mesh, are decided about first. With annotations alone, the injector's record replaces the containers.
 
-use super::facts::{Pod, STATUS, Value};
+use super::facts::{Pod, STATUS};
 use super::given::GivenSettings;
 use super::mesh;
 use crate::settings::mapping::{PROXY, VARIABLES};
@@ -125,7 +125,7 @@ fn skip_by_containers(pod: &Pod) -> Option<Skip> {
         return Some(Skip::InitContainer);
     }
     let Some(proxy) = pod.proxy() else { return Some(Skip::NoProxy) };
-    if let Some(Value::Text(text)) = proxy.variable(DISABLED)
+    if let Some(Some(text)) = proxy.variable(DISABLED)
         && boolean(text) == Some(true)
     {
         return Some(Skip::Chosen(format!("its container {PROXY} has {DISABLED} set")));
@@ -212,7 +212,7 @@ mod tests {
     fn what_a_whole_pod_tells_in_the_order_of_the_rules() {
         use super::super::facts::{Container, Spec, Variable};
         let text = |text: &str| text.to_owned();
-        let disabled = Variable { name: text("DISABLE_ENVOY"), value: Value::Text(text("true")) };
+        let disabled = Variable { name: text("DISABLE_ENVOY"), value: Some(text("true")) };
         let proxy = Container {
             name: text(PROXY),
             args: vec![text("proxy"), text("router")],

@@ -48,14 +48,8 @@ pub struct Container {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     pub name: String,
-    pub value: Value,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    Text(String),
-    /// The cluster fills it in when the container starts.
-    Unknowable,
+    /// `None` where the cluster fills it in when the container starts.
+    pub value: Option<String>,
 }
 
 /// The injector's record, in the pod's annotation.
@@ -99,7 +93,7 @@ impl Pod {
 }
 
 impl Container {
-    pub fn variable(&self, name: &str) -> Option<&Value> {
+    pub fn variable(&self, name: &str) -> Option<&Option<String>> {
         self.env.iter().rev().find(|variable| variable.name == name).map(|variable| &variable.value)
     }
 }
@@ -161,11 +155,8 @@ fn container(reader: &mut DocumentReader<'_>, path: &str) -> Container {
 fn variable(reader: &mut DocumentReader<'_>, path: &str) -> Variable {
     reader.mapping(path);
     let name = text(reader, &format!("{path}.name"));
-    let value = match reader.at(&format!("{path}.valueFrom")) {
-        Some(_) => Value::Unknowable,
-        None => Value::Text(text(reader, &format!("{path}.value"))),
-    };
-    Variable { name, value }
+    let is_known = reader.at(&format!("{path}.valueFrom")).is_none();
+    Variable { name, value: is_known.then(|| text(reader, &format!("{path}.value"))) }
 }
 
 fn id(reader: &mut DocumentReader<'_>, path: &str) -> Option<String> {

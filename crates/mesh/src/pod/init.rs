@@ -1,6 +1,6 @@
 //! The settings of an init container: its arguments and its environment, as the drop-in reads them.
 
-use super::facts::{Container, Pod, Value};
+use super::facts::{Container, Pod};
 use super::given::GivenSettings;
 use super::mesh::{Argument, Form};
 use crate::mesh::Mesh;
@@ -27,7 +27,7 @@ pub(super) struct Init {
     pub(super) unread: Vec<String>,
 }
 
-pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init> {
+pub(super) fn read(container: &Container, pod: &Pod) -> Option<Init> {
     let words: Vec<&String> = container.command.iter().chain(&container.args).collect();
     // Of a shell's script, only the program is looked for.
     let script: Option<Vec<String>> = script(&words).map(|script| {
@@ -50,7 +50,7 @@ pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init
         rows,
         container,
         pod,
-        settings: GivenSettings::by(title),
+        settings: GivenSettings::default(),
         flags_given: Vec::new(),
         given: BTreeMap::new(),
         unread: Vec::new(),
@@ -159,7 +159,7 @@ impl Arguments<'_> {
                         Some(Err(variable)) => self.unknowable(Some(row.setting), &row.option(), variable),
                         None => {
                             let source = self.source(&row.option());
-                            self.settings.fault(Some(row.setting), &source, None, pflag::lacks_value(row));
+                            self.settings.fault(Some(row.setting), source, None, pflag::lacks_value(row));
                         }
                     }
                 }
@@ -176,9 +176,8 @@ impl Arguments<'_> {
     }
 
     fn bare(&mut self, word: &str) {
-        let source = self.source("argument");
-        let text = pflag::stray(&self.flags);
-        self.settings.fault(None, &source, Some(word), text);
+        let (source, text) = (self.source("argument"), pflag::stray(&self.flags));
+        self.settings.fault(None, source, Some(word), text);
     }
 
     fn unknowable(&mut self, setting: Option<Setting>, word: &str, variable: &str) {
@@ -190,7 +189,7 @@ impl Arguments<'_> {
         let text = format!(
             "needs the variable {variable}, which valueFrom, envFrom or a Service fills in when the container starts{otherwise}"
         );
-        self.settings.fault(setting, &source, None, text);
+        self.settings.fault(setting, source, None, text);
     }
 
     fn give(&mut self, row: &'static SettingRow, value: String) {
@@ -291,10 +290,7 @@ impl<'a> Environment<'a> {
     fn of(container: &'a Container) -> Self {
         let mut environment = Self { variables: BTreeMap::new(), has_foreign_env: container.has_foreign_env };
         for variable in &container.env {
-            let text = match &variable.value {
-                Value::Text(text) => environment.expand(text).ok(),
-                Value::Unknowable => None,
-            };
+            let text = variable.value.as_ref().and_then(|text| environment.expand(text).ok());
             environment.variables.insert(&variable.name, text);
         }
         environment
@@ -351,11 +347,9 @@ mod tests {
 
     #[test]
     fn references_are_filled_in_as_kubernetes_does() {
-        let text = |name: &str, value: &str| Variable {
-            name: name.to_owned(),
-            value: Value::Text(value.to_owned()),
-        };
-        let secret = Variable { name: "SECRET".to_owned(), value: Value::Unknowable };
+        let text =
+            |name: &str, value: &str| Variable { name: name.to_owned(), value: Some(value.to_owned()) };
+        let secret = Variable { name: "SECRET".to_owned(), value: None };
         let env = vec![text("A", "1"), text("B", "$(A)2$(C)"), secret, text("D", "$(SECRET)")];
         let mut container = Container { env, ..Container::default() };
         let check = |container: &Container, word: &str, expected: &str| {

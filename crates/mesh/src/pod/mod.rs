@@ -17,7 +17,7 @@ mod unread;
 
 pub use annotations::{annotated, configured};
 pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, reads_variable, skip, skip_unnamed};
-pub use facts::{Container, Pod, STATUS, Spec, Status, Value, Variable};
+pub use facts::{Container, Pod, STATUS, Spec, Status, Variable};
 pub use given::GivenSettings;
 pub use init::VALIDATION;
 pub use mesh::{MeshSign, signs};

@@ -4,7 +4,7 @@ use super::Host;
 use super::dialect::Dialect;
 use super::duration;
 use super::raw::{self, Given, Raw, Source, trim};
-use crate::facts::{DnsCapture, Selection};
+use crate::facts::DnsCapture;
 use crate::mesh::Feature;
 use crate::settings::{Setting, Topic, alternatives, nearest_value};
 use crate::{InputProblem, Problems};
@@ -12,22 +12,6 @@ use rules::{Cidr, Family, Gid, InterfaceName, Port, PortError, PortRange, Uid};
 use std::{io, net::IpAddr, str::FromStr, time::Duration};
 
 const PORT_FORM: &str = "expected a port from 1 to 65535 or a range such as 8000-9000";
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wildcard<T> {
-    All,
-    Items(Vec<T>),
-}
-
-impl<T> Wildcard<T> {
-    /// `excluded` counts where all are taken.
-    pub(crate) fn but(self, excluded: Vec<T>) -> Selection<T> {
-        match self {
-            Self::All => Selection::AllBut(excluded),
-            Self::Items(items) => Selection::Only(items),
-        }
-    }
-}
 
 pub struct SettingReader<'a> {
     pub raw: &'a Raw,
@@ -277,14 +261,15 @@ impl<'a> SettingReader<'a> {
         values
     }
 
+    /// `None` for `*`, which stands for all.
     pub fn wildcard<T>(
         &mut self,
         setting: Setting,
         read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
-    ) -> Wildcard<T> {
+    ) -> Option<Vec<T>> {
         let (mut items, source) = self.items(setting);
         match items[..] {
-            ["*"] => return Wildcard::All,
+            ["*"] => return None,
             _ if items.contains(&"*") => {
                 let whole = items.join(",");
                 self.problem(
@@ -296,7 +281,7 @@ impl<'a> SettingReader<'a> {
             _ => {}
         }
         items.retain(|item| *item != "*");
-        Wildcard::Items(self.read_items(setting, &items, &source, read))
+        Some(self.read_items(setting, &items, &source, read))
     }
 
     /// The value of an item, or a problem with it.
