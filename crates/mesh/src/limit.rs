@@ -4,7 +4,6 @@
 use crate::facts::{ListItem, Proxy, Selector};
 use crate::sources::Raw;
 use crate::{RuleReason, Setting};
-use rules::PortRange;
 use rules::finding::Code;
 use rules::simulate::Packet;
 
@@ -84,14 +83,11 @@ impl CautionContext<'_> {
     /// True if connections to different ports are redirected to a single one.
     pub fn joins_ports(&self) -> bool {
         let captured = self.lists.iter().filter(|listed| listed.captured);
-        let ports: Vec<PortRange> = captured
-            .filter_map(|listed| match listed.selector {
-                Selector::InboundPort(ports) => Some(ports),
-                _ => None,
-            })
-            .collect();
+        let mut ports = captured.filter(|listed| matches!(listed.selector, Selector::InboundPort(_)));
         // Without a list, all ports are captured.
-        let is_one = matches!(ports[..], [port] if port.is_single());
+        let is_single =
+            |one: &ListItem| matches!(one.selector, Selector::InboundPort(ports) if ports.is_single());
+        let is_one = ports.next().is_some_and(is_single) && ports.next().is_none();
         self.captures_inbound
             && !is_one
             && self.proxy.listeners.inbound.is_some_and(|ports| ports.is_single())

@@ -40,7 +40,7 @@ configuration! {
     proxy_uids: Vec<Uid> = proxy_users(reader, &Names { host, numbers_only });
     proxy_gids: Vec<Gid> = proxy_groups(reader, &Names { host, numbers_only }, &proxy_uids);
     /// IPv4 is always captured.
-    ipv6: bool = ipv6(reader, host).unwrap_or(false);
+    ipv6: bool = ipv6(reader, host);
     /// `None` for all.
     outbound_cidrs: Option<Vec<Cidr>> = reader.wildcard(Setting::ServiceCidr, SettingReader::cidr_item);
     excluded_cidrs: Vec<Cidr> = {
@@ -125,15 +125,13 @@ fn owner_groups(reader: &mut SettingReader<'_>, names: &Names<'_>) -> Selection<
     let read =
         |reader: &mut SettingReader<'_>, source: &Source, item: &str| names.group(reader, source, item);
     let excluded = reader.list(Setting::OwnerGroupsExclude, read);
-    if reader.raw.get(Setting::OwnerGroups).is_none() {
-        return Selection::AllBut(excluded);
-    }
-    let groups = Selection::of(reader.wildcard(Setting::OwnerGroups, read), excluded);
-    if let Selection::Only(included) = &groups
-        && included.len() > MAX
-    {
+    let is_given = reader.raw.get(Setting::OwnerGroups).is_some();
+    let included = if is_given { reader.wildcard(Setting::OwnerGroups, read) } else { None };
+    let groups = Selection::of(included, excluded);
+    let count = groups.only().len();
+    if count > MAX {
         let (_, source) = reader.items(Setting::OwnerGroups);
-        reader.whole(&source, format!("names {} groups; at most {MAX} can be included", included.len()));
+        reader.whole(&source, format!("names {count} groups; at most {MAX} can be included"));
     }
     groups
 }
@@ -178,20 +176,17 @@ fn interception(reader: &mut SettingReader<'_>) -> Interception {
     mode
 }
 
-fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<bool> {
+fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     let dual_stack = reader.switch(Setting::DualStack);
     let declared = reader.raw.get(Setting::PodIps).is_some();
-    let addresses = reader.addresses(host, "")?;
+    let Some(addresses) = reader.addresses(host, "") else { return false };
     if declared && addresses.is_empty() && !reader.items(Setting::PodIps).0.is_empty() {
         // Each item is a problem already.
-        return None;
+        return false;
     }
     if let Some(first) = addresses.iter().find(|address| unfit(**address).is_none()) {
-        return Some(if dual_stack {
-            addresses.iter().any(|one| one.is_ipv6() && unfit(*one).is_none())
-        } else {
-            first.is_ipv6()
-        });
+        let is_fit_ipv6 = |one: &IpAddr| one.is_ipv6() && unfit(*one).is_none();
+        return if dual_stack { addresses.iter().any(is_fit_ipv6) } else { first.is_ipv6() };
     }
     let found = found(&addresses);
     if !declared && host.may_lack_addresses() {
@@ -203,13 +198,13 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<bool> {
             "the pod has no address yet ({found}): {families}; declare its addresses with --pod-ips, or run this again \
              once it has them"
         ));
-        return Some(dual_stack);
+        return dual_stack;
     }
     let text = format!(
         "no valid local IP address found: {found}; wait for the network, or declare the pod's addresses with this flag"
     );
     reader.whole(&Source::Default(Setting::PodIps), text);
-    None
+    false
 }
 
 /// `None` if others can reach a pod by this address.

@@ -147,11 +147,10 @@ pub(super) fn speaks_istio(pod: &Pod) -> bool {
 /// The label decides alone where there is one, whatever its value.
 fn refused(pod: &Pod) -> Option<Skip> {
     let label = pod.labels.as_ref().and_then(|labels| labels.get(INJECT));
-    let (text, is_label) = match label {
-        Some(text) => (text, true),
-        None => (pod.annotations.get(INJECT)?, false),
+    let (text, kind) = match label {
+        Some(text) => (text, "label"),
+        None => (pod.annotations.get(INJECT)?, "annotation"),
     };
-    let kind = if is_label { "label" } else { "annotation" };
     (boolean(text) == Some(false)).then(|| Skip::Chosen(format!("its {kind} {INJECT} says no")))
 }
 

@@ -17,10 +17,7 @@ pub fn settings_text(raw: &Raw) -> String {
     let intended = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
     let capture = intended.map(|(setting, given)| (setting.row(), given.value.trim()));
     let words = capture.filter(|(row, _)| row.topic == Topic::Capture).map(|(row, value)| {
-        let flag = match row.short {
-            Some(letter) => format!("-{letter}"),
-            None => row.option(),
-        };
+        let flag = row.short_option();
         match row.kind {
             SettingKind::Switch if boolean(value) == Some(true) => flag,
             SettingKind::Switch => format!("{flag}={value}"),

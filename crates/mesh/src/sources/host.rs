@@ -88,10 +88,7 @@ impl RemoteHost {
 
 impl Host for RemoteHost {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
-        Ok(match self {
-            Self::Open if name == PROXY_USER => Uid::new(PROXY_ID),
-            Self::Open | Self::Assumed { .. } => None,
-        })
+        Ok(Uid::new(PROXY_ID).filter(|_| matches!(self, Self::Open) && name == PROXY_USER))
     }
 
     fn group(&self, name: &str) -> io::Result<Option<Gid>> {

@@ -84,9 +84,7 @@ impl<'a> SettingReader<'a> {
                 );
                 match path {
                     Some(Given { value, source }) => self.problem(source, value, text),
-                    None => {
-                        self.whole(&Source::Default(Setting::DnsServers), format!("resolv.conf {text}"));
-                    }
+                    None => self.whole(&Source::Default(Setting::DnsServers), format!("resolv.conf {text}")),
                 }
             }
         }
@@ -153,17 +151,10 @@ impl<'a> SettingReader<'a> {
         let Given { value, source } = self.raw.get(setting)?;
         let parsed = parse(trim(value));
         if parsed.is_none() {
-            match nearest_value(trim(value), setting.row().values) {
-                None => self.problem(source, value, complaint),
-                Some(intended) => {
-                    let (what, form) = complaint.split_once("; ").unwrap_or((complaint, ""));
-                    self.problem(
-                        source,
-                        value,
-                        format!("{what}; did you mean {intended}? {form}").trim_end(),
-                    );
-                }
-            }
+            let (what, form) = complaint.split_once("; ").unwrap_or((complaint, ""));
+            let intended = nearest_value(trim(value), setting.row().values);
+            let text = intended.map(|intended| format!("{what}; did you mean {intended}? {form}"));
+            self.problem(source, value, text.as_deref().unwrap_or(complaint).trim_end());
         }
         parsed
     }
@@ -228,7 +219,7 @@ impl<'a> SettingReader<'a> {
     pub fn list<T>(
         &mut self,
         setting: Setting,
-        read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
+        read: impl FnMut(&mut Self, &Source, &str) -> Option<T>,
     ) -> Vec<T> {
         let (items, source) = self.items(setting);
         self.read_items(setting, &items, &source, read)
@@ -240,7 +231,7 @@ impl<'a> SettingReader<'a> {
         setting: Setting,
         items: &[&str],
         source: &Source,
-        read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
+        mut read: impl FnMut(&mut Self, &Source, &str) -> Option<T>,
     ) -> Vec<T> {
         let most = max_items(setting);
         if items.len() > most {
@@ -271,12 +262,8 @@ impl<'a> SettingReader<'a> {
         match items[..] {
             ["*"] => return None,
             _ if items.contains(&"*") => {
-                let whole = items.join(",");
-                self.problem(
-                    &source,
-                    &whole,
-                    "has * beside other items; write * alone, or the items without it",
-                );
+                let text = "has * beside other items; write * alone, or the items without it";
+                self.problem(&source, &items.join(","), text);
             }
             _ => {}
         }
