@@ -1,5 +1,4 @@
-//! Known limits of the rules of a mesh, against what people expect, which no setting changes; and cautions about settings that work
-//! as they are given, or have no effect beside others. `lint` and `explain` report them, and know no mesh.
+//! Known limits of a mesh's rules, which no setting changes, and cautions about settings, for `lint` and `explain`, which know no mesh.
 
 use crate::facts::{ListItem, Proxy, Selector};
 use crate::sources::Raw;

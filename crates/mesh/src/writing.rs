@@ -9,7 +9,6 @@ use rules::{
 };
 use std::collections::BTreeMap;
 
-/// A place for a rule in a chain.
 #[derive(Clone, Copy)]
 pub(crate) struct ChainPlace {
     chain: WrittenChain,

@@ -21,7 +21,7 @@ use testkit::scope;
 /// The names of settings given by annotations: long ones.
 fn annotations() -> Dialect {
     let named = |row: &'static mapping::AnnotationRow| {
-        let source = Source::Preset(row.annotations()[0].to_owned());
+        let source = Source::Preset(row.setting.row().annotations[0].to_owned());
         (row.setting, Given { value: String::new(), source })
     };
     Dialect::of(&Raw::of(mapping::TABLE.iter().map(named)))

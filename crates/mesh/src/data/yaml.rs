@@ -1,6 +1,5 @@
-//! Data as YAML in blocks: the one writer of YAML, for answers, templates' `toYaml`, and what is injected into manifests. What is hard
-//! about YAML is to know which text is taken for something else. So only text that is nothing but words is plain; all other text is in
-//! double quotes, as JSON has it, whose escapes are YAML's, or in single quotes where those save escapes.
+//! Data as YAML in blocks: the one writer of YAML, for answers, templates' `toYaml`, and what is injected into manifests. YAML takes much
+//! for something else, so that only words are plain; other strings are in double quotes, or in single quotes where those save escapes.
 
 use super::{ScalarKind, Tree, TreeValue};
 

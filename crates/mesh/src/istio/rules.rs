@@ -69,8 +69,11 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let log_group = config.log_hits.then_some(LOG_GROUP);
     let mut writer = Writer::new(config, family, &OWNERSHIP, Comments::Last, log_group);
     interfaces(&mut writer);
-    if config.drop_invalid {
-        drop_invalid(&mut writer);
+    add_rules! { writer:
+        // NAT skips a packet outside its connection's window, which so reaches the pod at the port that its sender called. The kernel
+        // knows no such connection there and answers with a reset, which ends the redirected one.
+        Mangle PREROUTING [state([ConnState::Invalid])] => jump(DROP), Reason::DropInvalid, if config.drop_invalid;
+        Mangle DROP [] => Drop, Reason::DropInvalid, if config.drop_invalid;
     }
     inbound(&mut writer);
     before_owners(&mut writer);
@@ -104,16 +107,6 @@ fn interfaces(writer: &mut Writer<'_>) {
     }
 }
 
-/// NAT skips a packet outside its connection's window, which so reaches the pod at the port that its sender called. The
-/// kernel knows no such connection there and answers with a reset, which ends the redirected one.
-fn drop_invalid(writer: &mut Writer<'_>) {
-    add_rules! { writer:
-        Mangle PREROUTING [state([ConnState::Invalid])] => jump(DROP), Reason::DropInvalid;
-        Mangle DROP [] => Drop, Reason::DropInvalid;
-    }
-}
-
-/// Connections that arrive from outside.
 fn inbound(writer: &mut Writer<'_>) {
     let config = writer.config;
     add_rules! { writer:
@@ -229,7 +222,6 @@ fn groups(writer: &mut Writer<'_>) {
     add_rules! { writer: Nat OUTBOUND [group(*gid)] => Return, Reason::ExcludedGroup, for gid in groups.but(); }
 }
 
-/// DNS queries, sent to the agent beside the proxy.
 fn dns(writer: &mut Writer<'_>) {
     if writer.config.dns == DnsCapture::Off {
         return;

@@ -59,8 +59,7 @@ const UNSET: &str = "-1";
 /// The defaults of `proxy-init` for flags that are not given, where they differ from those of the charts.
 pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, UNSET)];
 
-// Nothing is asked of the host: users and groups are numbers here, and no rule depends on an address of the pod. Lists are in the order
-// given.
+// Nothing is asked of the host: users and groups are numbers here, and no rule depends on an address of the pod. Lists keep their order.
 configuration! {
     |reader, _host, _numbers_only|
     ipv6: bool = reader.switch_or(Linkerd::Ipv6, true);

@@ -82,7 +82,6 @@ fn ignored(ports: PortSet) -> [Match; 3] {
     [tcp(), any_of(ports), named(&format!("ignore-port-{}", list.join(",")))]
 }
 
-/// The comment by which upstream names a rule.
 fn named(name: &str) -> Match {
     Match::Comment(format!("{COMMENTS}{name}").parse().expect("our comments have no quotes"))
 }

@@ -109,7 +109,6 @@ pub fn configured(key: &str, values: &BTreeMap<String, String>) -> GivenSettings
     settings
 }
 
-/// The first annotation of the setting that the pod has, and its value.
 fn annotation(pod: &Pod, setting: Setting) -> Option<(&'static str, &String)> {
     setting.row().annotations.iter().find_map(|name| Some((*name, pod.annotations.get(*name)?)))
 }

@@ -114,9 +114,10 @@ pub fn skip_unnamed(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Optio
 fn skip_by_containers(pod: &Pod) -> Option<Skip> {
     let Some(spec) = &pod.spec else {
         let status = pod.status()?;
-        let mut added = status.containers.iter().chain(&status.init_containers);
-        return match added.any(|name| name == PROXY) {
-            _ if status.init_containers.iter().any(|name| name == INIT) => Some(Skip::InitContainer),
+        return match status.added().any(|name| name == PROXY) {
+            _ if status.init_containers.iter().flatten().any(|name| name == INIT) => {
+                Some(Skip::InitContainer)
+            }
             true => None,
             false => Some(Skip::NoProxy),
         };

@@ -3,7 +3,7 @@
 
 use crate::data::document::DocumentReader;
 use crate::settings::mapping::PROXY;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,15 +56,14 @@ pub struct Variable {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    #[serde(deserialize_with = "names")]
-    pub init_containers: Vec<String>,
-    #[serde(deserialize_with = "names")]
-    pub containers: Vec<String>,
+    pub init_containers: Option<Vec<String>>,
+    pub containers: Option<Vec<String>>,
 }
 
-/// Null counts as none.
-fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+impl Status {
+    pub fn added(&self) -> impl Iterator<Item = &String> {
+        self.containers.iter().chain(&self.init_containers).flatten()
+    }
 }
 
 pub const STATUS: &str = "sidecar.istio.io/status";
@@ -81,10 +80,9 @@ impl Pod {
     }
 
     pub(super) fn container_names(&self) -> impl Iterator<Item = &str> {
-        let specs = self.spec.iter();
-        specs
-            .flat_map(|spec| spec.init_containers.iter().chain(&spec.containers))
-            .map(|one| one.name.as_str())
+        let containers =
+            self.spec.iter().flat_map(|spec| spec.init_containers.iter().chain(&spec.containers));
+        containers.map(|one| one.name.as_str())
     }
 
     pub fn status(&self) -> Option<Status> {

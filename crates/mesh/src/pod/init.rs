@@ -154,23 +154,21 @@ impl Init {
         let mut given = Vec::new();
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            let text = match environment.expand(word) {
-                Ok(text) => text,
-                Err(variable) => {
-                    // Where the flag itself is known, so is the setting.
-                    let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
-                    let setting = match pflag::word(name, flags) {
-                        PflagWord::Flags(found) => found.first().map(|(row, _)| row.setting),
-                        PflagWord::NeedsValue(_, row) => Some(row.setting),
-                        PflagWord::End | PflagWord::Unknown { .. } | PflagWord::Bare => None,
-                    };
-                    self.unknowable(setting, name, variable);
-                    continue;
-                }
-            };
-            let (found, waiting) = match pflag::word(&text, flags) {
-                PflagWord::Flags(found) => (found, None),
-                PflagWord::NeedsValue(found, row) => (found, Some(row)),
+            let expanded = environment.expand(word);
+            // Where the flag itself is known, so is the setting.
+            let text = expanded.as_deref().unwrap_or(word.split('=').next().unwrap_or_default());
+            let read = pflag::word(text, flags);
+            if let Err(variable) = &expanded {
+                let setting = match read {
+                    PflagWord::Flags(_, Some(row)) => Some(row.setting),
+                    PflagWord::Flags(found, None) => found.first().map(|(row, _)| row.setting),
+                    PflagWord::End | PflagWord::Unknown { .. } | PflagWord::Bare => None,
+                };
+                self.unknowable(setting, text, variable);
+                continue;
+            }
+            let (found, waiting) = match read {
+                PflagWord::Flags(found, waiting) => (found, waiting),
                 PflagWord::End => {
                     words.by_ref().for_each(|word| self.bare(word, flags));
                     break;
@@ -184,7 +182,7 @@ impl Init {
                     continue;
                 }
                 PflagWord::Bare => {
-                    self.bare(&text, flags);
+                    self.bare(text, flags);
                     continue;
                 }
             };

@@ -106,8 +106,7 @@ impl KubernetesObject {
     /// The objects of data without a text: one, or those of a list.
     pub fn of(value: Value) -> Vec<Self> {
         let mut found = Vec::new();
-        let pointer = String::new();
-        Self { value, document: 1, pointer, place: None, tree: None }.unpack(0, &mut found);
+        Self { value, document: 1, pointer: String::new(), place: None, tree: None }.unpack(0, &mut found);
         found
     }
 
@@ -218,7 +217,8 @@ impl KubernetesObject {
     pub fn pod(&self) -> Option<ManifestObject> {
         let path = self.readable_template()?;
         let template = at(&self.value, path)?;
-        let mut reader = DocumentReader::of("", template).with_places(self.places(path));
+        let mut reader = DocumentReader::of("", template);
+        reader.places = self.places(path);
         let pod = Pod::read(&mut reader, &self.called().unwrap_or_default(), self.meta("namespace"));
         let problems = Problems::first(reader.finish());
         let mut remarks = unread::metadata(&self.value, path);

@@ -3,7 +3,7 @@
 
 use super::annotations::annotated;
 use super::decision::{Skip, skip_unnamed};
-use super::facts::{Container, Pod, Spec};
+use super::facts::{Container, Pod, Spec, Status};
 use super::given::GivenSettings;
 use super::init::{self, Init, VALIDATION};
 use super::objects::ManifestObject;
@@ -233,8 +233,8 @@ fn applications(pod: &Pod) -> Vec<Application> {
 /// The names of proxies, and of the containers that the injector has added by its own record: a template may name them.
 fn injected(pod: &Pod) -> BTreeSet<String> {
     let proxies = Mesh::ALL.iter().filter_map(|mesh| mesh.pods()?.proxy).chain([PROXY]).map(str::to_owned);
-    let added = pod.status().into_iter().flat_map(|status| [status.containers, status.init_containers]);
-    proxies.chain(added.flatten()).collect()
+    let status = pod.status();
+    proxies.chain(status.iter().flat_map(Status::added).cloned()).collect()
 }
 
 fn application(spec: &Spec, container: &Container) -> Application {
@@ -256,7 +256,6 @@ const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 /// Names a ConfigMap with settings, which Kuma's injector writes into the pod.
 const CONFIG_MAP: &str = "traffic.kuma.io/transparent-proxy-configmap-name";
 
-/// The init containers that end before the proxy starts, and run when the rules are set.
 fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Application> {
     let mesh = reading.settings.raw.mesh();
     let has_proxy = mesh.pods().is_none_or(|form| form.proxy.is_some());

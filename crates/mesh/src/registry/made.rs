@@ -49,10 +49,11 @@ pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
             continue;
         }
         match pflag::word(&word, &flags) {
-            PflagWord::Flags(found) => given.extend(found),
-            PflagWord::NeedsValue(found, row) => {
+            PflagWord::Flags(found, waiting) => {
                 given.extend(found);
-                given.push((row, words.next()?));
+                if let Some(row) = waiting {
+                    given.push((row, words.next()?));
+                }
             }
             PflagWord::End | PflagWord::Unknown { .. } | PflagWord::Bare => return None,
         }
@@ -62,11 +63,8 @@ pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
         long => Source::Flag(long),
     };
     let given = given.into_iter().map(|(row, value)| (row.setting, Given { value, source: source(row) }));
-    let named = (mesh != Mesh::default()).then(|| {
-        let value = mesh.name().to_owned();
-        (Setting::Mesh, Given { value, source: Source::Flag(Setting::Mesh.row().long) })
-    });
-    Some(Raw::of(named.into_iter().chain(given)))
+    let named = (mesh != Mesh::default()).then_some((Setting::Mesh, mesh.name()));
+    Some(Raw::of(given).over(Raw::of_flags(named)))
 }
 
 #[cfg(test)]
