@@ -1,10 +1,9 @@
 //! Facts about a mesh's capture configuration, beside its rules: the proxy, its listeners, and the items of lists.
 
 use crate::settings::Setting;
-use crate::writing;
 use rules::nft::Condition;
 use rules::{
-    Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Protocol, Uid, UidRange, Zone,
+    Cidr, Family, Gid, InterfaceName, Mark, Match, Negatable, Port, PortRange, Protocol, Uid, UidRange, Zone,
     desired::StaleFlows,
 };
 use std::fmt;
@@ -203,14 +202,18 @@ impl Selector {
 
     pub fn condition(&self) -> Condition {
         let matched = match self {
-            Self::Destination(network) => writing::to(*network),
-            Self::Source(network) => writing::from(*network),
-            Self::OutboundPort(ports, _) | Self::InboundPort(ports) => writing::port(*ports),
-            Self::Tunnel(port) => writing::port(*port),
-            Self::Interface(name) | Self::VmInterface(name) => writing::from_interface(name),
-            Self::User(users) => writing::user(*users),
-            Self::Group(group) => writing::group(*group),
-            Self::Server(address) => writing::to(Cidr::host(*address)),
+            Self::Destination(network) => Match::Destination(Negatable::Is(*network)),
+            Self::Source(network) => Match::Source(Negatable::Is(*network)),
+            Self::OutboundPort(ports, _) | Self::InboundPort(ports) => {
+                Match::DestinationPort(Negatable::Is(*ports))
+            }
+            Self::Tunnel(port) => Match::DestinationPort(Negatable::Is((*port).into())),
+            Self::Interface(name) | Self::VmInterface(name) => {
+                Match::InInterface(Negatable::Is(name.clone()))
+            }
+            Self::User(users) => Match::UidOwner(Negatable::Is(*users)),
+            Self::Group(group) => Match::GidOwner(Negatable::Is(*group)),
+            Self::Server(address) => Match::Destination(Negatable::Is(Cidr::host(*address))),
         };
         matched.condition().expect("each of these matches asks something")
     }

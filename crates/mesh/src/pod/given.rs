@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenSettings {
     pub raw: Raw,
-    faults: Vec<Fault>,
+    faults: Vec<SettingFault>,
 }
 
 /// A problem, which counts unless another layer gives the setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Fault {
+struct SettingFault {
     setting: Option<Setting>,
     source: Source,
     item: Option<String>,
@@ -52,11 +52,12 @@ impl GivenSettings {
         item: Option<&str>,
         text: impl Into<String>,
     ) {
-        self.faults.push(Fault { setting, source, item: item.map(str::to_owned), text: text.into() });
+        self.faults.push(SettingFault { setting, source, item: item.map(str::to_owned), text: text.into() });
     }
 
     pub fn over(self, below: Self) -> Self {
-        let counts = |fault: &Fault| fault.setting.is_none_or(|setting| self.raw.get(setting).is_none());
+        let counts =
+            |fault: &SettingFault| fault.setting.is_none_or(|setting| self.raw.get(setting).is_none());
         let below_faults = below.faults.into_iter().filter(counts);
         let faults = self.faults.into_iter().chain(below_faults).collect();
         Self { raw: self.raw.over(below.raw), faults }
@@ -64,7 +65,7 @@ impl GivenSettings {
 
     /// Problems with annotations of the pod, found before it came to settings.
     pub(crate) fn add_problems(&mut self, problems: Vec<InputProblem>) {
-        let of_pod = |InputProblem { name, item, text }| Fault {
+        let of_pod = |InputProblem { name, item, text }| SettingFault {
             setting: None,
             source: Source::Field(name),
             item,
@@ -74,7 +75,7 @@ impl GivenSettings {
     }
 
     pub fn problems(&self) -> Vec<InputProblem> {
-        Problems::first(self.faults.iter().map(|Fault { source, item, text, .. }| {
+        Problems::first(self.faults.iter().map(|SettingFault { source, item, text, .. }| {
             InputProblem::about(&self.raw.named(source), item.as_deref(), text)
         }))
     }
