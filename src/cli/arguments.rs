@@ -237,10 +237,9 @@ impl Parser {
                 Some(entry) if entry.trailing.is_some() => self.next = Next::Trailing,
                 Some(_) => self.next = Next::Argument,
             },
-            PflagWord::Flags(given) => self.take(given),
-            PflagWord::NeedsValue(given, row) => {
+            PflagWord::Flags(given, waiting) => {
                 self.take(given);
-                self.next = Next::Value(row);
+                self.next = waiting.map_or(Next::Any, Next::Value);
             }
             PflagWord::Unknown { name, .. }
                 if self.entry.is_some_and(|entry| (entry.name, &*name) == FORMER_FLAG) => {}

@@ -28,7 +28,7 @@ pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Result<Exit, Problem
     let capture = match installs {
         true => mesh::configure(&mut reader, &System::of(&raw), run.cni),
         // What was captured does not matter any more: an unknown proxy user must not keep the rules from being removed.
-        false => mesh::configure(&mut SettingReader::new(&Raw::of([of_kuma()]), Vec::new()), &NullHost, true),
+        false => mesh::configure(&mut SettingReader::new(&of_kuma(), Vec::new()), &NullHost, true),
     };
     let warnings = reader.finish()?;
     let call = ResolvedCall { capture, run, logging, warnings };
@@ -84,21 +84,21 @@ fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputP
             }));
         }
     }
-    let mut own = vec![of_kuma()];
+    let mut own = of_kuma();
     // The old name of a flag.
     match (raw.get(Kuma::DpUid).cloned(), raw.get(Kuma::ProxyUser)) {
         (Some(given), Some(Given { source: Source::Flag(_), .. })) => {
             let text = "is the old name of --kuma-dp-user, which is given too; give one of them";
             problems.push(InputProblem::with_item(&given.source, &given.value, text));
         }
-        (Some(given), _) => own.push((Kuma::ProxyUser, given)),
+        (Some(given), _) => own = Raw::of([(Kuma::ProxyUser, given)]).over(own),
         (None, _) => {}
     }
-    (Raw::of(own).over(raw).over(of_files), problems)
+    (own.over(raw).over(of_files), problems)
 }
 
-fn of_kuma() -> (Setting, Given) {
-    (Setting::Mesh, Given { value: Mesh::Kuma.to_string(), source: Source::Flag("mesh") })
+fn of_kuma() -> Raw {
+    Raw::of_flags([(Setting::Mesh, Mesh::Kuma.name())])
 }
 
 fn adapted(reader: &mut SettingReader<'_>, run: Run, installs: bool) -> (Run, bool) {

@@ -33,8 +33,7 @@ pub(super) fn subjects(
 }
 
 pub(super) fn of_file(raw: Raw, file: &str) -> Raw {
-    let given = Given { value: file.to_owned(), source: Source::Flag(Setting::Filename.row().long) };
-    Raw::of([(Setting::Filename, given)]).over(raw)
+    Raw::of_flags([(Setting::Filename, file)]).over(raw)
 }
 
 pub(super) fn file_name(file: &str) -> &str {

@@ -5,7 +5,7 @@ use super::report::{Encoding, Format};
 use diagnose::trace::utc;
 pub(super) use mesh::preview::Preview;
 use mesh::settings::alternatives;
-use mesh::settings::levels::{IstioLogLevel, ScopeLevel, by_scope};
+use mesh::settings::levels::{ScopeLevel, by_scope};
 use mesh::sources::{Host, Raw, SettingReader, duration};
 use mesh::{Capture, InputProblem, Mesh, Problems, istio::defaults::PROBE_PORT, settings::Setting};
 use rules::{Ownership, Port, Version, desired::Made, number::unsigned};
@@ -262,6 +262,7 @@ fn logging(reader: &mut SettingReader<'_>) -> Logging {
         read.map_err(|problem| reader.problem(source, item, problem)).ok()
     });
     let (everything, named) = by_scope(levels);
+    let filter = |level: &str| level.parse().expect("a level of tracing");
     Logging {
         level: everything.map_or(LevelFilter::INFO, filter),
         scopes: named.into_iter().map(|item| (item.scope, filter(item.level))).collect(),
@@ -270,21 +271,9 @@ fn logging(reader: &mut SettingReader<'_>) -> Logging {
     }
 }
 
-fn filter(level: IstioLogLevel) -> LevelFilter {
-    match level {
-        IstioLogLevel::None => LevelFilter::OFF,
-        IstioLogLevel::Error => LevelFilter::ERROR,
-        IstioLogLevel::Warn => LevelFilter::WARN,
-        IstioLogLevel::Info => LevelFilter::INFO,
-        IstioLogLevel::Debug => LevelFilter::DEBUG,
-        IstioLogLevel::Trace => LevelFilter::TRACE,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mesh::sources::{Given, Source};
 
     #[test]
     fn every_name_of_a_backend_is_one_of_the_engine() {
@@ -294,8 +283,7 @@ mod tests {
     #[test]
     fn an_empty_name_names_no_mesh() {
         for (value, names_mesh) in [("", false), (" ", false), ("istio", true), ("kuma", true)] {
-            let given = Given { value: value.to_owned(), source: Source::Flag("mesh") };
-            let raw = Raw::of([(Setting::Mesh, given)]);
+            let raw = Raw::of_flags([(Setting::Mesh, value)]);
             let (run, _) = read(&mut SettingReader::new(&raw, Vec::new()));
             assert_eq!(run.names_mesh, names_mesh, "{value:?}");
         }

@@ -2,9 +2,8 @@
 
 use crate::support::address::{RESOLVERS, SERVICE_CIDRS};
 use crate::support::random::Random;
-use mesh::Setting;
 use mesh::settings;
-use mesh::sources::{Given, NullHost, Raw, Source};
+use mesh::sources::{NullHost, Raw};
 use mesh::{Capture, Mesh};
 
 pub(crate) const POD_IPS: &str = "10.77.0.2,fd77::2";
@@ -90,10 +89,8 @@ impl Configuration {
 
 /// Flags as the library takes them.
 pub(crate) fn raw<'a>(flags: impl Iterator<Item = (&'a str, &'a str)>, mesh: Mesh) -> Raw {
-    Raw::of(flags.map(|(flag, value)| {
+    Raw::of_flags(flags.map(|(flag, value)| {
         let row = settings::of(mesh).find(|row| row.long == flag);
-        let row = row.unwrap_or_else(|| panic!("{mesh} has no flag --{flag}"));
-        let given = Given { value: value.to_owned(), source: Source::Flag(row.long) };
-        (Setting::clone(&row.setting), given)
+        (row.unwrap_or_else(|| panic!("{mesh} has no flag --{flag}")).setting, value)
     }))
 }

@@ -7,7 +7,7 @@ use injection::{AdmissionContext, Configuration};
 use mesh::Selection;
 use mesh::istio::{CaptureConfig, Interception};
 use mesh::pod::{CaptureMethod, EXCLUDED_NAMESPACES};
-use mesh::sources::{Host, Wildcard};
+use mesh::sources::Host;
 use rules::{Cidr, InterfaceName, PortRange};
 use serde_json::{Map, Value, json};
 use std::{io, net::IpAddr};
@@ -168,10 +168,7 @@ impl Case {
             let network = |item: &&str| Cidr::parse_noting_host_bits(item).expect("a network").0;
             self.items(at).iter().map(network).collect()
         };
-        let included = match self.expected(0) {
-            Some("*") => Wildcard::All,
-            _ => Wildcard::Items(networks(0)),
-        };
+        let included = (self.expected(0) != Some("*")).then(|| networks(0));
         assert_eq!(capture.outbound_cidrs, included, "{shown}");
         assert_eq!(capture.excluded_cidrs, networks(1), "{shown}");
         match (&capture.inbound_ports, self.expected(2)) {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use cluster::logging::{self, LogLevelHandle};
-use mesh::settings::levels::{IstioLogLevel, ScopeLevel, by_scope};
+use mesh::settings::levels::{ScopeLevel, by_scope};
 use tracing::level_filters::LevelFilter;
 
 /// Which lines, and in which form. Names are the init container's.
@@ -37,14 +37,7 @@ fn level(text: &str) -> Result<LevelFilter, String> {
         return Err(problems.join("; "));
     }
     let (everything, _) = by_scope(items);
-    Ok(match everything.unwrap_or(IstioLogLevel::Info) {
-        IstioLogLevel::None => LevelFilter::OFF,
-        IstioLogLevel::Error => LevelFilter::ERROR,
-        IstioLogLevel::Warn => LevelFilter::WARN,
-        IstioLogLevel::Info => LevelFilter::INFO,
-        IstioLogLevel::Debug => LevelFilter::DEBUG,
-        IstioLogLevel::Trace => LevelFilter::TRACE,
-    })
+    Ok(everything.unwrap_or("info").parse().expect("a level of tracing"))
 }
 
 pub(crate) fn start(flags: &LoggingFlags) -> LogLevelHandle {

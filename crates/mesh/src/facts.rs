@@ -13,7 +13,6 @@ pub(crate) const fn port(number: u16) -> Port {
     Port::new(number).expect("not 0")
 }
 
-/// The port of DNS (RFC 1035, 4.2).
 pub const DNS_PORT: Port = port(53);
 
 /// The zone of conntrack of DNS queries that the proxy sends, which may come from a port that an application uses too: in one zone the
@@ -25,6 +24,13 @@ pub(crate) const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
 /// The addresses from which proxies call the application behind them (Istio's `InboundPassthroughBindIpv4` and `..Ipv6`).
 pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
 pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
+
+pub(crate) fn passthrough(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => PASSTHROUGH_V4.into(),
+        Family::V6 => PASSTHROUGH_V6.into(),
+    }
+}
 
 pub fn loopback(family: Family) -> IpAddr {
     match family {
@@ -42,6 +48,11 @@ pub enum Selection<T> {
 }
 
 impl<T> Selection<T> {
+    /// `excluded` counts where all are captured, which `None` stands for.
+    pub(crate) fn of(only: Option<Vec<T>>, excluded: Vec<T>) -> Self {
+        only.map_or(Self::AllBut(excluded), Self::Only)
+    }
+
     pub(crate) fn takes_all(&self) -> bool {
         matches!(self, Self::AllBut(_))
     }
@@ -106,8 +117,8 @@ pub struct Proxy {
     pub gids: Vec<Gid>,
     /// The mark of its own packets, where it is known by that.
     pub mark: Option<Mark>,
-    /// The source addresses of its connections to the application, where it has its own for that.
-    pub passthrough: Option<(Ipv4Addr, Ipv6Addr)>,
+    /// True if its connections to the application come from addresses of their own.
+    pub has_passthrough: bool,
 }
 
 impl Proxy {
@@ -117,10 +128,7 @@ impl Proxy {
     }
 
     pub fn passthrough(&self, family: Family) -> Option<IpAddr> {
-        self.passthrough.map(|(v4, v6)| match family {
-            Family::V4 => v4.into(),
-            Family::V6 => v6.into(),
-        })
+        self.has_passthrough.then(|| passthrough(family))
     }
 }
 

@@ -1,10 +1,8 @@
-//! Known limits of the rules of a mesh, against what people expect, which no setting changes; and cautions about settings that work
-//! as they are given, or have no effect beside others. `lint` and `explain` report them, and know no mesh.
+//! Known limits of a mesh's rules, which no setting changes, and cautions about settings, for `lint` and `explain`, which know no mesh.
 
 use crate::facts::{ListItem, Proxy, Selector};
 use crate::sources::Raw;
 use crate::{RuleReason, Setting};
-use rules::PortRange;
 use rules::finding::Code;
 use rules::simulate::Packet;
 
@@ -84,14 +82,11 @@ impl CautionContext<'_> {
     /// True if connections to different ports are redirected to a single one.
     pub fn joins_ports(&self) -> bool {
         let captured = self.lists.iter().filter(|listed| listed.captured);
-        let ports: Vec<PortRange> = captured
-            .filter_map(|listed| match listed.selector {
-                Selector::InboundPort(ports) => Some(ports),
-                _ => None,
-            })
-            .collect();
+        let mut ports = captured.filter(|listed| matches!(listed.selector, Selector::InboundPort(_)));
         // Without a list, all ports are captured.
-        let is_one = matches!(ports[..], [port] if port.is_single());
+        let is_single =
+            |one: &ListItem| matches!(one.selector, Selector::InboundPort(ports) if ports.is_single());
+        let is_one = ports.next().is_some_and(is_single) && ports.next().is_none();
         self.captures_inbound
             && !is_one
             && self.proxy.listeners.inbound.is_some_and(|ports| ports.is_single())

@@ -20,29 +20,23 @@ pub struct Printed {
 }
 
 pub fn print(capture: &dyn CapturePolicy, form: Preview) -> Printed {
-    match form {
+    let rules = || capture.families().map(|family| capture.rules(family)).collect::<Vec<_>>();
+    let (text, exceeds) = match form {
         Preview::Restore => {
-            let rules = rules(capture);
-            let exceeds = rules.iter().any(iptables::exceeds);
-            let warning = exceeds.then_some(
-                "ISTIO_OUTBOUND_OWNER_GROUPS makes a rule of more words than iptables-restore takes; apply sets it, in \
-                 fewer words, but these lines can't be piped there",
-            );
-            Printed { text: rules.iter().map(restore).collect(), warning }
+            let rules = rules();
+            (rules.iter().map(restore).collect(), rules.iter().any(iptables::exceeds))
         }
-        Preview::Commands => {
-            Printed { text: rules(capture).iter().map(iptables::commands).collect(), warning: None }
-        }
+        Preview::Commands => (rules().iter().map(iptables::commands).collect(), false),
         Preview::Nft => {
-            let table = capture.desired().nft_table();
-            let script = table.as_ref().map(nft::script).unwrap_or_default();
-            Printed { text: format!("# nft -f\n{script}"), warning: None }
+            let script = capture.desired().nft_table().as_ref().map(nft::script).unwrap_or_default();
+            (format!("# nft -f\n{script}"), false)
         }
-    }
-}
-
-fn rules(capture: &dyn CapturePolicy) -> Vec<Checked> {
-    capture.families().map(|family| capture.rules(family)).collect()
+    };
+    let warning = exceeds.then_some(
+        "ISTIO_OUTBOUND_OWNER_GROUPS makes a rule of more words than iptables-restore takes; apply sets it, in \
+         fewer words, but these lines can't be piped there",
+    );
+    Printed { text, warning }
 }
 
 fn restore(rules: &Checked) -> String {

@@ -1,5 +1,4 @@
-//! The reason of a rule, of any mesh, and what such rules do. Explanations, reports and counters work with [`RuleReason`] and go by its
-//! [`Meaning`]; they know no mesh.
+//! The reason of a rule, of any mesh, and its [`Meaning`], which is what such rules do, for code that knows no mesh.
 
 use crate::mesh::Mesh;
 use crate::recognition::summary::field_condition;
@@ -15,14 +14,7 @@ pub struct ReasonRow {
     pub meaning: Meaning,
     pub settings: &'static [Setting],
     /// The mesh's own, in place of those of the meaning.
-    pub sentences: Sentences,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Sentences {
-    /// Where no item of a list is known that the rule is about; `None` of rules that only lead on to others.
     pub general: Option<&'static str>,
-    /// For an item (`{value}`) of the setting's list.
     pub of_value: Option<&'static str>,
 }
 
@@ -78,7 +70,7 @@ impl RuleReason {
     /// Why such a rule decides, about the item `value` of the setting's list, with `option` for the setting; `None` for rules that only
     /// lead on to others. [`crate::sources::Dialect::render`] completes the placeholders.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {
-        let (own, usual) = (self.0.sentences, self.meaning().row().sentences);
+        let (own, usual) = (self.0, self.meaning().row());
         let of_value = own.of_value.or(usual.of_value).zip(value);
         let of_value = of_value.map(|(text, value)| text.replace("{value}", value));
         let text = of_value.or_else(|| own.general.or(usual.general).map(str::to_owned))?;
@@ -145,8 +137,7 @@ impl fmt::Debug for RuleReason {
 }
 
 /// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..], "sentence", of "sentence about {value}"; .. }`, in the order of the
-/// names, makes constants of the mesh's type `Reason`: the settings, constants of the holder, of which one makes such rules, and why
-/// they decide, in general and for an item of a list. `{option}` is the setting.
+/// names, makes constants of the mesh's type `Reason`. One of the settings, constants of the holder, makes such rules: `{option}`.
 macro_rules! reasons {
     ($mesh:ident of $holder:ident;
      $($reason:ident $name:literal $meaning:ident [$($setting:ident),*] $(, $text:literal)? $(, of $of_value:literal)?;)*) => {
@@ -159,10 +150,8 @@ macro_rules! reasons {
                 name: $name,
                 meaning: $crate::reason::Meaning::$meaning,
                 settings: &[$($holder::$setting,)*],
-                sentences: $crate::reason::Sentences {
-                    general: $crate::settings::settings!(@option $($text)?),
-                    of_value: $crate::settings::settings!(@option $($of_value)?),
-                },
+                general: $crate::settings::settings!(@option $($text)?),
+                of_value: $crate::settings::settings!(@option $($of_value)?),
             });)*
         }
 
@@ -194,10 +183,8 @@ macro_rules! meanings {
             direction: $direction,
             about: $about,
             counted: Phrase { before: $before, all: $all, after: $after },
-            sentences: Sentences {
-                general: $crate::settings::settings!(@option $($text)?),
-                of_value: $crate::settings::settings!(@option $($of_value)?),
-            },
+            general: $crate::settings::settings!(@option $($text)?),
+            of_value: $crate::settings::settings!(@option $($of_value)?),
         },)*];
     };
 }
@@ -257,7 +244,10 @@ pub struct MeaningRow {
     /// The fields of which one's condition holds the items of the setting's list.
     pub about: &'static [Field],
     pub counted: Phrase,
-    pub sentences: Sentences,
+    /// Why such rules decide, where no item is known that the rule is about; `None` of rules that only lead on to others.
+    pub general: Option<&'static str>,
+    /// Why they decide about an item (`{value}`) of the setting's list.
+    pub of_value: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

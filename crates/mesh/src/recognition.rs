@@ -1,7 +1,6 @@
-//! Recognizes live rules: which of them are a mesh's, and why each is there: its *reason*. Its *meaning* is what it does to packets in its
-//! place. Our tables of nf_tables carry reasons in their comments, and so do rules of iptables where a mesh's rules have such comments.
-//! Of the others, ours and upstream's, the form shows the meaning and so the reason, unless the form is special in the mesh whose rules
-//! they are (`Recognition`).
+//! Recognizes live rules: which of them are a mesh's, the *reason* of each, and its *meaning*: what it does to packets in its place. Our
+//! tables of nf_tables carry reasons in their comments, as do rules of iptables where a mesh's rules have such comments. Of the others,
+//! the form shows the meaning and so the reason, unless it is special in the mesh (`Recognition`).
 
 mod form;
 pub mod summary;
@@ -59,7 +58,6 @@ pub enum Role {
 }
 
 pub struct RuleContext<'a> {
-    mesh: Mesh,
     owned: &'a OwnedView<'a>,
     pub chain: &'a ViewChain,
     pub rule: &'a ViewRule,
@@ -92,10 +90,10 @@ impl RuleContext<'_> {
     }
 
     /// True if the mesh's predecessor writes a rule of this form in a base chain, and rules beside it prove that it did.
-    fn is_of_predecessor(&self) -> bool {
-        let led_to = || self.owned.led_to.iter().filter(|led_to| led_to.mesh == self.mesh);
+    fn is_of_predecessor(&self, mesh: Mesh) -> bool {
+        let led_to = || self.owned.led_to.iter().filter(|led_to| led_to.mesh == mesh);
         let pattern = || {
-            let known = self.mesh.ownership().predecessor?;
+            let known = mesh.ownership().predecessor?;
             known.pattern(self.table()?, self.chain.base?.hook, &self.words())
         };
         // The mesh is looked for first: most rules of others are in namespaces without it.
@@ -187,12 +185,12 @@ impl<'a> OwnedView<'a> {
         Some(chains.iter().find(|(plain, _)| is_it(plain)).map_or(Role::Other, |(_, role)| *role))
     }
 
-    fn context<'b>(&'b self, mesh: Mesh, at: At, summary: &'b RuleSummary) -> Option<RuleContext<'b>> {
+    fn context<'b>(&'b self, at: At, summary: &'b RuleSummary) -> Option<RuleContext<'b>> {
         let chain = &self.view.chains()[at.chain];
         let rule = &chain.rules[at.rule];
         let to = rule.leads_to.and_then(|chain| self.role(chain));
         let role = self.role(at.chain)?;
-        Some(RuleContext { mesh, owned: self, chain, rule, summary, role, to })
+        Some(RuleContext { owned: self, chain, rule, summary, role, to })
     }
 
     /// The reason of a rule, if it is a mesh's and has an effect. Packets come to the first `reach` rules of its chain.
@@ -213,8 +211,8 @@ impl<'a> OwnedView<'a> {
             return None;
         }
         let summary = RuleSummary::of(&rule.conditions);
-        let mesh = self.mesh_of(at, &summary)?;
-        let context = self.context(mesh, at, &summary)?;
+        let context = self.context(at, &summary)?;
+        let mesh = self.owners[at.chain].or_else(|| self.mesh_of(&context))?;
         let (known, role) = (&mesh.entry().recognition, context.role);
         let reason = stated.map(|(reason, _)| reason);
         let reason = reason.or_else(|| (known.special)(&context)).or_else(|| form::reason(mesh, &context));
@@ -224,19 +222,15 @@ impl<'a> OwnedView<'a> {
         Some(RecognizedRule { mesh, at, chain, rule, summary, role, reason, setting, is_reached })
     }
 
-    fn mesh_of(&self, at: At, summary: &RuleSummary) -> Option<Mesh> {
-        let rule = self.view.rule(at)?;
+    /// The mesh of a rule in a base chain.
+    fn mesh_of(&self, context: &RuleContext<'_>) -> Option<Mesh> {
+        let mut meshes = Mesh::ALL.iter().copied();
         let of_comment = || {
-            let comment = summary.comment.as_deref()?;
-            Mesh::ALL.iter().copied().find(|mesh| mesh.ownership().owns_comment(comment))
+            let comment = context.summary.comment.as_deref()?;
+            meshes.clone().find(|mesh| mesh.ownership().owns_comment(comment))
         };
-        let of_form = || {
-            let made =
-                |mesh: &Mesh| self.context(*mesh, at, summary).is_some_and(|one| one.is_of_predecessor());
-            Mesh::ALL.iter().copied().find(made)
-        };
-        let of_rule = || self.led_to(rule).or_else(of_comment).or_else(of_form);
-        self.owners[at.chain].or_else(of_rule)
+        let found = self.led_to(context.rule).or_else(of_comment);
+        found.or_else(|| meshes.find(|mesh| context.is_of_predecessor(*mesh)))
     }
 }
 

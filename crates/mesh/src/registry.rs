@@ -168,14 +168,15 @@ pub fn of(reader: &mut SettingReader<'_>) -> Mesh {
 fn refuse(reader: &mut SettingReader<'_>, mesh: Mesh) {
     for row in mesh.settings() {
         let Some([why, remedy]) = row.refused else { continue };
+        let (items, source) = reader.items(row.setting);
         let is_on = match row.kind {
             SettingKind::Switch => reader.switch(row.setting),
-            SettingKind::Value(_) => !reader.items(row.setting).0.is_empty(),
+            SettingKind::Value(_) => !items.is_empty(),
         };
-        match reader.items(row.setting).1 {
-            Source::Annotation(name) if is_on => reader.warn(format!("{name}: {why}")),
-            _ if is_on => reader.blame(row.setting, &format!("{why}; {remedy}")),
-            _ => {}
+        match source {
+            _ if !is_on => {}
+            Source::Annotation(name) => reader.warn(format!("{name}: {why}")),
+            _ => reader.blame(row.setting, &format!("{why}; {remedy}")),
         }
     }
 }
@@ -206,7 +207,7 @@ pub(crate) fn resolve_as(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources::{Given, NullHost, Source};
+    use crate::sources::NullHost;
 
     #[test]
     fn a_mesh_is_known_by_a_misspelt_name_and_refused_all_the_same() {
@@ -214,9 +215,8 @@ mod tests {
             assert_eq!(Mesh::nearest(word), nearest, "{word}");
         }
         let refused = |name: &str| {
-            let given = Given { value: name.to_owned(), source: Source::Flag("mesh") };
-            resolve(&Raw::of([(Setting::Mesh, given)]), &NullHost, Vec::new()).expect_err(name).0[0]
-                .to_string()
+            let raw = Raw::of_flags([(Setting::Mesh, name)]);
+            resolve(&raw, &NullHost, Vec::new()).expect_err(name).0[0].to_string()
         };
         let expected = "expected istio, linkerd, kuma or ambient";
         assert_eq!(refused("consul"), format!("--mesh: \"consul\" is not a mesh; {expected}"));

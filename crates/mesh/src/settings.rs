@@ -151,6 +151,10 @@ impl SettingRow {
         self.short.map_or_else(|| self.option(), |letter| format!("-{letter}"))
     }
 
+    pub(crate) fn is_written(&self, word: &str) -> bool {
+        self.option() == word || self.short_option() == word
+    }
+
     /// The setting in a text that [`crate::sources::Dialect::render`] completes.
     pub fn mention(&self) -> String {
         match self.long {
@@ -252,11 +256,8 @@ pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
 
 /// The remark about a flag that only other meshes have, by its name with the dashes; `None` if none has it.
 pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
-    let is_named = |row: &&SettingRow| match name.strip_prefix("--") {
-        Some(long) => !row.long.is_empty() && row.long == long,
-        None => row.short.is_some_and(|letter| name == format!("-{letter}")),
-    };
-    let of = |other: &Mesh| Some((*other, other.settings().iter().find(is_named)?.setting));
+    let named = |other: &Mesh| other.settings().iter().find(|row| row.is_written(name));
+    let of = |other: &Mesh| Some((*other, named(other)?.setting));
     let others: Vec<(Mesh, Setting)> =
         Mesh::ALL.iter().filter(|other| **other != mesh).filter_map(of).collect();
     let (first, setting) = others.first()?;
@@ -423,21 +424,13 @@ mod tests {
     #[test]
     fn a_flag_of_another_mesh_is_known() {
         for (name, mesh, expected) in [
-            (
-                "-i",
-                Mesh::Linkerd,
-                "is a flag of istio, and linkerd has nothing like it; drop it, or give --mesh istio",
-            ),
-            ("-b", Mesh::Linkerd, "is a flag of istio; for linkerd use --ports-to-redirect"),
-            (
-                "--istio-local-exclude-ports",
-                Mesh::Kuma,
-                "is a flag of istio; for kuma use --exclude-inbound-ports",
-            ),
-            ("--inbound-ports-to-ignore", Mesh::Istio, "is a flag of linkerd; add --mesh linkerd"),
-            ("--ipv6", Mesh::Istio, "is a flag of linkerd and ambient; add --mesh linkerd"),
+            ("-i", Mesh::Linkerd, "istio, and linkerd has nothing like it; drop it, or give --mesh istio"),
+            ("-b", Mesh::Linkerd, "istio; for linkerd use --ports-to-redirect"),
+            ("--istio-local-exclude-ports", Mesh::Kuma, "istio; for kuma use --exclude-inbound-ports"),
+            ("--inbound-ports-to-ignore", Mesh::Istio, "linkerd; add --mesh linkerd"),
+            ("--ipv6", Mesh::Istio, "linkerd and ambient; add --mesh linkerd"),
         ] {
-            assert_eq!(foreign(name, mesh).as_deref(), Some(expected), "{name} for {mesh}");
+            assert_eq!(foreign(name, mesh), Some(format!("is a flag of {expected}")), "{name} for {mesh}");
         }
         assert_eq!(foreign("--nope", Mesh::Istio), None);
         assert_eq!(foreign("--envoy-port", Mesh::Istio), None);

@@ -1,6 +1,6 @@
 //! Writing of a policy's rules: short words for chains, matches and targets, and the writer that keeps them in order.
 
-use crate::facts::{PASSTHROUGH_V4, PASSTHROUGH_V6, loopback};
+use crate::facts::{loopback, passthrough};
 use crate::reason::Cause;
 use rules::{
     Action, Chain, Cidr, Comment, ConnState, ConnStates, Family, Gid, Hook, InterfaceName, ListedCondition,
@@ -9,7 +9,6 @@ use rules::{
 };
 use std::collections::BTreeMap;
 
-/// A place for a rule in a chain.
 #[derive(Clone, Copy)]
 pub(crate) struct ChainPlace {
     chain: WrittenChain,
@@ -113,12 +112,9 @@ impl<'a, C> RuleWriter<'a, C> {
         self.rules.family
     }
 
-    /// The source of what the proxy hands to the application: 127.0.0.6, or `::6`.
+    /// The source of what the proxy hands to the application.
     pub(crate) fn passthrough(&self) -> Cidr {
-        Cidr::host(match self.family() {
-            Family::V4 => PASSTHROUGH_V4.into(),
-            Family::V6 => PASSTHROUGH_V6.into(),
-        })
+        Cidr::host(passthrough(self.family()))
     }
 
     pub(crate) fn localhost(&self) -> Cidr {

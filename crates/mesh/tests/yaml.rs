@@ -19,41 +19,29 @@ fn brackets_and_quotes_may_hang_anywhere() {
     check("a: |\n  [\n  ---\n  '\nb: [\n]\n", json!({"a": "[\n---\n'\n", "b": []}));
     check("\u{feff}a: {\"b\":\"\\ud83d\\ude00\"\n}\n", json!({"a": {"b": "\u{1f600}"}}));
     check("a: &x [\n1]\nb: *x\n", json!({"a": [1], "b": [1]}));
-    check(
-        "a: &x {c: 1,\nd: 2}\nb:\n  <<: *x\n  d: 3\n",
-        json!({"a": {"c": 1, "d": 2}, "b": {"c": 1, "d": 3}}),
-    );
-    check(
-        "a: {b: , c: }\nd:\ne: &x\nf: ''\n",
-        json!({"a": {"b": null, "c": null}, "d": null, "e": null, "f": ""}),
-    );
+    let merged = json!({"a": {"c": 1, "d": 2}, "b": {"c": 1, "d": 3}});
+    check("a: &x {c: 1,\nd: 2}\nb:\n  <<: *x\n  d: 3\n", merged);
+    let nulls = json!({"a": {"b": null, "c": null}, "d": null, "e": null, "f": ""});
+    check("a: {b: , c: }\nd:\ne: &x\nf: ''\n", nulls);
 }
 
 #[test]
 fn a_fault_behind_a_hanging_bracket_has_its_true_place() {
     let text = "a:\n  b: [ # é\n  \"x\n\",\n  ]\n  b: 1\n";
     let problems = values("file", text).expect_err("a key twice").to_string();
-    assert!(
-        problems.contains("line 6, column 3: the key \"b\" is repeated; the first is at line 2, column 3"),
-        "{problems}"
-    );
+    let expected = "line 6, column 3: the key \"b\" is repeated; the first is at line 2, column 3";
+    assert!(problems.contains(expected), "{problems}");
 }
 
 #[test]
 fn what_is_refused_comes_with_a_remedy() {
     let check = |text: &str, place: &str, remedy: &str| {
         let problems = values("file", text).expect_err(text).to_string();
-        assert!(
-            problems.contains(&format!("{place}: ")) && problems.contains(remedy),
-            "{text:?}: {problems}"
-        );
+        let is_told = problems.contains(&format!("{place}: ")) && problems.contains(remedy);
+        assert!(is_told, "{text:?}: {problems}");
     };
     check("a:\n\tb: 1\n", "line 2, column 2", "; indent with spaces instead of tabs");
-    check(
-        "a:\n  b: 1\n\tc: 2\n",
-        "line 2, column 6",
-        "; indent the lines behind it with spaces instead of tabs",
-    );
+    check("a:\n  b: 1\n\tc: 2\n", "line 2, column 6", "; indent the lines behind it with spaces");
     check("a: [1, 2\nb: 3\n", "line 2, column 2", "and close each bracket");
     check("a: {b: 1\nc: 2\n", "line 2, column 2", "and close each bracket");
     check("a: [1,,2]\n", "line 1, column 7", "; put one comma between");

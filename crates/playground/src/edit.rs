@@ -20,14 +20,14 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { flag, value }: &Edit) -> O
     let mut call = call.iter();
     while let Some(word) = call.next() {
         match pflag::word(word, &flags) {
-            PflagWord::Flags(given) if given.iter().any(|(given, _)| given.setting == row.setting) => {
+            PflagWord::Flags(given, None) if given.iter().any(|(given, _)| given.setting == row.setting) => {
                 if given.len() > 1 {
                     return None;
                 }
                 edited.extend(new.take().into_iter().flat_map(|value| [row.option(), value.clone()]));
                 found = true;
             }
-            PflagWord::NeedsValue(given, flag) if flag.setting == row.setting => {
+            PflagWord::Flags(given, Some(flag)) if flag.setting == row.setting => {
                 if !given.is_empty() {
                     return None;
                 }
@@ -35,10 +35,10 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { flag, value }: &Edit) -> O
                 edited.extend(new.take().into_iter().flat_map(|value| [word.clone(), value.clone()]));
                 found = true;
             }
-            PflagWord::NeedsValue(..) => {
+            PflagWord::Flags(_, Some(_)) => {
                 edited.extend([Some(word), call.next()].into_iter().flatten().cloned());
             }
-            PflagWord::End | PflagWord::Flags(_) | PflagWord::Unknown { .. } | PflagWord::Bare => {
+            PflagWord::End | PflagWord::Flags(_, None) | PflagWord::Unknown { .. } | PflagWord::Bare => {
                 edited.push(word.clone());
             }
         }

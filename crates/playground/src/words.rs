@@ -165,14 +165,14 @@ impl WordParser<'_> {
         while let Some(word) = words.next() {
             match pflag::word(&word, &self.flags) {
                 PflagWord::End => words.by_ref().for_each(|word| self.bare(word)),
-                PflagWord::Flags(given) => given.into_iter().for_each(|(row, value)| self.say(row, value)),
-                PflagWord::NeedsValue(given, row) => {
+                PflagWord::Flags(given, waiting) => {
                     given.into_iter().for_each(|(row, value)| self.say(row, value));
-                    match words.next() {
-                        Some(value) => self.say(row, value),
-                        None => {
+                    match waiting.map(|row| (row, words.next())) {
+                        Some((row, Some(value))) => self.say(row, value),
+                        Some((row, None)) => {
                             self.fault(InputProblem::of(&row.option(), pflag::lacks_value(row)));
                         }
+                        None => {}
                     }
                 }
                 PflagWord::Unknown { name, has_value } => {

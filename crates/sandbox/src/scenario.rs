@@ -309,12 +309,12 @@ fn inbound_ports(facts: &ScenarioFacts) -> (u16, Option<u16>) {
 mod tests {
     use super::*;
     use mesh::Setting;
-    use mesh::sources::{Given, NullHost, Raw, Source};
+    use mesh::sources::{NullHost, Raw};
 
     #[test]
     fn a_proxy_calls_with_the_mark_that_it_is_known_by() {
-        let given = Given { value: "ambient".to_owned(), source: Source::Flag("mesh") };
-        let resolved = mesh::resolve(&Raw::of([(Setting::Mesh, given)]), &NullHost, Vec::new());
+        let raw = Raw::of_flags([(Setting::Mesh, "ambient")]);
+        let resolved = mesh::resolve(&raw, &NullHost, Vec::new());
         let capture = resolved.expect("no problem").capture;
         let users = Users { app: (1000, 1000), proxy: (0, 0), root: (0, 0), shared: false };
         let scenarios = scenarios(&*capture, &users);

@@ -6,7 +6,7 @@ use crate::{Subject, painted, plain};
 use mesh::Mesh;
 use mesh::Setting;
 use mesh::ambient::defaults::{PROBE_V4, PROBE_V6};
-use mesh::sources::{Given, NullHost, Raw, SettingReader, Source};
+use mesh::sources::{NullHost, Raw, SettingReader};
 use rules::simulate::{Direction, Packet, Verdict};
 use rules::{ConnState, Family, Gid, Protocol, Uid};
 use std::net::SocketAddr;
@@ -105,9 +105,7 @@ fn what_a_question_leaves_open_is_all_that_it_may_be() {
         let pod = PodContext::new(["10.1.0.9".parse().expect("an address")], None);
         let listing = rules::parse::listing(&rules, Family::V4).expect("a listing");
         let rule_view = RuleView::of_listing(listing, &pod);
-        let raw = Raw::of(question.iter().map(|(setting, value)| {
-            (*setting, Given { value: (*value).to_owned(), source: Source::Flag(setting.row().long) })
-        }));
+        let raw = Raw::of_flags(question.iter().copied());
         let mut reader = SettingReader::new(&raw, Vec::new());
         let place = QuestionContext { pod: &pod, routes: &pod, names: &|_| None };
         let query = super::packet(&mut reader, &place).expect("a question");

@@ -3,7 +3,7 @@
 use super::{Code, Finding, InterfaceAddress, MAX_WORK, lint, lint_within, uncaptured_ipv6};
 use crate::random_tests::configured;
 use mesh::istio::{CaptureConfig, DnsCapture, Interception, defaults};
-use mesh::sources::{Raw, Wildcard};
+use mesh::sources::Raw;
 use mesh::{Mesh, Selection, Setting};
 use proptest::{prelude::*, sample::select};
 use rules::simulate::Work;
@@ -47,7 +47,7 @@ pub(crate) fn nothing() -> CaptureConfig {
         inbound_ports: Selection::Only(Vec::new()),
         excluded_interfaces: Vec::new(),
         vm_interfaces: Vec::new(),
-        outbound_cidrs: Wildcard::Items(Vec::new()),
+        outbound_cidrs: Some(Vec::new()),
         excluded_cidrs: Vec::new(),
         outbound_ports: Vec::new(),
         excluded_outbound_ports: Vec::new(),
@@ -251,7 +251,7 @@ fn an_address_whose_family_is_not_captured_is_told() {
 
 #[test]
 fn an_address_of_an_interface_counts_as_a_declared_one() {
-    let config = CaptureConfig { outbound_cidrs: Wildcard::Items(vec![parsed("10.0.0.0/8")]), ..nothing() };
+    let config = CaptureConfig { outbound_cidrs: Some(vec![parsed("10.0.0.0/8")]), ..nothing() };
     let reported = |given: &[(Setting, &str)], config: &CaptureConfig, address: &str| {
         let flags = given.iter().map(|&(setting, value)| (setting, value.to_owned()));
         let raw = Raw::new(flags, |_| false, |_| None);

@@ -5,7 +5,6 @@ use super::words::{Before, Known, Label};
 use crate::explain::{PodContext, RuleView, item_texts, option};
 use crate::live_proxy::{one_of, proxy_of};
 use crate::traffic::{TrafficContext, TrafficPart, TrafficRow, TrafficRows, rows};
-use mesh::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
 use mesh::reason::Meaning;
 use mesh::recognition::{RecognizedRule, recognized};
 use mesh::sources::Dialect;
@@ -40,10 +39,9 @@ pub fn of_rules(rule_views: &[&RuleView], pod: &PodContext) -> Picture {
     let found: Vec<&RecognizedRule<'_>> = found.iter().flatten().collect();
     let mesh = found.first().map(|rule| rule.mesh);
     // Where a rule says so, the proxies of all meshes call the application from the same addresses.
-    let forwards = found.iter().any(|rule| rule.meaning() == Some(Meaning::ProxyToApplication));
-    let passthrough = forwards.then_some((PASSTHROUGH_V4, PASSTHROUGH_V6));
+    let has_passthrough = found.iter().any(|rule| rule.meaning() == Some(Meaning::ProxyToApplication));
     let known = Known {
-        proxy: Proxy { passthrough, ..proxy },
+        proxy: Proxy { has_passthrough, ..proxy },
         program: mesh.map_or(UNKNOWN_PROXY, |mesh| mesh.entry().proxy_program),
     };
     let of_machines = |rule: &&&RecognizedRule<'_>| {

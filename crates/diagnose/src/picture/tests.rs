@@ -10,7 +10,7 @@ use crate::pod_packets::samples;
 use crate::random_tests::up_to;
 use mesh::istio::CaptureConfig;
 use mesh::settings::mapping;
-use mesh::sources::{Dialect, Given, Raw, Source, Wildcard};
+use mesh::sources::{Dialect, Given, Raw, Source};
 use mesh::{Capture, Mesh};
 use proptest::{collection::vec, prelude::*};
 use rules::simulate::{Direction, Packet, walk};
@@ -21,7 +21,7 @@ use testkit::scope;
 /// The names of settings given by annotations: long ones.
 fn annotations() -> Dialect {
     let named = |row: &'static mapping::AnnotationRow| {
-        let source = Source::Preset(row.annotations()[0].to_owned());
+        let source = Source::Preset(row.setting.row().annotations[0].to_owned());
         (row.setting, Given { value: String::new(), source })
     };
     Dialect::of(&Raw::of(mapping::TABLE.iter().map(named)))
@@ -200,7 +200,7 @@ fn long_lists_are_folded() {
     let networks = (0..1_200u32).map(|n| parsed(&format!("10.{}.{}.0/24", n / 100, n % 100 * 2)));
     let ports = |odd: u32| (1..1_200u32).map(|n| parsed(&format!("{}", n * 2 - odd))).collect::<Vec<_>>();
     let config = CaptureConfig {
-        outbound_cidrs: Wildcard::Items(networks.collect()),
+        outbound_cidrs: Some(networks.collect()),
         outbound_ports: ports(1),
         excluded_outbound_ports: ports(0),
         excluded_interfaces: (0..60).map(|n| parsed(&format!("interface{n}"))).collect(),

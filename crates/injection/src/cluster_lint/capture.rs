@@ -72,7 +72,7 @@ impl Captures {
         if !is_captured || is_never {
             return None;
         }
-        let of = self.linted(&reading, &pod.read.full_title());
+        let of = self.linted(&reading);
         of.findings.iter().for_each(|finding| groups.about(finding.clone(), pod));
         let valid = of.valid.as_ref()?;
         let of_pod = of_pod(&valid.raw, &reading, &valid.capture);
@@ -80,8 +80,8 @@ impl Captures {
         Some(PodCapture { of, applications: reading.applications })
     }
 
-    fn linted(&mut self, reading: &Reading, title: &str) -> Rc<LintedCapture> {
-        let settings = anonymous(reading.settings.clone().of_any_pod(title));
+    fn linted(&mut self, reading: &Reading) -> Rc<LintedCapture> {
+        let settings = anonymous(reading.settings.clone());
         let key = format!("{settings:?}");
         self.known.entry(key).or_insert_with(|| Rc::new(LintedCapture::of(&settings))).clone()
     }

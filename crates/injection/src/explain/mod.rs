@@ -257,7 +257,7 @@ impl AdmissionSubject<'_> {
             .iter()
             .flat_map(|place| self.pod["spec"].list(place))
             .map(PodSpecItem::name)
-            .filter(|name| !earlier.containers.iter().chain(&earlier.init_containers).any(|one| one == name))
+            .filter(|name| !earlier.added().any(|one| one == name))
             .collect();
         for place in ["initContainers", "containers"] {
             for container in after["spec"].list(place) {

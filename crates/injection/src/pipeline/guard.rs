@@ -78,11 +78,7 @@ fn capture(pod: &CheckedPod, starting: &[&Value]) -> Result<Option<(String, Capt
     let reading = read(&object, &[""; 0]);
     let CaptureMethod::InitContainer(name) = &reading.way else { return Ok(None) };
     // The caller knows better which pod it is.
-    let title = format!("{}: ", object.full_title());
-    let resolved = reading.settings.resolve_within(&RemoteHost::Open).map_err(|Problems(mut found)| {
-        found.iter_mut().for_each(|problem| problem.name = problem.name.replace(&title, ""));
-        Problems(found)
-    })?;
+    let resolved = reading.settings.of_pod("").resolve_within(&RemoteHost::Open)?;
     Ok(Some((name.clone(), resolved.capture)))
 }
 

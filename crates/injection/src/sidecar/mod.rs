@@ -156,7 +156,7 @@ impl Sidecar {
                 Setting::ServiceExcludeCidr if value.is_empty() => return None,
                 _ => value,
             };
-            let names = row.annotations();
+            let names = row.setting.row().annotations;
             let name = names.iter().find(|name| given.contains_key(*name)).or(names.last())?;
             let is_said = given.get(name).is_some_and(|text| same(text, &value));
             (!is_said).then(|| ((*name).to_owned(), value))

@@ -95,7 +95,7 @@ impl Traffic {
         // Problems with excluded and outbound ports come first.
         let (first, others) = TABLE.split_at(4);
         for row in others.iter().chain(first).filter(|row| row.setting != Setting::InterceptionMode) {
-            let names = row.annotations().iter();
+            let names = row.setting.row().annotations.iter();
             let given: Vec<String> = names.filter_map(|name| annotations.list(name, row.form)).collect();
             // The first that a pod has counts.
             lists.extend(given.into_iter().next().map(|list| (row.setting, list)));

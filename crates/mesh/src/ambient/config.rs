@@ -42,9 +42,9 @@ const ISTIO_CNI: Predecessor = Predecessor {
 configuration! {
     |reader, _host, _numbers_only|
     /// The addresses from which the host's own calls come, such as the kubelet's probes.
-    probes: (Ipv4Addr, Ipv6Addr) = {
+    probes: ByFamily<IpAddr> = {
         let (v4, v6) = probe_addresses(reader);
-        (v4.unwrap_or(PROBE_V4), v6.unwrap_or(PROBE_V6))
+        ByFamily { v4: v4.unwrap_or(PROBE_V4).into(), v6: v6.unwrap_or(PROBE_V6).into() }
     };
     /// True if connections that arrive are excluded, as needed by a gateway of another vendor that takes them itself.
     ingress: bool = reader.switch(Ambient::Ingress);
@@ -54,37 +54,24 @@ configuration! {
     ipv6: bool = reader.switch_or(Ambient::Ipv6, true);
 }
 
-impl CaptureConfig {
-    pub fn probe_address(&self, family: Family) -> IpAddr {
-        match family {
-            Family::V4 => self.probes.0.into(),
-            Family::V6 => self.probes.1.into(),
-        }
-    }
-}
-
 /// The source of the host's own calls by family, if it is given: by the flag's addresses, else by the variables'.
 pub fn probe_addresses(reader: &mut SettingReader<'_>) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
     let mut found = ByFamily::<Option<IpAddr>>::default();
-    let given = reader.list(Ambient::ProbeAddress, |reader, source, item| {
-        probe_address(reader, source, item).map(|address| (address, source.clone(), item.to_owned()))
-    });
-    for (address, source, item) in given {
+    reader.list(Ambient::ProbeAddress, |reader, source, item| {
+        let address = probe_address(reader, source, item)?;
         let before = found.get_mut(Family::of(address)).replace(address);
         if let Some(other) = before.filter(|other| *other != address) {
             let text = format!("is of the same family as {other}; give one address a family");
-            reader.problem(&source, &item, text);
+            reader.problem(source, item, text);
         }
-    }
+        Some(address)
+    });
     for (setting, family) in [(Ambient::ProbeAddressV4, Family::V4), (Ambient::ProbeAddressV6, Family::V6)] {
         let named = reader.list(setting, |reader, source, item| {
             let address = probe_address(reader, source, item)?;
             let complaint = format!("is of the other family; expected an address of {family}");
-            reader.taken(
-                source,
-                item,
-                if Family::of(address) == family { Ok(address) } else { Err(complaint) },
-            )
+            let fitting = Some(address).filter(|one| Family::of(*one) == family);
+            reader.taken(source, item, fitting.ok_or(complaint))
         });
         if named.len() > 1 {
             reader.blame(setting, "names several addresses; give one");

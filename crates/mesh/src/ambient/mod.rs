@@ -110,7 +110,7 @@ pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     let mut lists = Lists::default();
     lists.add(Ambient::RerouteInterfaces, true, &config.interfaces, Selector::VmInterface);
     let probes = Family::captured(config.ipv6).flat_map(|family| {
-        let address = Cidr::host(config.probe_address(family));
+        let address = Cidr::host(*config.probes.get(family));
         let calls_in = (!config.ingress).then_some(Selector::Source(address));
         calls_in.into_iter().chain([Selector::Destination(address)])
     });

@@ -43,7 +43,7 @@ const LEAVES: ChainPlace = own(OUTBOUND);
 pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let mut writer = RuleWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
     let (dns, not_ingress) = (config.dns, !config.ingress);
-    let (localhost, probes) = (writer.localhost(), Cidr::host(config.probe_address(family)));
+    let (localhost, probes) = (writer.localhost(), Cidr::host(*config.probes.get(family)));
     let leaves = Match::OutInterface(Negatable::Not(InterfaceName::loopback()));
     add_rules! { writer:
         // The answers of connections that ztunnel makes to the application are addressed to the client. Table 100 brings them back.

@@ -1,5 +1,4 @@
-//! Typed reading of YAML and JSON documents: each value by its path, and every problem with any of them, in one form: document,
-//! place, path, value, expected form.
+//! Typed reading of YAML and JSON documents: values by their paths, and every problem, by document, place, path, value, expected form.
 
 use super::reader::values;
 use super::{Tree, TreeValue};
@@ -8,23 +7,18 @@ use crate::{InputProblem, Problems};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// A reader of one document that collects its problems.
+/// A reader of one document that collects its problems, which begin with its name, if it has one.
 pub struct DocumentReader<'a> {
     name: &'a str,
     root: &'a Value,
     /// The positions of the document; `None` of data that no text is known of.
-    places: Option<&'a Tree>,
+    pub(crate) places: Option<&'a Tree>,
     problems: Vec<InputProblem>,
 }
 
 impl<'a> DocumentReader<'a> {
     pub fn of(name: &'a str, root: &'a Value) -> Self {
         Self { name, root, places: None, problems: Vec::new() }
-    }
-
-    /// The same reader with the positions of the document, for problems.
-    pub fn with_places(self, places: Option<&'a Tree>) -> Self {
-        Self { places, ..self }
     }
 
     pub fn finish(self) -> Vec<InputProblem> {
@@ -58,7 +52,8 @@ impl<'a> DocumentReader<'a> {
     pub fn problem(&mut self, path: &str, item: Option<&str>, text: impl Into<String>) {
         let place = self.places.and_then(|tree| field(tree, path).unwrap_or(tree).place);
         let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
-        let name = format!("{}: {place}{path}", self.name);
+        let start = if self.name.is_empty() { String::new() } else { format!("{}: ", self.name) };
+        let name = format!("{start}{place}{path}");
         self.problems.push(InputProblem::about(&name, item, text));
     }
 
@@ -307,42 +302,26 @@ mod tests {
         let mut reader = DocumentReader::of("name", &root);
         let texts = ["text", "number", "bool", "empty", "none"].map(|path| reader.text(path));
         assert_eq!(texts, ["a", "7", "true", "", ""]);
-        assert_eq!(
-            [reader.string("text"), reader.string("none"), reader.string("empty")],
-            [Some("a"), None, Some("")]
-        );
-        assert_eq!(
-            ["bool", "yes", "no", "empty", "none"].map(|path| reader.flag(path)),
-            [true, true, false, false, false]
-        );
+        assert_eq!(["text", "none", "empty"].map(|path| reader.string(path)), [Some("a"), None, Some("")]);
+        assert_eq!(["bool", "yes"].map(|path| reader.flag(path)), [true; 2]);
+        assert_eq!(["no", "empty", "none"].map(|path| reader.flag(path)), [false; 3]);
         assert_eq!(["bool", "none"].map(|path| reader.boolean(path)), [Some(true), None]);
-        assert_eq!(
-            ["number", "count", "zero", "empty", "blank", "none"].map(|path| reader.number(path)),
-            [7, 5, 0, 0, 0, 0]
-        );
+        assert_eq!(["number", "count"].map(|path| reader.number(path)), [7, 5]);
+        assert_eq!(["zero", "empty", "blank", "none"].map(|path| reader.number(path)), [0; 4]);
         assert_eq!(["port", "most", "none", "empty"].map(|path| reader.port(path, 9)), [80, 65535, 9, 9]);
         assert_eq!(["port", "zero", "none"].map(|path| reader.port_or_none(path)), [Some(80), None, None]);
         let known = [("a", 1), ("7", 2)];
-        assert_eq!(
-            ["text", "number", "empty", "none"].map(|path| reader.one_of(path, &known)),
-            [Some(1), Some(2), None, None]
-        );
-        assert_eq!(
-            (reader.list("list").len(), reader.list("none").len(), reader.mapping("none")),
-            (2, 0, None)
-        );
+        assert_eq!(["text", "number"].map(|path| reader.one_of(path, &known)), [Some(1), Some(2)]);
+        assert_eq!(["empty", "none"].map(|path| reader.one_of(path, &known)), [None; 2]);
+        assert_eq!(["list", "none"].map(|path| reader.list(path).len()), [2, 0]);
+        assert_eq!(reader.mapping("none"), None);
         assert_eq!(problems(reader), [""; 0]);
 
         let mut reader = DocumentReader::of("name", &root);
-        assert_eq!(
-            (reader.text("list"), reader.string("number"), reader.flag("text")),
-            (String::new(), None, false)
-        );
+        assert_eq!((&*reader.text("list"), reader.string("number"), reader.flag("text")), ("", None, false));
         assert_eq!((reader.boolean("yes"), reader.number("half"), reader.number("large")), (None, 0, 0));
-        assert_eq!(
-            (reader.port("zero", 9), reader.port_or_none("over"), reader.one_of("bool", &known)),
-            (9, None, None)
-        );
+        assert_eq!((reader.port("zero", 9), reader.port_or_none("over")), (9, None));
+        assert_eq!(reader.one_of("bool", &known), None);
         assert_eq!((reader.list("map"), reader.mapping("list")), (&[][..], None));
         assert_eq!(reader.texts("list"), ["a"]);
         let named = [("a.b".to_owned(), "c".to_owned()), ("d".to_owned(), "2".to_owned())];

@@ -1,6 +1,5 @@
-//! YAML and JSON into trees, one a document: the events of a parser, put together so that no input can hurt. Aliases share their
-//! values, and all of those are counted and bounded, so that a few lines can't become a billion. The parser reports what it did not
-//! find; authors want to know what to change, so the faults that people make get a remedy.
+//! YAML and JSON into trees, one a document, from a parser's events. Values are counted and bounded, those of aliases included, so that a
+//! few lines can't become a billion. The parser reports what it did not find; the faults that people make get a remedy.
 
 use super::{ScalarKind, TextPosition, Tree, TreeValue};
 use crate::{InputProblem, Problems};
@@ -233,7 +232,6 @@ impl<'t> Loader<'t, '_> {
     }
 }
 
-/// Refuses a list or a mapping with an unknown tag, or one that lies too deep.
 fn enter(tag: Option<&Tag>, span: &Span, depth: usize) -> Result<(), Malformed> {
     match tag.filter(|tag| !tag.is_yaml_core_schema()) {
         Some(tag) => Err(Malformed::unknown_tag(tag, span)),

@@ -1,9 +1,7 @@
-//! Data as YAML in blocks: the one writer of YAML, for answers, templates' `toYaml`, and what is injected into manifests. What is hard
-//! about YAML is to know which text is taken for something else. So only text that is nothing but words is plain; all other text is in
-//! double quotes, as JSON has it, whose escapes are YAML's, or in single quotes where those save escapes.
+//! Data as YAML in blocks: the one writer of YAML, for answers, templates' `toYaml`, and what is injected into manifests. YAML takes much
+//! for something else, so that only words are plain; other strings are in double quotes, or in single quotes where those save escapes.
 
 use super::{ScalarKind, Tree, TreeValue};
-use std::fmt::Write;
 
 pub fn block(tree: &Tree) -> String {
     let mut out = String::new();
@@ -86,10 +84,6 @@ fn indent(out: &mut String, depth: usize) {
     out.extend(std::iter::repeat_n("  ", depth));
 }
 
-fn push(out: &mut String, word: impl std::fmt::Display) {
-    write!(out, "{word}").expect("text takes all");
-}
-
 /// Words that YAML 1.1 or 1.2 takes for other types.
 const WORDS: [&str; 10] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan"];
 
@@ -108,14 +102,14 @@ fn scalar(out: &mut String, text: &str) {
         && !text.contains('\'')
         && text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
     if is_single {
-        return push(out, format_args!("'{text}'"));
+        return out.push_str(&format!("'{text}'"));
     }
     let quoted = serde_json::to_string(text).expect("text is JSON");
     for c in quoted.chars() {
         match c {
             // JSON leaves them as they are; YAML does not, or takes them for ends of lines.
             '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
-                push(out, format_args!("\\u{:04x}", u32::from(c)));
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
             }
             c => out.push(c),
         }

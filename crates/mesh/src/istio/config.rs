@@ -4,10 +4,9 @@ use super::defaults;
 use crate::facts::{DnsCapture, Selection};
 use crate::policy::configuration;
 use crate::settings::{Setting, alternatives};
-use crate::sources::{Host, Names, SettingReader, Source, Wildcard};
+use crate::sources::{Host, Names, SettingReader, Source};
 use rules::{Cidr, Family, Gid, InterfaceName, Mark, Port, PortRange, Uid, number::unsigned};
 use std::net::{IpAddr, Ipv4Addr};
-use std::num::NonZeroU32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interception {
@@ -16,30 +15,15 @@ pub enum Interception {
     /// Hand-over to a transparent socket: source and destination stay as they were.
     Tproxy {
         mark: Mark,
-        /// The routing table that delivers marked packets locally.
-        table: RouteTable,
+        /// The routing table that delivers marked packets locally; none of [`KERNEL_TABLES`].
+        table: u32,
     },
     None,
 }
 
-/// A routing table that is ours to use: any but 0 and the kernel's own (253 `default`, 254 `main`, 255 `local`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteTable(NonZeroU32);
-
-impl RouteTable {
-    pub const fn new(number: u32) -> Option<Self> {
-        match NonZeroU32::new(number) {
-            Some(table) if number < 253 || number > 255 => Some(Self(table)),
-            Some(_) | None => None,
-        }
-    }
-
-    pub const fn number(self) -> u32 {
-        self.0.get()
-    }
-}
-
-pub(super) const TPROXY_TABLE: RouteTable = RouteTable::new(133).expect("not the kernel's own");
+/// Unspecified, `default`, `main` and `local`.
+const KERNEL_TABLES: [u32; 4] = [0, 253, 254, 255];
+pub(super) const TPROXY_TABLE: u32 = 133;
 
 configuration! {
     |reader, host, numbers_only|
@@ -56,10 +40,11 @@ configuration! {
     proxy_uids: Vec<Uid> = proxy_users(reader, &Names { host, numbers_only });
     proxy_gids: Vec<Gid> = proxy_groups(reader, &Names { host, numbers_only }, &proxy_uids);
     /// IPv4 is always captured.
-    ipv6: bool = ipv6(reader, host).unwrap_or(false);
-    outbound_cidrs: Wildcard<Cidr> = reader.wildcard(Setting::ServiceCidr, SettingReader::cidr_item);
+    ipv6: bool = ipv6(reader, host);
+    /// `None` for all.
+    outbound_cidrs: Option<Vec<Cidr>> = reader.wildcard(Setting::ServiceCidr, SettingReader::cidr_item);
     excluded_cidrs: Vec<Cidr> = {
-        let included: &[Cidr] = if let Wildcard::Items(cidrs) = &outbound_cidrs { cidrs } else { &[] };
+        let included = outbound_cidrs.as_deref().unwrap_or_default();
         limit_pairs(reader, vm_interfaces.len(), included.len());
         let excluded = excluded_cidrs(reader);
         if !ipv6 {
@@ -74,7 +59,7 @@ configuration! {
     tunnel_port: Port = reader.port(Setting::InboundTunnelPort, defaults::TUNNEL_PORT);
     inbound_ports: Selection<PortRange> = {
         let excluded = reader.list(Setting::InboundPortsExclude, SettingReader::port_item_or_zero);
-        reader.wildcard(Setting::InboundPorts, SettingReader::port_item_or_zero).but(excluded)
+        Selection::of(reader.wildcard(Setting::InboundPorts, SettingReader::port_item_or_zero), excluded)
     };
     excluded_interfaces: Vec<InterfaceName> = reader.list(Setting::ExcludeInterfaces, SettingReader::interface_item);
     /// Captured whatever the destination.
@@ -140,15 +125,13 @@ fn owner_groups(reader: &mut SettingReader<'_>, names: &Names<'_>) -> Selection<
     let read =
         |reader: &mut SettingReader<'_>, source: &Source, item: &str| names.group(reader, source, item);
     let excluded = reader.list(Setting::OwnerGroupsExclude, read);
-    if reader.raw.get(Setting::OwnerGroups).is_none() {
-        return Selection::AllBut(excluded);
-    }
-    let groups = reader.wildcard(Setting::OwnerGroups, read).but(excluded);
-    if let Selection::Only(included) = &groups
-        && included.len() > MAX
-    {
+    let is_given = reader.raw.get(Setting::OwnerGroups).is_some();
+    let included = if is_given { reader.wildcard(Setting::OwnerGroups, read) } else { None };
+    let groups = Selection::of(included, excluded);
+    let count = groups.only().len();
+    if count > MAX {
         let (_, source) = reader.items(Setting::OwnerGroups);
-        reader.whole(&source, format!("names {} groups; at most {MAX} can be included", included.len()));
+        reader.whole(&source, format!("names {count} groups; at most {MAX} can be included"));
     }
     groups
 }
@@ -171,7 +154,7 @@ fn interception(reader: &mut SettingReader<'_>) -> Interception {
         .scalar(
             Setting::TproxyRouteTable,
             "is not a usable routing table; expected a number from 1 to 4294967295, except 253 (default), 254 (main) and 255 (local)",
-            |text| unsigned(text).and_then(RouteTable::new),
+            |text| unsigned(text).filter(|table| !KERNEL_TABLES.contains(table)),
         )
         .unwrap_or(TPROXY_TABLE);
     let mark = reader
@@ -193,20 +176,17 @@ fn interception(reader: &mut SettingReader<'_>) -> Interception {
     mode
 }
 
-fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<bool> {
+fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     let dual_stack = reader.switch(Setting::DualStack);
     let declared = reader.raw.get(Setting::PodIps).is_some();
-    let addresses = reader.addresses(host, "")?;
+    let Some(addresses) = reader.addresses(host, "") else { return false };
     if declared && addresses.is_empty() && !reader.items(Setting::PodIps).0.is_empty() {
         // Each item is a problem already.
-        return None;
+        return false;
     }
     if let Some(first) = addresses.iter().find(|address| unfit(**address).is_none()) {
-        return Some(if dual_stack {
-            addresses.iter().any(|one| one.is_ipv6() && unfit(*one).is_none())
-        } else {
-            first.is_ipv6()
-        });
+        let is_fit_ipv6 = |one: &IpAddr| one.is_ipv6() && unfit(*one).is_none();
+        return if dual_stack { addresses.iter().any(is_fit_ipv6) } else { first.is_ipv6() };
     }
     let found = found(&addresses);
     if !declared && host.may_lack_addresses() {
@@ -218,13 +198,13 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> Option<bool> {
             "the pod has no address yet ({found}): {families}; declare its addresses with --pod-ips, or run this again \
              once it has them"
         ));
-        return Some(dual_stack);
+        return dual_stack;
     }
     let text = format!(
         "no valid local IP address found: {found}; wait for the network, or declare the pod's addresses with this flag"
     );
     reader.whole(&Source::Default(Setting::PodIps), text);
-    None
+    false
 }
 
 /// `None` if others can reach a pod by this address.

@@ -8,7 +8,7 @@ mod rules;
 mod settings;
 
 pub use crate::facts::DnsCapture;
-pub use config::{CaptureConfig, Interception, RouteTable};
+pub use config::{CaptureConfig, Interception};
 pub use ownership::{OWNERSHIP, PREFIX};
 pub use rules::Reason;
 
@@ -20,7 +20,7 @@ use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, Listeners, Lists, Proxy, Pr
 use crate::limit::Caution;
 use crate::policy::PolicyFacts;
 use crate::registry::{Capture, MeshEntry};
-use crate::sources::{Raw, Wildcard};
+use crate::sources::Raw;
 use ::rules::{ByFamily, Cidr, Family, Protocol, finding::Code};
 
 /// Its pods, read by [`crate::settings::mapping`], are those that no other mesh recognizes.
@@ -143,7 +143,7 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
     let proxy = Proxy {
         uids: config.proxy_uids.clone(),
         gids: config.proxy_gids.clone(),
-        passthrough: Some((defaults::PASSTHROUGH_V4, defaults::PASSTHROUGH_V6)),
+        has_passthrough: true,
         ..Proxy::default()
     };
     if config.interception == Interception::None {
@@ -199,10 +199,8 @@ pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
         lists.add(Setting::InboundTunnelPort, false, &[config.tunnel_port], Selector::Tunnel);
     }
     let is_captured = |cidr: &&Cidr| cidr.family() == Family::V4 || config.ipv6;
-    if let Wildcard::Items(cidrs) = &config.outbound_cidrs {
-        let included = cidrs.iter().filter(is_captured);
-        lists.add(Setting::ServiceCidr, true, included, Selector::Destination);
-    }
+    let included = config.outbound_cidrs.iter().flatten().filter(is_captured);
+    lists.add(Setting::ServiceCidr, true, included, Selector::Destination);
     let excluded = config.excluded_cidrs.iter().filter(is_captured);
     lists.add(Setting::ServiceExcludeCidr, false, excluded, Selector::Destination);
     lists.add(Setting::OutboundPorts, true, &config.outbound_ports, Selector::outbound_tcp);

@@ -40,7 +40,7 @@ const ISTIO_IPTABLES: Predecessor = Predecessor {
     name: "istio-iptables",
     patterns: &PATTERNS,
     log_group: Some(LOG_GROUP),
-    policy_rule: Some((TPROXY_MARK, TPROXY_TABLE.number())),
+    policy_rule: Some((TPROXY_MARK, TPROXY_TABLE)),
     tables: &["istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw"],
 };
 
@@ -216,20 +216,17 @@ mod tests {
     #[test]
     fn rules_without_comments_are_the_meshs_by_their_form() {
         let reached = ":PREROUTING ACCEPT [0:0]\n-A PREROUTING -p tcp -j ISTIO_INBOUND";
+        let call = "-A OUTPUT ! -d 127.0.0.1/32 -o lo -p tcp -m owner";
+        let marked =
+            ["--uid-owner", "--gid-owner"].map(|id| format!("{call} {id} 1337 -j MARK --set-xmark 0x53a"));
         let owned = [
             ("nat", "-A OUTPUT -o net1 -j RETURN"),
             ("nat", "-A PREROUTING -i vm0 -j RETURN"),
             ("mangle", "-A OUTPUT -o lo -p tcp -m mark --mark 0x539 -j RETURN"),
             ("mangle", "-A OUTPUT -p tcp -m connmark --mark 0x539 -j CONNMARK --restore-mark"),
             ("mangle", "-A PREROUTING -p tcp -m mark --mark 0x539 -j CONNMARK --save-mark"),
-            (
-                "mangle",
-                "-A OUTPUT ! -d 127.0.0.1/32 -o lo -p tcp -m owner --uid-owner 1337 -j MARK --set-xmark 0x53a",
-            ),
-            (
-                "mangle",
-                "-A OUTPUT ! -d 127.0.0.1/32 -o lo -p tcp -m owner --gid-owner 1337 -j MARK --set-xmark 0x53a",
-            ),
+            ("mangle", &*marked[0]),
+            ("mangle", &*marked[1]),
         ];
         for (table, rule) in owned {
             assert_eq!(owner(reached, table, rule), Some(Mesh::Istio), "{table}: {rule}");

@@ -7,7 +7,6 @@ use crate::RuleReason;
 use crate::facts::{CLIENT_ZONE, DnsCapture, PROXY_ZONE};
 use crate::reason::reasons;
 use crate::settings::Setting;
-use crate::sources::Wildcard;
 use crate::writing::{
     Comments, OUTPUT, PREROUTING, RuleWriter, add_rules, any_of, chains, connmark, from, from_interface,
     from_loopback, from_port, group, jump, mark, not_group, not_mark, not_port, not_to, not_user, port,
@@ -70,8 +69,11 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let log_group = config.log_hits.then_some(LOG_GROUP);
     let mut writer = Writer::new(config, family, &OWNERSHIP, Comments::Last, log_group);
     interfaces(&mut writer);
-    if config.drop_invalid {
-        drop_invalid(&mut writer);
+    add_rules! { writer:
+        // NAT skips a packet outside its connection's window, which so reaches the pod at the port that its sender called. The kernel
+        // knows no such connection there and answers with a reset, which ends the redirected one.
+        Mangle PREROUTING [state([ConnState::Invalid])] => jump(DROP), Reason::DropInvalid, if config.drop_invalid;
+        Mangle DROP [] => Drop, Reason::DropInvalid, if config.drop_invalid;
     }
     inbound(&mut writer);
     before_owners(&mut writer);
@@ -105,16 +107,6 @@ fn interfaces(writer: &mut Writer<'_>) {
     }
 }
 
-/// NAT skips a packet outside its connection's window, which so reaches the pod at the port that its sender called. The
-/// kernel knows no such connection there and answers with a reset, which ends the redirected one.
-fn drop_invalid(writer: &mut Writer<'_>) {
-    add_rules! { writer:
-        Mangle PREROUTING [state([ConnState::Invalid])] => jump(DROP), Reason::DropInvalid;
-        Mangle DROP [] => Drop, Reason::DropInvalid;
-    }
-}
-
-/// Connections that arrive from outside.
 fn inbound(writer: &mut Writer<'_>) {
     let config = writer.config;
     add_rules! { writer:
@@ -205,7 +197,7 @@ fn of_owner(writer: &mut Writer<'_>, owner: &ProxyOwner) {
     let (is, is_not) = (|| owner.is.clone(), || owner.is_not.clone());
     let of = |reason: RuleReason| reason.by(owner.setting);
     // The application talks to itself over loopback.
-    let keeps_loopback = !captures_loopback(&config.outbound_cidrs);
+    let keeps_loopback = !captures_loopback(config);
     add_rules! { writer:
         Nat OUTBOUND [to_loopback(), not_to(localhost), tcp(), others, is()] => jump(TO_INBOUND_LISTENER), of(Reason::ProxyCallsOwnPod);
         Nat OUTBOUND [to_loopback(), tcp(), not_port(DNS_PORT), is_not()] => Return, of(Reason::ApplicationLoopback),
@@ -217,11 +209,8 @@ fn of_owner(writer: &mut Writer<'_>, owner: &ProxyOwner) {
 }
 
 /// Upstream checks both families at once, and looks at the network's first address only: `0.0.0.0/0` does not count.
-fn captures_loopback(cidrs: &Wildcard<Cidr>) -> bool {
-    match cidrs {
-        Wildcard::All => false,
-        Wildcard::Items(cidrs) => cidrs.iter().any(|cidr| cidr.address().is_loopback()),
-    }
+fn captures_loopback(config: &CaptureConfig) -> bool {
+    config.outbound_cidrs.iter().flatten().any(|cidr| cidr.address().is_loopback())
 }
 
 fn groups(writer: &mut Writer<'_>) {
@@ -233,7 +222,6 @@ fn groups(writer: &mut Writer<'_>) {
     add_rules! { writer: Nat OUTBOUND [group(*gid)] => Return, Reason::ExcludedGroup, for gid in groups.but(); }
 }
 
-/// DNS queries, sent to the agent beside the proxy.
 fn dns(writer: &mut Writer<'_>) {
     if writer.config.dns == DnsCapture::Off {
         return;
@@ -276,13 +264,13 @@ fn outbound(writer: &mut Writer<'_>) {
         Nat OUTBOUND [tcp(), port] => to_proxy(), Reason::OutboundPort, for port in each_port(&config.outbound_ports);
     }
     match &config.outbound_cidrs {
-        Wildcard::All => {
+        None => {
             add_rules! { writer:
                 Nat OUTBOUND [] => to_proxy(), cause;
                 Nat PREROUTING.at(1) [from_interface(machine)] => to_proxy(), cause, for machine in machines;
             }
         }
-        Wildcard::Items(cidrs) => {
+        Some(cidrs) => {
             for cidr in writer.own_family(cidrs) {
                 add_rules! { writer:
                     Nat PREROUTING.at(1) [from_interface(machine), to(cidr)] => to_proxy(), cause, for machine in machines;
@@ -332,7 +320,6 @@ pub(super) fn routing(config: &CaptureConfig) -> BTreeSet<Object> {
     if let Interception::Tproxy { mark, table } = config.interception
         && config.captures_inbound()
     {
-        let table = table.number();
         for family in Family::captured(config.ipv6) {
             let rule = Object::Rule { family, mark, table, preference: None };
             objects.extend([rule, Object::Route { family, table }]);

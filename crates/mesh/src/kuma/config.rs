@@ -133,7 +133,7 @@ fn flow(reader: &mut SettingReader<'_>, usual: u16, settings: [Setting; 6]) -> F
     Flow {
         is_captured,
         listener,
-        ports: if included.is_empty() { Selection::AllBut(excluded) } else { Selection::Only(included) },
+        ports: Selection::of((!included.is_empty()).then_some(included), excluded),
         excluded: reader.list(networks, |reader, source, item| match item.parse() {
             Ok(address) => Some(Cidr::host(address)),
             Err(_) => reader.cidr_item(source, item),

@@ -15,8 +15,7 @@ pub(crate) use config::configure;
 pub(crate) use rules::write;
 
 use crate::facts::{
-    ConfigKeys, DnsCapture, ListItem, Listeners, Lists, PASSTHROUGH_V4, PASSTHROUGH_V6, Proxy, ProxyProgram,
-    Selector,
+    ConfigKeys, DnsCapture, ListItem, Listeners, Lists, PASSTHROUGH_V6, Proxy, ProxyProgram, Selector,
 };
 use crate::limit::{Caution, excluded};
 use crate::policy::PolicyFacts;
@@ -50,7 +49,6 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
 pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
     let CaptureConfig { ipv6, inbound, outbound, dns, .. } = config;
     let (captures_dns, machines) = (*dns != DnsCapture::Off, !config.networks.is_empty());
-    let (uids, passthrough) = (vec![config.proxy_uid], Some((PASSTHROUGH_V4, PASSTHROUGH_V6)));
     let listeners = Listeners {
         outbound: (outbound.is_captured || machines).then_some(outbound.listener.into()),
         inbound: (inbound.is_captured || outbound.is_captured).then_some(inbound.listener.into()),
@@ -62,7 +60,7 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
         captures_nothing: !inbound.is_captured && !outbound.is_captured && !captures_dns && !machines,
         routing: ipv6.then_some(Object::Address(PASSTHROUGH_V6)).into_iter().collect(),
         stale_flows: dns.stale_flows(*ipv6),
-        proxy: Proxy { listeners, uids, passthrough, ..Proxy::default() },
+        proxy: Proxy { listeners, uids: vec![config.proxy_uid], has_passthrough: true, ..Proxy::default() },
     }
 }
 

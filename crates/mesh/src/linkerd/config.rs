@@ -4,7 +4,7 @@ use super::settings::Linkerd;
 use crate::facts::port;
 use crate::policy::configuration;
 use crate::settings::Setting;
-use crate::sources::{Raw, SettingReader, Wildcard};
+use crate::sources::{Raw, SettingReader};
 use rules::{Chains, Cidr, Gid, Ownership, PolicyRules, Port, PortRange, Predecessor, Uid};
 use std::str::FromStr;
 
@@ -59,8 +59,7 @@ const UNSET: &str = "-1";
 /// The defaults of `proxy-init` for flags that are not given, where they differ from those of the charts.
 pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, UNSET)];
 
-// Nothing is asked of the host: users and groups are numbers here, and no rule depends on an address of the pod. Lists are in the order
-// given.
+// Nothing is asked of the host: users and groups are numbers here, and no rule depends on an address of the pod. Lists keep their order.
 configuration! {
     |reader, _host, _numbers_only|
     ipv6: bool = reader.switch_or(Linkerd::Ipv6, true);
@@ -68,8 +67,8 @@ configuration! {
     outbound_listener: Port = reader.port(Linkerd::OutgoingProxyPort, port(4140));
     proxy_uid: Option<Uid> = owner(reader, Linkerd::ProxyUid, "user", Uid::new(2102));
     proxy_gid: Option<Gid> = owner(reader, Linkerd::ProxyGid, "group", None);
-    /// Of those that no list excludes. At least one where not all are.
-    inbound_ports: Wildcard<Port> = inbound_ports(reader);
+    /// Of those that no list excludes, at least one; `None` for all.
+    inbound_ports: Option<Vec<Port>> = inbound_ports(reader);
     ignored_inbound: Vec<PortRange> = reader.list(Linkerd::InboundPortsToIgnore, SettingReader::port_item_or_zero);
     ignored_outbound: Vec<PortRange> = reader.list(Linkerd::OutboundPortsToIgnore, SettingReader::port_item_or_zero);
     /// Networks that call, of both families.
@@ -100,13 +99,13 @@ fn owner<T: FromStr + Copy>(
     reader.scalar(setting, &complaint, read).unwrap_or(default)
 }
 
-fn inbound_ports(reader: &mut SettingReader<'_>) -> Wildcard<Port> {
+fn inbound_ports(reader: &mut SettingReader<'_>) -> Option<Vec<Port>> {
     let ports = reader.list(Linkerd::PortsToRedirect, |reader, source, item| {
         let text =
             "is not a port to capture; expected a number from 1 to 65535, as each port gets a separate rule";
         reader.taken(source, item, item.parse().map_err(|_| text))
     });
-    if ports.is_empty() { Wildcard::All } else { Wildcard::Items(ports) }
+    (!ports.is_empty()).then_some(ports)
 }
 
 /// The flags of which `proxy-init` has no default, where they are not given.

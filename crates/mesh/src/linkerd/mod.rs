@@ -18,7 +18,6 @@ use crate::limit::excluded;
 use crate::policy::PolicyFacts;
 use crate::recognition::Role;
 use crate::registry::{MeshEntry, Recognition, v4_always};
-use crate::sources::Wildcard;
 use ::rules::field::Field;
 use config::{ADMIN_PORT, CONTROL_PORT, text};
 
@@ -80,9 +79,8 @@ pub(crate) fn without_dns(config: CaptureConfig) -> CaptureConfig {
 
 pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     let mut lists = Lists::default();
-    if let Wildcard::Items(ports) = &config.inbound_ports {
-        lists.add(Linkerd::PortsToRedirect, true, ports, |port| Selector::InboundPort(port.into()));
-    }
+    let captured = config.inbound_ports.iter().flatten();
+    lists.add(Linkerd::PortsToRedirect, true, captured, |port| Selector::InboundPort(port.into()));
     lists.add(Linkerd::InboundPortsToIgnore, false, &config.ignored_inbound, Selector::InboundPort);
     lists.add(Linkerd::OutboundPortsToIgnore, false, &config.ignored_outbound, Selector::outbound_tcp);
     lists.add(Linkerd::SubnetsToIgnore, false, &config.ignored_subnets, |subnet| {

@@ -4,14 +4,13 @@ use super::config::{COMMENTS, CaptureConfig, OWNERSHIP};
 use super::settings::Linkerd;
 use crate::policy::CapturePolicy;
 use crate::reason::reasons;
-use crate::sources::Wildcard;
 use crate::writing::{
     Comments, OUTPUT, PREROUTING, RuleWriter, add_rules, any_of, chains, from, group, jump, port, redirect,
     tcp, to_loopback, user,
 };
 use rules::Table::Nat;
 use rules::Target::Return;
-use rules::{Chain, Family, Match, Port, PortRange, PortSet, Position, Rule, RuleSet, Statement};
+use rules::{Chain, Family, Match, PortRange, PortSet, Position, Rule, RuleSet, Statement};
 
 reasons! {
     Linkerd of Linkerd;
@@ -42,7 +41,6 @@ const OF_SUBNET: &str = "ignore-subnet-";
 pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let mut writer = RuleWriter::new(config, family, &OWNERSHIP, Comments::Last, None);
     let subnets = config.ignored_subnets.iter().filter(|subnet| subnet.network.family() == family);
-    let ports: &[Port] = if let Wildcard::Items(ports) = &config.inbound_ports { ports } else { &[] };
     let (to_inbound, to_outbound) = (redirect(config.inbound_listener), redirect(config.outbound_listener));
     add_rules! { writer:
         // Connections that arrive. NAT uses PREROUTING only for what comes from outside.
@@ -50,9 +48,9 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
         Nat INBOUND [from(subnet.network), named(&format!("{OF_SUBNET}{}", subnet.written))] => Return, Reason::IgnoredSubnet,
             for subnet in subnets;
         Nat INBOUND [tcp(), port(*number), named(&format!("redirect-port-{number}-to-proxy-port"))] => to_inbound.clone(),
-            Reason::InboundPort, for number in ports;
+            Reason::InboundPort, for number in config.inbound_ports.iter().flatten();
         Nat INBOUND [tcp(), named("redirect-all-incoming-to-proxy-port")] => to_inbound, Reason::ToInboundListener,
-            if config.inbound_ports == Wildcard::All;
+            if config.inbound_ports.is_none();
         Nat PREROUTING [named("install-proxy-init-prerouting")] => jump(INBOUND), Reason::Inbound;
         Nat OUTBOUND [user(*uid), named("ignore-proxy-user-id")] => Return, Reason::ProxyUser, for uid in config.proxy_uid.iter();
         Nat OUTBOUND [group(*gid), named("ignore-proxy-group-id")] => Return, Reason::ProxyGroup, for gid in config.proxy_gid.iter();
@@ -84,7 +82,6 @@ fn ignored(ports: PortSet) -> [Match; 3] {
     [tcp(), any_of(ports), named(&format!("ignore-port-{}", list.join(",")))]
 }
 
-/// The comment by which upstream names a rule.
 fn named(name: &str) -> Match {
     Match::Comment(format!("{COMMENTS}{name}").parse().expect("our comments have no quotes"))
 }

@@ -1,6 +1,6 @@
 //! The annotations of a pod and the fields of its proxy's container, as settings: what a CNI plugin reads of it.
 
-use super::facts::{Container, Pod, STATUS, Value};
+use super::facts::{Container, Pod, STATUS};
 use super::given::GivenSettings;
 use super::mesh;
 use crate::Problems;
@@ -16,16 +16,21 @@ use std::collections::BTreeMap;
 
 /// Takes what the pod leaves open from `defaults`, setting by setting, and then from the mesh's own.
 pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
-    if let Some((of, source)) = mesh_of(pod, defaults) {
-        return of_mesh(pod, title, defaults, of, source);
-    }
-    let mut istio = GivenSettings::by(title);
+    let settings = match mesh_of(pod, defaults) {
+        Some((of, source)) => of_mesh(pod, defaults, of, source),
+        None => of_istio(pod, defaults),
+    };
+    settings.of_pod(title)
+}
+
+fn of_istio(pod: &Pod, defaults: &Raw) -> GivenSettings {
+    let mut istio = GivenSettings::default();
     istio.read_proxy_config(&pod.annotations);
     for row in TABLE {
         let Some((name, value)) = annotation(pod, row.setting) else { continue };
         let source = Source::Annotation(name.to_owned());
         for (item, text) in row.form.faults(value) {
-            istio.fault(Some(row.setting), &source, Some(item), text);
+            istio.fault(Some(row.setting), source.clone(), Some(item), text);
         }
         istio.set(row.setting, value, source);
     }
@@ -33,11 +38,11 @@ pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
         of_proxy(&mut istio, proxy);
     }
     let absent = TABLE.iter().filter(|row| !row.default.is_empty()).map(|row| (row.setting, row.default));
-    let mut presets = presets(title, absent);
+    let mut presets = presets(absent);
     for &(name, setting) in FIELDS {
         presets.set(setting, PROXY_ID.to_string(), Source::Preset(format!("{PROXY} {name}")));
     }
-    let settings = ours(title, &pod.annotations, Mesh::default()).over(istio);
+    let settings = ours(&pod.annotations, Mesh::default()).over(istio);
     let mut settings = settings.over(defaults.clone().into()).over(presets);
     // Templates add the port at which the agent reports the proxy's status, unless it is 0.
     let status =
@@ -60,9 +65,9 @@ fn mesh_of(pod: &Pod, defaults: &Raw) -> Option<(Mesh, Source)> {
     mesh::of(pod).or_else(of_defaults).filter(|(mesh, _)| mesh.pods().is_some())
 }
 
-fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> GivenSettings {
-    let Some(form) = of.pods() else { return GivenSettings::by(title) };
-    let mut own = GivenSettings::by(title);
+fn of_mesh(pod: &Pod, defaults: &Raw, of: Mesh, source: Source) -> GivenSettings {
+    let mut own = GivenSettings::default();
+    let Some(form) = of.pods() else { return own };
     for row in of.settings() {
         let Some((name, value)) = annotation(pod, row.setting) else { continue };
         let configured = defaults.get(row.setting).filter(|_| form.added_to.contains(&row.setting));
@@ -77,14 +82,13 @@ fn of_mesh(pod: &Pod, title: &str, defaults: &Raw, of: Mesh, source: Source) -> 
         let source = Source::Annotation(name.to_owned());
         if row.kind == SettingKind::Value("PORT,..") && !row.features.contains(&Feature::Ranges) {
             for (item, text) in ranges(&value, of.ownership().name) {
-                own.fault(Some(row.setting), &source, Some(item), text);
+                own.fault(Some(row.setting), source.clone(), Some(item), text);
             }
         }
         own.set(row.setting, value, source);
     }
-    let presets = presets(title, form.presets.iter().copied());
-    let mut settings =
-        ours(title, &pod.annotations, of).over(own).over(defaults.clone().into()).over(presets);
+    let presets = presets(form.presets.iter().copied());
+    let mut settings = ours(&pod.annotations, of).over(own).over(defaults.clone().into()).over(presets);
     // A name that no mesh has is a problem, whatever else shows the mesh.
     if settings.raw.get(Setting::Mesh).is_none_or(|given| given.value.trim().parse::<Mesh>().is_ok()) {
         settings.set(Setting::Mesh, of.name(), source);
@@ -100,31 +104,30 @@ pub fn configured(key: &str, values: &BTreeMap<String, String>) -> GivenSettings
     let mesh: Mesh = named_mesh.unwrap_or_default();
     let source = |name: &str| Source::Key(format!("{key}.{name}"));
     for (name, value) in values {
-        named(&mut settings, mesh, "", name, value, &source(name));
+        named(&mut settings, mesh, "", name, value, source(name));
     }
     settings
 }
 
-/// The first annotation of the setting that the pod has, and its value.
 fn annotation(pod: &Pod, setting: Setting) -> Option<(&'static str, &String)> {
     setting.row().annotations.iter().find_map(|name| Some((*name, pod.annotations.get(*name)?)))
 }
 
-fn ours(title: &str, annotations: &BTreeMap<String, String>, mesh: Mesh) -> GivenSettings {
-    let mut settings = GivenSettings::by(title);
+fn ours(annotations: &BTreeMap<String, String>, mesh: Mesh) -> GivenSettings {
+    let mut settings = GivenSettings::default();
     for (annotation, value) in annotations {
         if let Some(name) = annotation.strip_prefix(settings::ANNOTATIONS) {
             let source = Source::Annotation(annotation.clone());
-            named(&mut settings, mesh, settings::ANNOTATIONS, name, value, &source);
+            named(&mut settings, mesh, settings::ANNOTATIONS, name, value, source);
         }
     }
     settings
 }
 
-fn named(settings: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, value: &str, source: &Source) {
+fn named(settings: &mut GivenSettings, mesh: Mesh, prefix: &str, name: &str, value: &str, source: Source) {
     let keys = || settings::of(mesh).filter_map(|row| Some((row, row.key()?)));
     match keys().find(|(_, key)| key == name) {
-        Some((SettingRow { setting, .. }, _)) => settings.set(*setting, value, source.clone()),
+        Some((SettingRow { setting, .. }, _)) => settings.set(*setting, value, source),
         None => {
             let all: Vec<String> = keys().map(|(_, key)| key).collect();
             let text = match nearest(name, all.iter().map(String::as_str)) {
@@ -141,14 +144,14 @@ fn of_proxy(settings: &mut GivenSettings, proxy: &Container) {
     for &(name, setting) in VARIABLES {
         match proxy.variable(name) {
             // A variable that is set to nothing counts as not set.
-            Some(Value::Text(text)) if !text.is_empty() => settings.set(setting, text, source(name)),
-            Some(Value::Text(_)) | None => {}
-            Some(Value::Unknowable) => {
+            Some(Some(text)) if !text.is_empty() => settings.set(setting, text, source(name)),
+            Some(Some(_)) | None => {}
+            Some(None) => {
                 let text = format!(
                     "comes from valueFrom, which is unknown before the container starts; set it with {}",
                     setting.row().option()
                 );
-                settings.fault(Some(setting), &source(name), None, text);
+                settings.fault(Some(setting), source(name), None, text);
             }
         }
     }
@@ -163,8 +166,8 @@ fn of_proxy(settings: &mut GivenSettings, proxy: &Container) {
     }
 }
 
-fn presets(title: &str, values: impl Iterator<Item = (Setting, &'static str)>) -> GivenSettings {
-    let mut settings = GivenSettings::by(title);
+fn presets(values: impl Iterator<Item = (Setting, &'static str)>) -> GivenSettings {
+    let mut settings = GivenSettings::default();
     for (setting, value) in values {
         let row = setting.row();
         let name = row.annotations.first().map_or_else(|| row.option(), |name| (*name).to_owned());

@@ -1,7 +1,7 @@
 //! The reasons of a plugin not to capture a pod: Istio's, in its order (`cni/pkg/plugin/plugin.go`). A pod on the network of its node, and
 //! one of another mesh, are decided about first. With annotations alone, the injector's record replaces the containers.
 
-use super::facts::{Pod, STATUS, Value};
+use super::facts::{Pod, STATUS};
 use super::given::GivenSettings;
 use super::mesh;
 use crate::settings::mapping::{PROXY, VARIABLES};
@@ -114,9 +114,10 @@ pub fn skip_unnamed(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Optio
 fn skip_by_containers(pod: &Pod) -> Option<Skip> {
     let Some(spec) = &pod.spec else {
         let status = pod.status()?;
-        let mut added = status.containers.iter().chain(&status.init_containers);
-        return match added.any(|name| name == PROXY) {
-            _ if status.init_containers.iter().any(|name| name == INIT) => Some(Skip::InitContainer),
+        return match status.added().any(|name| name == PROXY) {
+            _ if status.init_containers.iter().flatten().any(|name| name == INIT) => {
+                Some(Skip::InitContainer)
+            }
             true => None,
             false => Some(Skip::NoProxy),
         };
@@ -125,7 +126,7 @@ fn skip_by_containers(pod: &Pod) -> Option<Skip> {
         return Some(Skip::InitContainer);
     }
     let Some(proxy) = pod.proxy() else { return Some(Skip::NoProxy) };
-    if let Some(Value::Text(text)) = proxy.variable(DISABLED)
+    if let Some(Some(text)) = proxy.variable(DISABLED)
         && boolean(text) == Some(true)
     {
         return Some(Skip::Chosen(format!("its container {PROXY} has {DISABLED} set")));
@@ -147,11 +148,10 @@ pub(super) fn speaks_istio(pod: &Pod) -> bool {
 /// The label decides alone where there is one, whatever its value.
 fn refused(pod: &Pod) -> Option<Skip> {
     let label = pod.labels.as_ref().and_then(|labels| labels.get(INJECT));
-    let (text, is_label) = match label {
-        Some(text) => (text, true),
-        None => (pod.annotations.get(INJECT)?, false),
+    let (text, kind) = match label {
+        Some(text) => (text, "label"),
+        None => (pod.annotations.get(INJECT)?, "annotation"),
     };
-    let kind = if is_label { "label" } else { "annotation" };
     (boolean(text) == Some(false)).then(|| Skip::Chosen(format!("its {kind} {INJECT} says no")))
 }
 
@@ -212,7 +212,7 @@ mod tests {
     fn what_a_whole_pod_tells_in_the_order_of_the_rules() {
         use super::super::facts::{Container, Spec, Variable};
         let text = |text: &str| text.to_owned();
-        let disabled = Variable { name: text("DISABLE_ENVOY"), value: Value::Text(text("true")) };
+        let disabled = Variable { name: text("DISABLE_ENVOY"), value: Some(text("true")) };
         let proxy = Container {
             name: text(PROXY),
             args: vec![text("proxy"), text("router")],

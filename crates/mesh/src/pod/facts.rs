@@ -3,7 +3,7 @@
 
 use crate::data::document::DocumentReader;
 use crate::settings::mapping::PROXY;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,29 +48,22 @@ pub struct Container {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     pub name: String,
-    pub value: Value,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    Text(String),
-    /// The cluster fills it in when the container starts.
-    Unknowable,
+    /// `None` where the cluster fills it in when the container starts.
+    pub value: Option<String>,
 }
 
 /// The injector's record, in the pod's annotation.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    #[serde(deserialize_with = "names")]
-    pub init_containers: Vec<String>,
-    #[serde(deserialize_with = "names")]
-    pub containers: Vec<String>,
+    pub init_containers: Option<Vec<String>>,
+    pub containers: Option<Vec<String>>,
 }
 
-/// Null counts as none.
-fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+impl Status {
+    pub fn added(&self) -> impl Iterator<Item = &String> {
+        self.containers.iter().chain(&self.init_containers).flatten()
+    }
 }
 
 pub const STATUS: &str = "sidecar.istio.io/status";
@@ -87,10 +80,9 @@ impl Pod {
     }
 
     pub(super) fn container_names(&self) -> impl Iterator<Item = &str> {
-        let specs = self.spec.iter();
-        specs
-            .flat_map(|spec| spec.init_containers.iter().chain(&spec.containers))
-            .map(|one| one.name.as_str())
+        let containers =
+            self.spec.iter().flat_map(|spec| spec.init_containers.iter().chain(&spec.containers));
+        containers.map(|one| one.name.as_str())
     }
 
     pub fn status(&self) -> Option<Status> {
@@ -99,7 +91,7 @@ impl Pod {
 }
 
 impl Container {
-    pub fn variable(&self, name: &str) -> Option<&Value> {
+    pub fn variable(&self, name: &str) -> Option<&Option<String>> {
         self.env.iter().rev().find(|variable| variable.name == name).map(|variable| &variable.value)
     }
 }
@@ -161,11 +153,8 @@ fn container(reader: &mut DocumentReader<'_>, path: &str) -> Container {
 fn variable(reader: &mut DocumentReader<'_>, path: &str) -> Variable {
     reader.mapping(path);
     let name = text(reader, &format!("{path}.name"));
-    let value = match reader.at(&format!("{path}.valueFrom")) {
-        Some(_) => Value::Unknowable,
-        None => Value::Text(text(reader, &format!("{path}.value"))),
-    };
-    Variable { name, value }
+    let is_known = reader.at(&format!("{path}.valueFrom")).is_none();
+    Variable { name, value: is_known.then(|| text(reader, &format!("{path}.value"))) }
 }
 
 fn id(reader: &mut DocumentReader<'_>, path: &str) -> Option<String> {

@@ -12,30 +12,28 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenSettings {
     pub raw: Raw,
-    faults: Vec<(Option<Setting>, InputProblem)>,
+    faults: Vec<SettingFault>,
+}
+
+/// A problem, which counts unless another layer gives the setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SettingFault {
+    setting: Option<Setting>,
+    source: Source,
+    item: Option<String>,
+    text: String,
 }
 
 impl GivenSettings {
-    pub(crate) fn by(pod: &str) -> Self {
-        Self { raw: Raw::default().of_pod(pod), ..Self::default() }
+    /// Names the pod in problems; with an empty title none, as of any pod that gives the same.
+    #[must_use]
+    pub fn of_pod(self, title: &str) -> Self {
+        Self { raw: self.raw.of_pod(title), ..self }
     }
 
     pub(crate) fn set(&mut self, setting: Setting, value: impl Into<String>, source: Source) {
         let given = Given { value: value.into(), source };
         self.raw = Raw::of([(setting, given)]).over(std::mem::take(&mut self.raw));
-    }
-
-    /// The settings of any pod that gives the same: problems do not begin with the `title` of this one.
-    #[must_use]
-    pub fn of_any_pod(mut self, title: &str) -> Self {
-        let start = format!("{title}: ");
-        for (_, InputProblem { name, .. }) in &mut self.faults {
-            if let Some(rest) = name.strip_prefix(&start) {
-                *name = rest.to_owned();
-            }
-        }
-        self.raw = self.raw.of_pod("");
-        self
     }
 
     /// Adds the items that a list lacks, where it is given.
@@ -50,36 +48,36 @@ impl GivenSettings {
     pub(super) fn fault(
         &mut self,
         setting: Option<Setting>,
-        source: &Source,
+        source: Source,
         item: Option<&str>,
         text: impl Into<String>,
     ) {
-        self.faults.push((setting, InputProblem::about(&self.raw.named(source), item, text)));
+        self.faults.push(SettingFault { setting, source, item: item.map(str::to_owned), text: text.into() });
     }
 
     pub fn over(self, below: Self) -> Self {
-        let mut faults = self.faults;
-        let counts = |(setting, _): &(Option<Setting>, _)| {
-            setting.is_none_or(|setting| self.raw.get(setting).is_none())
-        };
-        faults.extend(below.faults.into_iter().filter(counts));
+        let counts =
+            |fault: &SettingFault| fault.setting.is_none_or(|setting| self.raw.get(setting).is_none());
+        let below_faults = below.faults.into_iter().filter(counts);
+        let faults = self.faults.into_iter().chain(below_faults).collect();
         Self { raw: self.raw.over(below.raw), faults }
     }
 
     /// Problems with annotations of the pod, found before it came to settings.
     pub(crate) fn add_problems(&mut self, problems: Vec<InputProblem>) {
-        for InputProblem { name, item, text } in problems {
-            self.fault(None, &Source::Annotation(name), item.as_deref(), text);
-        }
-    }
-
-    pub(super) fn after(mut self, problems: &[InputProblem]) -> Self {
-        self.faults.splice(..0, problems.iter().map(|problem| (None, problem.clone())));
-        self
+        let of_pod = |InputProblem { name, item, text }| SettingFault {
+            setting: None,
+            source: Source::Field(name),
+            item,
+            text,
+        };
+        self.faults.extend(problems.into_iter().map(of_pod));
     }
 
     pub fn problems(&self) -> Vec<InputProblem> {
-        Problems::first(self.faults.iter().map(|(_, problem)| problem.clone()))
+        Problems::first(self.faults.iter().map(|SettingFault { source, item, text, .. }| {
+            InputProblem::about(&self.raw.named(source), item.as_deref(), text)
+        }))
     }
 
     /// Reads a pod's ProxyConfig, if there is one, as far as it decides about capture. What else is wrong with it is the injector's to
@@ -103,7 +101,7 @@ impl GivenSettings {
                 Value::String(text) => self.set(setting, text, source),
                 other => {
                     let text = "is not a text, so that Istio refuses the ProxyConfig; write it in quotes";
-                    self.fault(Some(setting), &source, Some(&other.to_string()), text);
+                    self.fault(Some(setting), source, Some(&other.to_string()), text);
                 }
             }
         }

@@ -1,13 +1,13 @@
 //! The settings of an init container: its arguments and its environment, as the drop-in reads them.
 
-use super::facts::{Container, Pod, Value};
+use super::facts::{Container, Pod};
 use super::given::GivenSettings;
 use super::mesh::{Argument, Form};
 use crate::mesh::Mesh;
 use crate::settings::{self, Setting, SettingRow, Topic};
 use crate::sources::pflag::{self, Flags, PflagWord};
 use crate::sources::{Given, Raw, Source, boolean};
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::BTreeMap;
 
 /// The container that only validates what a plugin has set.
 pub const VALIDATION: &str = "istio-validation";
@@ -15,7 +15,7 @@ const NAMES: [&str; 2] = [super::decision::INIT, VALIDATION];
 /// Programs and commands that such arguments follow.
 const COMMANDS: [&str; 2] = ["istio-iptables", "apply"];
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Init {
     pub(super) name: String,
     pub(super) idle: Option<&'static str>,
@@ -27,7 +27,7 @@ pub(super) struct Init {
     pub(super) unread: Vec<String>,
 }
 
-pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init> {
+pub(super) fn read(container: &Container, pod: &Pod) -> Option<Init> {
     let words: Vec<&String> = container.command.iter().chain(&container.args).collect();
     // Of a shell's script, only the program is looked for.
     let script: Option<Vec<String>> = script(&words).map(|script| {
@@ -44,32 +44,56 @@ pub(super) fn read(container: &Container, pod: &Pod, title: &str) -> Option<Init
         Some(_) => mesh.settings().iter().collect(),
         None => settings::of(mesh).filter(is_run).collect(),
     };
-    let mut reader = Arguments {
-        form,
-        flags: Flags::of(rows.iter().copied().filter(|row| !row.long.is_empty())),
-        rows,
-        container,
-        pod,
-        settings: GivenSettings::by(title),
-        flags_given: Vec::new(),
-        given: BTreeMap::new(),
-        unread: Vec::new(),
-    };
+    let mut init = Init { name: container.name.clone(), ..Init::default() };
     if mesh != Mesh::default() {
-        let source = reader.source("its program");
-        reader.settings.set(Setting::Mesh, mesh.name(), source);
+        init.settings.set(Setting::Mesh, mesh.name(), init.source("its program"));
     }
     let environment = Environment::of(container);
-    match script {
-        Some(_) => reader.unread.push("a script of a shell; the pod's annotations count instead".to_owned()),
-        None => reader.words(&words[start.unwrap_or(flags_at)..], &environment),
+    let flags = match script {
+        Some(_) => {
+            init.unread.push("a script of a shell; the pod's annotations count instead".to_owned());
+            Vec::new()
+        }
+        None => {
+            let flags = Flags::of(rows.iter().copied());
+            init.words(&words[start.unwrap_or(flags_at)..], &flags, &environment)
+        }
+    };
+    // With the variables of settings that have no flag.
+    let variable = |name: &str| Some(environment.variables.get(name)?.as_ref()?.into());
+    let is_own = |row: &SettingRow| rows.iter().any(|own| own.setting == row.setting);
+    let placed = |(setting, given): (Setting, &Given)| {
+        let source = init.source(&given.source.to_string());
+        (setting, Given { value: given.value.clone(), source })
+    };
+    let mut given = Raw::of(Raw::new(flags, is_own, variable).iter().map(placed));
+    let is_open = |row: &&&SettingRow| is_of_pod(row) && given.get(row.setting).is_none();
+    let unknown = |name: &&&str| environment.variables.get(**name).is_some_and(Option::is_none);
+    for row in rows.iter().filter(is_open) {
+        if let Some(name) = row.variables.iter().find(unknown) {
+            init.unknowable(Some(row.setting), name, name);
+        }
     }
-    reader.read_all(&environment);
-    if script.is_none() {
-        reader.implied();
+    if let Some(form) = form {
+        for (setting, value) in form.implied.iter().filter(|_| script.is_none()) {
+            if given.get(*setting).is_none() {
+                init.settings.set(*setting, *value, init.source(&setting.row().option()));
+            }
+        }
+        init.read_configurations(form, pod, &mut given);
     }
-    let init = reader.finish();
-    Some(Init { reads_annotations: init.reads_annotations || script.is_some(), ..init })
+    let of_form = |form: &Form| (form.idle, form.init_reads_annotations);
+    let (idle, reads_annotations) = form.map_or((IDLE, false), of_form);
+    let is_on = |setting| given.get(setting).is_some_and(|given| boolean(&given.value) == Some(true));
+    init.idle = idle.iter().find(|(setting, _)| is_on(*setting)).map(|(_, text)| *text);
+    init.reads_annotations = reads_annotations || script.is_some();
+    let is_open =
+        |row: &&SettingRow| is_of_pod(row) && !row.variables.is_empty() && given.get(row.setting).is_none();
+    init.may_have_more = container.has_foreign_env && rows.iter().any(is_open);
+    for (setting, given) in given.iter().filter(|(setting, _)| is_of_pod(setting.row())) {
+        init.settings.set(setting, given.value.clone(), given.source.clone());
+    }
+    Some(init)
 }
 
 fn script<'a>(words: &[&'a String]) -> Option<&'a String> {
@@ -104,178 +128,109 @@ fn program(
 
 const OWN: &str = "sidecar-init";
 
-struct Arguments<'a> {
-    /// `None` unless the program is the mesh's own.
-    form: Option<&'static Form>,
-    rows: Vec<&'static SettingRow>,
-    flags: Flags,
-    container: &'a Container,
-    pod: &'a Pod,
-    settings: GivenSettings,
-    flags_given: Vec<(Setting, String)>,
-    /// All settings given, those of how to run included.
-    given: BTreeMap<Setting, Given>,
-    unread: Vec<String>,
-}
+/// Switches of our own arguments by which a container sets no rules, and why.
+const IDLE: &[(Setting, &str)] = &[
+    (Setting::SkipRuleApply, "it validates what a plugin has set, and sets no rules (--skip-rule-apply)"),
+    (Setting::DryRun, "it prints the rules and sets none (--dry-run)"),
+    (Setting::CleanupOnly, "it removes rules and sets none (--cleanup-only)"),
+];
 
 /// True for what is captured, and not for how a container runs.
 fn is_of_pod(row: &SettingRow) -> bool {
     matches!(row.topic, Topic::Capture | Topic::Facts) && row.setting != Setting::IptablesVersion
 }
 
-impl Arguments<'_> {
+impl Init {
     fn source(&self, word: &str) -> Source {
-        Source::Container { name: self.container.name.clone(), word: word.to_owned() }
+        Source::Container { name: self.name.clone(), word: word.to_owned() }
     }
 
-    fn words(&mut self, words: &[&String], environment: &Environment<'_>) {
+    fn words(
+        &mut self,
+        words: &[&String],
+        flags: &Flags,
+        environment: &Environment<'_>,
+    ) -> Vec<(Setting, String)> {
+        let mut given = Vec::new();
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            let text = match environment.expand(word) {
-                Ok(text) => text,
-                Err(variable) => {
-                    // Where the flag itself is known, so is the setting.
-                    let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
-                    let setting = match pflag::word(name, &self.flags) {
-                        PflagWord::Flags(flags) => flags.first().map(|(row, _)| row.setting),
-                        PflagWord::NeedsValue(_, row) => Some(row.setting),
-                        PflagWord::End | PflagWord::Unknown { .. } | PflagWord::Bare => None,
-                    };
-                    self.unknowable(setting, name, variable);
-                    continue;
-                }
-            };
-            match pflag::word(&text, &self.flags) {
+            let expanded = environment.expand(word);
+            // Where the flag itself is known, so is the setting.
+            let text = expanded.as_deref().unwrap_or(word.split('=').next().unwrap_or_default());
+            let read = pflag::word(text, flags);
+            if let Err(variable) = &expanded {
+                let setting = match read {
+                    PflagWord::Flags(_, Some(row)) => Some(row.setting),
+                    PflagWord::Flags(found, None) => found.first().map(|(row, _)| row.setting),
+                    PflagWord::End | PflagWord::Unknown { .. } | PflagWord::Bare => None,
+                };
+                self.unknowable(setting, text, variable);
+                continue;
+            }
+            let (found, waiting) = match read {
+                PflagWord::Flags(found, waiting) => (found, waiting),
                 PflagWord::End => {
-                    for word in words.by_ref() {
-                        self.bare(word);
-                    }
-                }
-                PflagWord::Flags(flags) => flags.into_iter().for_each(|(row, value)| self.give(row, value)),
-                PflagWord::NeedsValue(flags, row) => {
-                    flags.into_iter().for_each(|(row, value)| self.give(row, value));
-                    match words.next().map(|word| environment.expand(word)) {
-                        Some(Ok(value)) => self.give(row, value),
-                        Some(Err(variable)) => self.unknowable(Some(row.setting), &row.option(), variable),
-                        None => {
-                            let source = self.source(&row.option());
-                            self.settings.fault(Some(row.setting), &source, None, pflag::lacks_value(row));
-                        }
-                    }
+                    words.by_ref().for_each(|word| self.bare(word, flags));
+                    break;
                 }
                 PflagWord::Unknown { name, has_value } => {
                     // The image may have a patched program.
-                    self.unread.push(format!("{name}: {}", pflag::unknown(&name, &self.flags)));
+                    self.unread.push(format!("{name}: {}", pflag::unknown(&name, flags)));
                     if !has_value && words.as_slice().first().is_some_and(|next| !next.starts_with('-')) {
                         words.next();
                     }
+                    continue;
                 }
-                PflagWord::Bare => self.bare(&text),
+                PflagWord::Bare => {
+                    self.bare(text, flags);
+                    continue;
+                }
+            };
+            given.extend(found.into_iter().map(|(row, value)| (row.setting, value)));
+            let Some(row) = waiting else { continue };
+            match words.next().map(|word| environment.expand(word)) {
+                Some(Ok(value)) => given.push((row.setting, value)),
+                Some(Err(variable)) => self.unknowable(Some(row.setting), &row.option(), variable),
+                None => {
+                    let source = self.source(&row.option());
+                    self.settings.fault(Some(row.setting), source, None, pflag::lacks_value(row));
+                }
             }
         }
+        given
     }
 
-    fn bare(&mut self, word: &str) {
-        let source = self.source("argument");
-        let text = pflag::stray(&self.flags);
-        self.settings.fault(None, &source, Some(word), text);
+    fn bare(&mut self, word: &str, flags: &Flags) {
+        self.settings.fault(None, self.source("argument"), Some(word), pflag::stray(flags));
     }
 
     fn unknowable(&mut self, setting: Option<Setting>, word: &str, variable: &str) {
-        let source = self.source(word);
-        let otherwise = match setting {
-            Some(setting) => format!("; set it with {}", setting.row().option()),
-            None => String::new(),
-        };
+        let otherwise = setting.map(|setting| format!("; set it with {}", setting.row().option()));
         let text = format!(
-            "needs the variable {variable}, which valueFrom, envFrom or a Service fills in when the container starts{otherwise}"
+            "needs the variable {variable}, which valueFrom, envFrom or a Service fills in when the container starts{}",
+            otherwise.unwrap_or_default()
         );
-        self.settings.fault(setting, &source, None, text);
-    }
-
-    fn give(&mut self, row: &'static SettingRow, value: String) {
-        self.flags_given.push((row.setting, value));
-    }
-
-    /// The flags, and the variables for settings without one, as [`Raw::new`] takes them.
-    fn read_all(&mut self, environment: &Environment<'_>) {
-        let variable = |name: &str| Some(environment.variables.get(name)?.as_ref()?.into());
-        let is_own = |row: &SettingRow| self.rows.iter().any(|own| own.setting == row.setting);
-        let raw = Raw::new(std::mem::take(&mut self.flags_given), is_own, variable);
-        let placed = |(setting, given): (Setting, &Given)| {
-            let word = given.source.to_string();
-            (setting, Given { value: given.value.clone(), source: self.source(&word) })
-        };
-        self.given = raw.iter().map(placed).collect();
-        let unset = self.rows.iter().filter(|row| is_of_pod(row) && !self.given.contains_key(&row.setting));
-        let unknown = |name: &&&str| environment.variables.get(**name).is_some_and(Option::is_none);
-        let unknown: Vec<_> =
-            unset.filter_map(|row| Some((row.setting, *row.variables.iter().find(unknown)?))).collect();
-        for (setting, name) in unknown {
-            self.unknowable(Some(setting), name, name);
-        }
-    }
-
-    fn implied(&mut self) {
-        for (setting, value) in self.form.map(|form| form.implied).unwrap_or_default() {
-            if !self.given.contains_key(setting) {
-                let source = self.source(&setting.row().option());
-                self.settings.set(*setting, *value, source);
-            }
-        }
+        self.settings.fault(setting, self.source(word), None, text);
     }
 
     /// Reads arguments that hold more than a setting, such as a whole configuration, which ranks below the settings.
-    fn read_configurations(&mut self) {
-        let Some(form) = self.form else { return };
-        let mut open: Vec<Setting> = self.given.keys().copied().collect();
-        while let Some(setting) = open.pop() {
-            let (option, value) = (setting.row().option(), self.given[&setting].value.clone());
-            if let Some([why, _]) = setting.row().refused.filter(|_| boolean(&value) == Some(true)) {
-                self.unread.push(format!("{option}: {value:?} {why}"));
-            }
-            match (form.argument)(self.pod, setting, &value, &|key| self.source(&format!("{option}: {key}")))
-            {
-                Some(Argument::Settings(given, problems)) => {
-                    for (setting, given) in given {
-                        if let Entry::Vacant(place) = self.given.entry(setting) {
-                            place.insert(given);
-                            open.push(setting);
-                        }
-                    }
+    fn read_configurations(&mut self, form: &Form, pod: &Pod, given: &mut Raw) {
+        for (setting, Given { value, .. }) in given.clone().iter() {
+            let option = setting.row().option();
+            match (form.argument)(pod, setting, value, &|key| self.source(&format!("{option}: {key}"))) {
+                Some(Argument::Settings(found, problems)) => {
+                    *given = std::mem::take(given).over(Raw::of(found));
                     self.settings.add_problems(problems);
                 }
                 Some(Argument::Unread(why)) => self.unread.push(format!("{option}: {value:?} {why}")),
                 None => {}
             }
         }
-    }
-
-    fn finish(mut self) -> Init {
-        self.read_configurations();
-        let is_on = |setting: &Setting| {
-            self.given.get(setting).is_some_and(|given| boolean(&given.value) == Some(true))
-        };
-        let ours = [
-            (
-                Setting::SkipRuleApply,
-                "it validates what a plugin has set, and sets no rules (--skip-rule-apply)",
-            ),
-            (Setting::DryRun, "it prints the rules and sets none (--dry-run)"),
-            (Setting::CleanupOnly, "it removes rules and sets none (--cleanup-only)"),
-        ];
-        let of_form = |form: &Form| (form.idle, form.init_reads_annotations);
-        let (idle, reads_annotations) = self.form.map_or((&ours[..], false), of_form);
-        let idle = idle.iter().find(|(setting, _)| is_on(setting)).map(|(_, text)| *text);
-        let is_open = |row: &'static SettingRow| {
-            is_of_pod(row) && !row.variables.is_empty() && !self.given.contains_key(&row.setting)
-        };
-        let may_have_more = self.container.has_foreign_env && self.rows.iter().copied().any(is_open);
-        for (setting, given) in self.given.into_iter().filter(|(setting, _)| is_of_pod(setting.row())) {
-            self.settings.set(setting, given.value, given.source);
+        for (setting, Given { value, .. }) in given.iter() {
+            if let Some([why, _]) = setting.row().refused.filter(|_| boolean(value) == Some(true)) {
+                self.unread.push(format!("{}: {value:?} {why}", setting.row().option()));
+            }
         }
-        let name = self.container.name.clone();
-        Init { name, idle, reads_annotations, may_have_more, settings: self.settings, unread: self.unread }
     }
 }
 
@@ -291,10 +246,7 @@ impl<'a> Environment<'a> {
     fn of(container: &'a Container) -> Self {
         let mut environment = Self { variables: BTreeMap::new(), has_foreign_env: container.has_foreign_env };
         for variable in &container.env {
-            let text = match &variable.value {
-                Value::Text(text) => environment.expand(text).ok(),
-                Value::Unknowable => None,
-            };
+            let text = variable.value.as_ref().and_then(|text| environment.expand(text).ok());
             environment.variables.insert(&variable.name, text);
         }
         environment
@@ -351,11 +303,9 @@ mod tests {
 
     #[test]
     fn references_are_filled_in_as_kubernetes_does() {
-        let text = |name: &str, value: &str| Variable {
-            name: name.to_owned(),
-            value: Value::Text(value.to_owned()),
-        };
-        let secret = Variable { name: "SECRET".to_owned(), value: Value::Unknowable };
+        let text =
+            |name: &str, value: &str| Variable { name: name.to_owned(), value: Some(value.to_owned()) };
+        let secret = Variable { name: "SECRET".to_owned(), value: None };
         let env = vec![text("A", "1"), text("B", "$(A)2$(C)"), secret, text("D", "$(SECRET)")];
         let mut container = Container { env, ..Container::default() };
         let check = |container: &Container, word: &str, expected: &str| {

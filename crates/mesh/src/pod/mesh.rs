@@ -157,19 +157,14 @@ pub fn signs(
         let form = mesh.pods()?;
         let injected = form.injected.iter().find(|mark| has_mark(pod, mark));
         let injected = injected.map(|(name, _)| format!("its {name}"));
-        if let Some(text) = form.proxy.and_then(container).or(injected) {
-            return present(mesh, text);
-        }
-        form.signs.iter().find_map(|mark| {
-            let own = value_of(mark.0, pod.labels.as_ref(), &pod.annotations).map(|value| (value, "its"));
-            let of_namespace = || {
-                let value = value_of(mark.0, Some(namespace_labels), namespace_annotations)?;
-                Some((value, "its namespace's"))
-            };
-            let (value, whose) = own.or_else(of_namespace)?;
-            let text = format!("{whose} {}", mark.0);
+        let possible = form.signs.iter().find_map(|mark @ (name, _)| {
+            let of_pod = value_of(name, pod.labels.as_ref(), &pod.annotations);
+            let whose = if of_pod.is_some() { "its" } else { "its namespace's" };
+            let value = of_pod.or_else(|| value_of(name, Some(namespace_labels), namespace_annotations))?;
+            let text = format!("{whose} {name}");
             counts(mark, value).then_some(MeshSign { mesh, text, is_present: false })
-        })
+        });
+        form.proxy.and_then(container).or(injected).and_then(|text| present(mesh, text)).or(possible)
     };
     istio.into_iter().chain(Mesh::ALL.iter().filter_map(|mesh| of(*mesh))).collect()
 }

@@ -1,6 +1,5 @@
-//! A pod as a source of configuration. It speaks in two ways: by annotations, to a plugin that sets the rules for it ([`annotated`]), and by
-//! the arguments and variables of an init container that sets them itself. Both become a [`GivenSettings`], which knows where values come
-//! from, and what is wrong with their form. [`skip`] decides whether a plugin captures the pod at all.
+//! A pod as a source of configuration: by annotations, to a plugin that sets the rules for it ([`annotated`]), or by the arguments and
+//! variables of an init container. Both become a [`GivenSettings`]. [`skip`] decides whether a plugin captures the pod at all.
 
 pub use crate::data::reader::{values, values_of_later_keys};
 pub use crate::settings::mapping;
@@ -17,7 +16,7 @@ mod unread;
 
 pub use annotations::{annotated, configured};
 pub use decision::{EXCLUDED_NAMESPACES, INIT, Skip, reads_variable, skip, skip_unnamed};
-pub use facts::{Container, Pod, STATUS, Spec, Status, Value, Variable};
+pub use facts::{Container, Pod, STATUS, Spec, Status, Variable};
 pub use given::GivenSettings;
 pub use init::VALIDATION;
 pub use mesh::{MeshSign, signs};

@@ -106,8 +106,7 @@ impl KubernetesObject {
     /// The objects of data without a text: one, or those of a list.
     pub fn of(value: Value) -> Vec<Self> {
         let mut found = Vec::new();
-        let pointer = String::new();
-        Self { value, document: 1, pointer, place: None, tree: None }.unpack(0, &mut found);
+        Self { value, document: 1, pointer: String::new(), place: None, tree: None }.unpack(0, &mut found);
         found
     }
 
@@ -218,16 +217,16 @@ impl KubernetesObject {
     pub fn pod(&self) -> Option<ManifestObject> {
         let path = self.readable_template()?;
         let template = at(&self.value, path)?;
-        let title = self.title();
-        let full_title = format!("document {}, {title}", self.document);
-        let mut reader = DocumentReader::of(&full_title, template).with_places(self.places(path));
+        let mut reader = DocumentReader::of("", template);
+        reader.places = self.places(path);
         let pod = Pod::read(&mut reader, &self.called().unwrap_or_default(), self.meta("namespace"));
         let problems = Problems::first(reader.finish());
         let mut remarks = unread::metadata(&self.value, path);
         if self.template().is_some() {
             remarks.extend(unread::fields(template, path));
         }
-        let (kind, document, place) = (self.kind().to_owned(), self.document, self.place.clone());
+        let (title, kind) = (self.title(), self.kind().to_owned());
+        let (document, place) = (self.document, self.place.clone());
         Some(ManifestObject { title, kind, document, place, pod, problems, remarks, enforced: None })
     }
 }
@@ -252,7 +251,7 @@ pub struct ManifestObject {
     /// `None` for objects of an API server.
     pub place: Option<ObjectPlace>,
     pub pod: Pod,
-    /// Fields of the pod that have not the form that Kubernetes wants, with their lines.
+    /// Fields of the pod that have not the form that Kubernetes wants, by line and path.
     pub problems: Vec<InputProblem>,
     /// Remarks about keys in places where nothing reads them.
     pub remarks: Vec<Finding>,
@@ -362,6 +361,7 @@ impl fmt::Display for Standard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pod::read;
     use serde_json::json;
 
     fn check(text: &str, expected: &[&str], unknown: &[&str]) {
@@ -424,7 +424,8 @@ mod tests {
                     {apiVersion: v1, kind: Pod}\n";
         let found = KubernetesObject::all("file", text).expect("YAML");
         let pods: Vec<ManifestObject> = found.iter().filter_map(KubernetesObject::pod).collect();
-        let problems = pods.iter().flat_map(|pod| &pod.problems).map(ToString::to_string);
+        let problems = pods.iter().flat_map(|pod| read(pod, &[""; 0]).settings.problems());
+        let problems = problems.map(|problem| problem.to_string());
         assert_eq!(
             problems.collect::<Vec<_>>(),
             [

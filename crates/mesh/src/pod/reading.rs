@@ -3,7 +3,7 @@
 
 use super::annotations::annotated;
 use super::decision::{Skip, skip_unnamed};
-use super::facts::{Container, Pod, Spec};
+use super::facts::{Container, Pod, Spec, Status};
 use super::given::GivenSettings;
 use super::init::{self, Init, VALIDATION};
 use super::objects::ManifestObject;
@@ -43,11 +43,10 @@ fn of_form(text: String) -> Finding {
 
 /// Pods that are to be injected yet are read as if they were.
 pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) -> Reading {
-    let title = &object.full_title();
     let pod = &object.pod;
     let containers = pod.spec.iter().flat_map(|spec| &spec.init_containers);
-    let inits: Vec<Init> = containers.filter_map(|container| init::read(container, pod, title)).collect();
-    let by_annotations = annotated(pod, title, &Raw::default());
+    let inits: Vec<Init> = containers.filter_map(|container| init::read(container, pod)).collect();
+    let by_annotations = annotated(pod, "", &Raw::default());
     let mut setters = inits.iter().filter(|init| init.idle.is_none());
     let mut reading = match setters.next() {
         Some(setter) => by_init(setter, &by_annotations, object),
@@ -65,7 +64,7 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
         reading.warnings.extend(unread.iter().map(text).map(of_form));
     }
     if let Some(skip) = reading.skip.as_ref().filter(|skip| !skip.is_before_injection()) {
-        let mut none = GivenSettings::by(title);
+        let mut none = GivenSettings::default();
         let source = Source::Field(format!("the pod, because {skip}"));
         if reading.settings.raw.mesh() != Mesh::default() {
             none.set(Setting::Mesh, Mesh::default().name(), source.clone());
@@ -73,7 +72,7 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
         none.set(Setting::InterceptionMode, "NONE", source);
         reading.settings = none.over(reading.settings);
     }
-    reading.settings = facts(object, title).over(reading.settings).after(&object.problems);
+    reading.settings = facts(object).over(reading.settings).of_pod(&object.full_title());
     reading.applications = applications(pod);
     reading.early = early(pod, &reading, &inits);
     reading.interfaces = interfaces(&pod.annotations);
@@ -155,8 +154,10 @@ fn by_plugin(
     Reading { settings, skip, warnings, ..Reading::default() }
 }
 
-fn facts(object: &ManifestObject, title: &str) -> GivenSettings {
-    let mut settings = GivenSettings::by(title);
+/// What the object gives beside its containers and annotations, and what is wrong with its form.
+fn facts(object: &ManifestObject) -> GivenSettings {
+    let mut settings = GivenSettings::default();
+    settings.add_problems(object.problems.clone());
     let Some(spec) = &object.pod.spec else { return settings };
     if !spec.addresses.is_empty() {
         settings.set(Setting::PodIps, spec.addresses.join(","), Source::Field("status.podIPs".to_owned()));
@@ -232,8 +233,8 @@ fn applications(pod: &Pod) -> Vec<Application> {
 /// The names of proxies, and of the containers that the injector has added by its own record: a template may name them.
 fn injected(pod: &Pod) -> BTreeSet<String> {
     let proxies = Mesh::ALL.iter().filter_map(|mesh| mesh.pods()?.proxy).chain([PROXY]).map(str::to_owned);
-    let added = pod.status().into_iter().flat_map(|status| [status.containers, status.init_containers]);
-    proxies.chain(added.flatten()).collect()
+    let status = pod.status();
+    proxies.chain(status.iter().flat_map(Status::added).cloned()).collect()
 }
 
 fn application(spec: &Spec, container: &Container) -> Application {
@@ -255,7 +256,6 @@ const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 /// Names a ConfigMap with settings, which Kuma's injector writes into the pod.
 const CONFIG_MAP: &str = "traffic.kuma.io/transparent-proxy-configmap-name";
 
-/// The init containers that end before the proxy starts, and run when the rules are set.
 fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Application> {
     let mesh = reading.settings.raw.mesh();
     let has_proxy = mesh.pods().is_none_or(|form| form.proxy.is_some());

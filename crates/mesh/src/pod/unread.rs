@@ -90,7 +90,14 @@ const SECURITY: &str = "\
     sysctls windowsOptions";
 
 /// Places of annotations and labels by mistake, from each level of an object.
-const PLACES: &str = " metadata annotations labels metadata.annotations metadata.labels";
+const PLACES: [&[&str]; 6] = [
+    &[],
+    &["metadata"],
+    &["annotations"],
+    &["labels"],
+    &["metadata", "annotations"],
+    &["metadata", "labels"],
+];
 
 /// Remarks about annotations and labels of meshes outside of the metadata of the template of pods at `path`.
 pub(super) fn metadata(object: &Value, path: &[&str]) -> Vec<Finding> {
@@ -106,10 +113,8 @@ pub(super) fn metadata(object: &Value, path: &[&str]) -> Vec<Finding> {
         |name: &str| annotations.contains(name) || is_label(name) && labels.contains(name) || is_mark(name);
     let below = [path, &["spec"]].concat();
     let mut remarks = Vec::new();
-    for (depth, tail) in (0..=below.len()).flat_map(|depth| PLACES.split(' ').map(move |tail| (depth, tail)))
-    {
-        let steps = tail.split('.').filter(|step| !step.is_empty());
-        let place: Vec<&str> = below[..depth].iter().copied().chain(steps).collect();
+    let levels = (0..=below.len()).map(|depth| &below[..depth]);
+    for place in levels.flat_map(|level| PLACES.map(|tail| [level, tail].concat())) {
         let Some(fields) = at(object, &place).map(fields_of) else { continue };
         let starts = OF_PODS.split(' ').chain([ANNOTATIONS]);
         let is_misplaced = |name: &&String| starts.clone().any(|start| name.starts_with(start)) && !own(name);

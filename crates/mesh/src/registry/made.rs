@@ -17,10 +17,7 @@ pub fn settings_text(raw: &Raw) -> String {
     let intended = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
     let capture = intended.map(|(setting, given)| (setting.row(), given.value.trim()));
     let words = capture.filter(|(row, _)| row.topic == Topic::Capture).map(|(row, value)| {
-        let flag = match row.short {
-            Some(letter) => format!("-{letter}"),
-            None => row.option(),
-        };
+        let flag = row.short_option();
         match row.kind {
             SettingKind::Switch if boolean(value) == Some(true) => flag,
             SettingKind::Switch => format!("{flag}={value}"),
@@ -52,10 +49,11 @@ pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
             continue;
         }
         match pflag::word(&word, &flags) {
-            PflagWord::Flags(found) => given.extend(found),
-            PflagWord::NeedsValue(found, row) => {
+            PflagWord::Flags(found, waiting) => {
                 given.extend(found);
-                given.push((row, words.next()?));
+                if let Some(row) = waiting {
+                    given.push((row, words.next()?));
+                }
             }
             PflagWord::End | PflagWord::Unknown { .. } | PflagWord::Bare => return None,
         }
@@ -65,11 +63,8 @@ pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
         long => Source::Flag(long),
     };
     let given = given.into_iter().map(|(row, value)| (row.setting, Given { value, source: source(row) }));
-    let named = (mesh != Mesh::default()).then(|| {
-        let value = mesh.name().to_owned();
-        (Setting::Mesh, Given { value, source: Source::Flag(Setting::Mesh.row().long) })
-    });
-    Some(Raw::of(named.into_iter().chain(given)))
+    let named = (mesh != Mesh::default()).then_some((Setting::Mesh, mesh.name()));
+    Some(Raw::of(given).over(Raw::of_flags(named)))
 }
 
 #[cfg(test)]

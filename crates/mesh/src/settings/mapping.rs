@@ -55,9 +55,3 @@ pub const VARIABLES: &[(&str, Setting)] = &[
 
 /// Fields of its security context. Without one, or with 0, the proxy is [`crate::istio::defaults::PROXY_ID`].
 pub const FIELDS: &[(&str, Setting)] = &[("runAsUser", Setting::ProxyUid), ("runAsGroup", Setting::ProxyGid)];
-
-impl AnnotationRow {
-    pub fn annotations(&self) -> &'static [&'static str] {
-        self.setting.row().annotations
-    }
-}

@@ -84,8 +84,7 @@ settings! {
         Vklog: "vklog" _ [] example "0", Value("LEVEL"), "No effect";
     }
     Packet {
-        Sender: "as" _ []
-            example "external" of ["app", "proxy", "external"], Value("WHO"),
+        Sender: "as" _ [] example "external" of ["app", "proxy", "external"], Value("WHO"),
             "Who sends the packet: app, proxy or external [default: app]";
         Direction: "direction" _ [] example "inbound" of ["outbound", "inbound"], Value("WAY"),
             "outbound or inbound [default: inbound for external, else outbound]";
@@ -96,11 +95,9 @@ settings! {
             "Where it comes from [default: the pod; inbound, any address outside]";
         SenderUid: "uid" _ [] example "1000", Value("UID"),
             "The sending process's user [default: that of --as: 1000, or the proxy's]";
-        SenderGid: "gid" _ []
-            example "1000", Value("GID"),
+        SenderGid: "gid" _ [] example "1000", Value("GID"),
             "The sending process's group [default: the number of the user]";
-        InInterface: "in-interface" _ []
-            example "eth0", Value("NAME"),
+        InInterface: "in-interface" _ [] example "eth0", Value("NAME"),
             "Where an inbound packet arrives [default: where the kernel has it arrive; eth0 of a pod that is described]";
         OutInterface: "out-interface" _ [] example "eth0", Value("NAME"),
             "Where an outbound packet leaves [default: where the kernel routes it; of a pod that is described, lo to itself, else eth0]";
@@ -150,8 +147,7 @@ settings! {
     }
     Trace {
         TraceRule: "rule" _ [] example "inbound-port", Value("NAME"), "Show only reports of rules of this name";
-        TraceProtocol: "proto" _ []
-            example "tcp" of ["tcp", "udp", "icmp", "icmpv6"], Value("PROTOCOL"),
+        TraceProtocol: "proto" _ [] example "tcp" of ["tcp", "udp", "icmp", "icmpv6"], Value("PROTOCOL"),
             "Show only packets of tcp, udp, icmp or icmpv6";
         TraceDestination: "destination" _ [] example "10.0.0.0/8", Value("WHERE"),
             "Show only packets to this ADDRESS, NETWORK, PORT or ADDRESS:PORT";
@@ -167,8 +163,7 @@ settings! {
     Sandbox {
         SandboxProxy: "proxy" _ [] example "none" of ["built-in", "none"], Value("WHICH"),
             "built-in, or none to leave the proxy's ports to a proxy of your own [default: built-in]";
-        RunAs: "run-as" _ []
-            example "app" of ["app", "proxy", "root"], Value("WHO"),
+        RunAs: "run-as" _ [] example "app" of ["app", "proxy", "root"], Value("WHO"),
             "The user that the command runs as: app, proxy or root [default: app]";
     }
     Install {
@@ -186,13 +181,11 @@ settings! {
         InstallWait: "wait" _ [] example "30s", Value("TIME"),
             "How long to wait for a network configuration, such as 30s [default: without end]";
         Watch: "watch" _ [], Switch, "Keep running, and restore the plugin and its entry when they are lost";
-        ReadyFile: "ready-file" _ []
-            example "/run/sidecar-init/ready", Value("PATH"),
+        ReadyFile: "ready-file" _ [] example "/run/sidecar-init/ready", Value("PATH"),
             "With --watch: a file that exists while everything is installed";
         ReadyAddress: "ready-address" _ [] example "127.0.0.1:15071", Value("IP:PORT"),
             "With --watch: serve /readyz here, 200 while everything is installed, else 503";
-        Metrics: "metrics" _ []
-            example "0.0.0.0:15072", Value("IP:PORT"),
+        Metrics: "metrics" _ [] example "0.0.0.0:15072", Value("IP:PORT"),
             "With --watch: serve /metrics here, for Prometheus";
         UninstallOnExit: "uninstall-on-exit" _ [], Switch,
             "With --watch: uninstall on SIGTERM or SIGINT; otherwise everything is left installed";
@@ -205,17 +198,14 @@ settings! {
         Pid: "pid" _ [] example "4711", Value("PID"), "The process in whose network namespace to do so";
     }
     AmbientHost {
-        HostAdd: "add" _ []
-            example "10.1.2.3,fd00::3", Value("IP,.."),
+        HostAdd: "add" _ [] example "10.1.2.3,fd00::3", Value("IP,.."),
             "Addresses of pods to add; those that are there are kept";
-        HostRemove: "remove" _ []
-            example "10.1.2.3", Value("IP,.."),
+        HostRemove: "remove" _ [] example "10.1.2.3", Value("IP,.."),
             "Addresses of pods to remove; missing ones are ignored";
         HostClean: "clean" _ [], Switch, "Remove the table";
     }
     Generate {
-        Shell: "shell" _ []
-            example "bash" of ["bash", "zsh", "fish"], Value("SHELL"),
+        Shell: "shell" _ [] example "bash" of ["bash", "zsh", "fish"], Value("SHELL"),
             "The shell: bash, zsh or fish";
         ManDirectory: "directory" _ [] example "man1", Value("DIR"), "Where to write the pages; created if missing";
     }

@@ -25,9 +25,9 @@ impl Dialect {
         let names = capture.filter_map(|row| {
             let name = match raw.get(row.setting) {
                 Some(Given { source: Source::Preset(name), .. }) => Some(name.clone()),
-                Some(Given { source, .. }) if source.is_flag() => None,
-                Some(Given { source: Source::Variable(_), .. }) => None,
-                Some(Given { source, .. }) => Some(source.to_string()),
+                Some(Given { source, .. }) => {
+                    (!source.is_flag() && !matches!(source, Source::Variable(_))).then(|| source.to_string())
+                }
                 None if by_annotations => {
                     // The mesh's, or else our own.
                     row.annotations.first().map(|name| (*name).to_owned()).or_else(|| row.annotation())
@@ -69,13 +69,8 @@ impl Dialect {
     }
 
     fn of_flag(&self, word: &str) -> Option<&str> {
-        let is_flag = |setting: Setting| {
-            let row = setting.row();
-            let mut short = word.strip_prefix('-').unwrap_or_default().chars();
-            (!row.long.is_empty() && word.strip_prefix("--") == Some(row.long))
-                || (row.short.is_some() && short.next() == row.short && short.next().is_none())
-        };
-        self.names.iter().find(|(setting, _)| is_flag(**setting)).map(|(_, name)| name.as_str())
+        let name = self.names.iter().find(|(setting, _)| setting.row().is_written(word));
+        name.map(|(_, name)| name.as_str())
     }
 }
 

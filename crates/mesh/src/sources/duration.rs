@@ -16,12 +16,11 @@ pub fn nanoseconds(text: &str) -> Option<i64> {
     if rest == "0" {
         return Some(0);
     }
+    let is_of_number = |c: char| c.is_ascii_digit() || c == '.';
     let mut total = 0_i128;
     loop {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(digits);
-        let letters = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(letters);
+        let (number, tail) = rest.split_at(rest.find(|c| !is_of_number(c))?);
+        let (unit, tail) = tail.split_at(tail.find(is_of_number).unwrap_or(tail.len()));
         let unit: i128 = match unit {
             "ns" => 1,
             "us" | "µs" | "μs" => 1_000,

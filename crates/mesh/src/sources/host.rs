@@ -88,10 +88,7 @@ impl RemoteHost {
 
 impl Host for RemoteHost {
     fn user(&self, name: &str) -> io::Result<Option<Uid>> {
-        Ok(match self {
-            Self::Open if name == PROXY_USER => Uid::new(PROXY_ID),
-            Self::Open | Self::Assumed { .. } => None,
-        })
+        Ok(Uid::new(PROXY_ID).filter(|_| matches!(self, Self::Open) && name == PROXY_USER))
     }
 
     fn group(&self, name: &str) -> io::Result<Option<Gid>> {
@@ -147,7 +144,6 @@ fn server(line: &[u8]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources::{Given, Source};
 
     #[test]
     fn a_pod_that_is_not_there_may_know_any_group() {
@@ -166,10 +162,7 @@ mod tests {
     #[test]
     fn of_a_pod_that_is_not_there_addresses_are_placeholders() {
         let (v4, v6): (IpAddr, IpAddr) = (STAND_IN.0.into(), STAND_IN.1.into());
-        let assumed = |value: &str| {
-            let given = Given { value: value.to_owned(), source: Source::Flag("dual-stack") };
-            RemoteHost::host(&Raw::of([(Setting::DualStack, given)]))
-        };
+        let assumed = |value: &str| RemoteHost::host(&Raw::of_flags([(Setting::DualStack, value)]));
         assert_eq!(assumed("true").addresses().expect("no error"), [v4, v6]);
         assert_eq!(assumed("false").addresses().expect("no error"), [v4]);
         assert_eq!(RemoteHost::Open.addresses().expect("no error"), [v6]);

@@ -12,4 +12,4 @@ pub use dialect::Dialect;
 pub use host::{Host, NullHost, RemoteHost, STAND_IN, name_servers};
 pub use raw::{Given, Raw, Source, boolean, text};
 pub(crate) use reader::Names;
-pub use reader::{SettingReader, Wildcard};
+pub use reader::SettingReader;

@@ -10,9 +10,8 @@ use std::ffi::OsStr;
 pub enum PflagWord {
     /// `--`: no flags follow.
     End,
-    Flags(Vec<(&'static SettingRow, String)>),
-    /// One more flag, whose value is the next word.
-    NeedsValue(Vec<(&'static SettingRow, String)>, &'static SettingRow),
+    /// With one more flag, if the next word is its value.
+    Flags(Vec<(&'static SettingRow, String)>, Option<&'static SettingRow>),
     /// Not taken by the call; without its value.
     Unknown {
         name: String,
@@ -103,11 +102,11 @@ fn of_long(flag: &str, mut rows: impl Iterator<Item = &'static SettingRow>) -> P
         None => (flag, None),
     };
     match (rows.find(|row| row.long == name), value) {
-        (Some(row), Some(value)) => PflagWord::Flags(vec![(row, value)]),
-        (Some(row), None) => match row.kind {
-            SettingKind::Value(_) => PflagWord::NeedsValue(Vec::new(), row),
-            SettingKind::Switch => PflagWord::Flags(vec![(row, "true".to_owned())]),
-        },
+        (Some(row), Some(value)) => PflagWord::Flags(vec![(row, value)], None),
+        (Some(row), None) if row.kind == SettingKind::Switch => {
+            PflagWord::Flags(vec![(row, "true".to_owned())], None)
+        }
+        (Some(row), None) => PflagWord::Flags(Vec::new(), Some(row)),
         (None, value) => PflagWord::Unknown { name: format!("--{name}"), has_value: value.is_some() },
     }
 }
@@ -121,19 +120,15 @@ fn of_cluster(word: &str, flags: &Flags) -> PflagWord {
         };
         let rest = &word[1 + at + letter.len_utf8()..];
         match (row.kind, rest.strip_prefix('=')) {
-            (SettingKind::Value(_), _) if rest.is_empty() => return PflagWord::NeedsValue(found, row),
-            (SettingKind::Value(_), value) => {
-                found.push((row, value.unwrap_or(rest).to_owned()));
-                return PflagWord::Flags(found);
-            }
-            (SettingKind::Switch, Some(value)) => {
-                found.push((row, value.to_owned()));
-                return PflagWord::Flags(found);
-            }
             (SettingKind::Switch, None) => found.push((row, "true".to_owned())),
+            (SettingKind::Value(_), _) if rest.is_empty() => return PflagWord::Flags(found, Some(row)),
+            (_, value) => {
+                found.push((row, value.unwrap_or(rest).to_owned()));
+                break;
+            }
         }
     }
-    PflagWord::Flags(found)
+    PflagWord::Flags(found, None)
 }
 
 #[cfg(test)]
@@ -194,8 +189,8 @@ mod tests {
             };
             match word(text, &flags) {
                 PflagWord::End => "end".to_owned(),
-                PflagWord::Flags(found) => pairs(&found),
-                PflagWord::NeedsValue(found, row) => format!("{}{}=?", pairs(&found), row.long),
+                PflagWord::Flags(found, None) => pairs(&found),
+                PflagWord::Flags(found, Some(row)) => format!("{}{}=?", pairs(&found), row.long),
                 PflagWord::Unknown { name, has_value } => format!("unknown {name} {has_value}"),
                 PflagWord::Bare => "bare".to_owned(),
             }

@@ -75,6 +75,12 @@ impl Raw {
         Self { given: given.into_iter().collect(), ..Self::default() }
     }
 
+    pub fn of_flags(given: impl IntoIterator<Item = (Setting, impl Into<String>)>) -> Self {
+        Self::of(given.into_iter().map(|(setting, value)| {
+            (setting, Given { value: value.into(), source: Source::Flag(setting.row().long) })
+        }))
+    }
+
     #[must_use]
     pub fn without(mut self, setting: Setting) -> Self {
         self.given.remove(&setting);
@@ -251,15 +257,10 @@ mod tests {
 
     #[test]
     fn settings_are_left_out_alone_or_with_all_that_describe_rules() {
-        let flag = Source::Flag("x");
-        let given = [
-            (Setting::InboundPorts, "80", flag.clone()),
-            (Setting::PodIps, "10.0.0.1", flag.clone()),
-            (Setting::DryRun, "true", flag),
-        ];
+        let given = [(Setting::InboundPorts, "80"), (Setting::PodIps, "10.0.0.1"), (Setting::DryRun, "true")];
         let left = |raw: Raw| raw.iter().map(|(setting, _)| setting.row().name()).collect::<Vec<_>>();
-        assert_eq!(left(raw(&given).without_rules()), ["dry-run", "pod-ips"]);
-        assert_eq!(left(raw(&given).without(Setting::PodIps)), ["istio-inbound-ports", "dry-run"]);
+        assert_eq!(left(Raw::of_flags(given).without_rules()), ["dry-run", "pod-ips"]);
+        assert_eq!(left(Raw::of_flags(given).without(Setting::PodIps)), ["istio-inbound-ports", "dry-run"]);
     }
 
     #[test]
@@ -270,7 +271,9 @@ mod tests {
                 |name: &str| variables.iter().find(|(of, _)| *of == name).map(|(_, value)| value.into());
             Raw::new(flags, |row| row.setting.is_for(Mesh::Istio), value)
         };
-        let value = |raw: &Raw, setting| raw.get(setting).map(|given| format!("{given:?}"));
+        let value = |raw: &Raw, setting| {
+            raw.get(setting).map(|Given { value, source }| format!("{value} by {source}"))
+        };
         let linked = read(&[("INBOUND_CAPTURE_PORT", "tcp://10.0.0.1:80"), ("PROXY_UID", "udp://x")], &[]);
         assert_eq!(linked.get(Setting::InboundCapturePort), None);
         assert_eq!(linked.service_links(), [("INBOUND_CAPTURE_PORT", "tcp://10.0.0.1:80".to_owned())]);
@@ -280,24 +283,18 @@ mod tests {
             &[],
         );
         assert_eq!(plain.service_links(), []);
-        assert_eq!(
-            value(&plain, Setting::InboundCapturePort).as_deref(),
-            Some("Given { value: \"15002\", source: Variable(\"INBOUND_CAPTURE_PORT\") }")
-        );
+        let expected = Some("15002 by INBOUND_CAPTURE_PORT");
+        assert_eq!(value(&plain, Setting::InboundCapturePort).as_deref(), expected);
         assert_eq!(value(&plain, Setting::ProxyUid), None);
         assert!(value(&plain, Setting::OwnerGroups).is_some(), "the only form of the setting");
         let twice = read(&[("PROXY_UID", "1")], &[(Setting::ProxyUid, "2"), (Setting::ProxyUid, "3")]);
-        assert_eq!(
-            value(&twice, Setting::ProxyUid).as_deref(),
-            Some("Given { value: \"3\", source: Flag(\"proxy-uid\") }")
-        );
+        assert_eq!(value(&twice, Setting::ProxyUid).as_deref(), Some("3 by --proxy-uid"));
     }
 
     #[test]
     fn what_lies_above_counts() {
-        let above = raw(&[(Setting::PodIps, "1", Source::Flag("x"))]);
-        let below =
-            raw(&[(Setting::PodIps, "2", Source::Flag("x")), (Setting::DryRun, " t", Source::Flag("x"))]);
+        let above = Raw::of_flags([(Setting::PodIps, "1")]);
+        let below = Raw::of_flags([(Setting::PodIps, "2"), (Setting::DryRun, " t")]);
         let whole = above.clone().over(below.clone().of_pod("below"));
         assert_eq!(whole.get(Setting::PodIps).map(|given| given.value.as_str()), Some("1"));
         assert!(whole.is_on(Setting::DryRun) && !whole.is_on(Setting::CniMode));

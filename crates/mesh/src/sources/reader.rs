@@ -4,7 +4,7 @@ use super::Host;
 use super::dialect::Dialect;
 use super::duration;
 use super::raw::{self, Given, Raw, Source, trim};
-use crate::facts::{DnsCapture, Selection};
+use crate::facts::DnsCapture;
 use crate::mesh::Feature;
 use crate::settings::{Setting, Topic, alternatives, nearest_value};
 use crate::{InputProblem, Problems};
@@ -12,22 +12,6 @@ use rules::{Cidr, Family, Gid, InterfaceName, Port, PortError, PortRange, Uid};
 use std::{io, net::IpAddr, str::FromStr, time::Duration};
 
 const PORT_FORM: &str = "expected a port from 1 to 65535 or a range such as 8000-9000";
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wildcard<T> {
-    All,
-    Items(Vec<T>),
-}
-
-impl<T> Wildcard<T> {
-    /// `excluded` counts where all are taken.
-    pub(crate) fn but(self, excluded: Vec<T>) -> Selection<T> {
-        match self {
-            Self::All => Selection::AllBut(excluded),
-            Self::Items(items) => Selection::Only(items),
-        }
-    }
-}
 
 pub struct SettingReader<'a> {
     pub raw: &'a Raw,
@@ -100,9 +84,7 @@ impl<'a> SettingReader<'a> {
                 );
                 match path {
                     Some(Given { value, source }) => self.problem(source, value, text),
-                    None => {
-                        self.whole(&Source::Default(Setting::DnsServers), format!("resolv.conf {text}"));
-                    }
+                    None => self.whole(&Source::Default(Setting::DnsServers), format!("resolv.conf {text}")),
                 }
             }
         }
@@ -169,17 +151,10 @@ impl<'a> SettingReader<'a> {
         let Given { value, source } = self.raw.get(setting)?;
         let parsed = parse(trim(value));
         if parsed.is_none() {
-            match nearest_value(trim(value), setting.row().values) {
-                None => self.problem(source, value, complaint),
-                Some(intended) => {
-                    let (what, form) = complaint.split_once("; ").unwrap_or((complaint, ""));
-                    self.problem(
-                        source,
-                        value,
-                        format!("{what}; did you mean {intended}? {form}").trim_end(),
-                    );
-                }
-            }
+            let (what, form) = complaint.split_once("; ").unwrap_or((complaint, ""));
+            let intended = nearest_value(trim(value), setting.row().values);
+            let text = intended.map(|intended| format!("{what}; did you mean {intended}? {form}"));
+            self.problem(source, value, text.as_deref().unwrap_or(complaint).trim_end());
         }
         parsed
     }
@@ -244,7 +219,7 @@ impl<'a> SettingReader<'a> {
     pub fn list<T>(
         &mut self,
         setting: Setting,
-        read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
+        read: impl FnMut(&mut Self, &Source, &str) -> Option<T>,
     ) -> Vec<T> {
         let (items, source) = self.items(setting);
         self.read_items(setting, &items, &source, read)
@@ -256,7 +231,7 @@ impl<'a> SettingReader<'a> {
         setting: Setting,
         items: &[&str],
         source: &Source,
-        read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
+        mut read: impl FnMut(&mut Self, &Source, &str) -> Option<T>,
     ) -> Vec<T> {
         let most = max_items(setting);
         if items.len() > most {
@@ -277,26 +252,23 @@ impl<'a> SettingReader<'a> {
         values
     }
 
+    /// `None` for `*`, which stands for all.
     pub fn wildcard<T>(
         &mut self,
         setting: Setting,
         read: impl Fn(&mut Self, &Source, &str) -> Option<T>,
-    ) -> Wildcard<T> {
+    ) -> Option<Vec<T>> {
         let (mut items, source) = self.items(setting);
         match items[..] {
-            ["*"] => return Wildcard::All,
+            ["*"] => return None,
             _ if items.contains(&"*") => {
-                let whole = items.join(",");
-                self.problem(
-                    &source,
-                    &whole,
-                    "has * beside other items; write * alone, or the items without it",
-                );
+                let text = "has * beside other items; write * alone, or the items without it";
+                self.problem(&source, &items.join(","), text);
             }
             _ => {}
         }
         items.retain(|item| *item != "*");
-        Wildcard::Items(self.read_items(setting, &items, &source, read))
+        Some(self.read_items(setting, &items, &source, read))
     }
 
     /// The value of an item, or a problem with it.
@@ -377,18 +349,14 @@ impl Names<'_> {
         look_up: impl Fn(&str) -> io::Result<Option<T>>,
     ) -> Option<T> {
         let form = format!("expected a number from 0 to 4294967294, or the name of a {noun}");
-        let found = match item.parse() {
-            Ok(number) => Ok(number),
-            Err(_) if self.numbers_only => Err(format!(
+        let of_name = || match look_up(item) {
+            _ if self.numbers_only => Err(format!(
                 "is not a {noun} number; names of the node may differ from those of the pod: give the number"
             )),
-            Err(_) => match look_up(item) {
-                Ok(Some(number)) => Ok(number),
-                Ok(None) => Err(format!("is not a known {noun}; {form}")),
-                Err(error) => Err(format!("can't be looked up: {error}; {form}")),
-            },
+            Ok(found) => found.ok_or_else(|| format!("is not a known {noun}; {form}")),
+            Err(error) => Err(format!("can't be looked up: {error}; {form}")),
         };
-        reader.taken(source, item, found)
+        reader.taken(source, item, item.parse().or_else(|_| of_name()))
     }
 }
 
@@ -409,20 +377,17 @@ fn is_no_text(value: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn flags(given: &[(Setting, &str)]) -> Raw {
-        Raw::of(given.iter().map(|(setting, value)| {
-            (*setting, Given { value: (*value).to_owned(), source: Source::Flag(setting.row().long) })
-        }))
-    }
-
     fn problems(reader: SettingReader<'_>) -> Vec<String> {
         reader.finish().expect_err("problems").0.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn words_and_durations_are_read_or_refused() {
-        let raw =
-            flags(&[(Setting::Format, "jso"), (Setting::Timeout, " 1m30s "), (Setting::ProbeTimeout, "5")]);
+        let raw = Raw::of_flags([
+            (Setting::Format, "jso"),
+            (Setting::Timeout, " 1m30s "),
+            (Setting::ProbeTimeout, "5"),
+        ]);
         let mut reader = SettingReader::new(&raw, Vec::new());
         let json = |text: &str| (text == "json").then_some(7);
         assert_eq!(reader.one_of(Setting::Format, "a format; expected text or json", json), None);
@@ -447,14 +412,14 @@ mod tests {
                 "--b: \"x\" is wrong",
             ]
         );
-        let fine = flags(&[(Setting::Format, "json")]);
+        let fine = Raw::of_flags([(Setting::Format, "json")]);
         assert_eq!(SettingReader::new(&fine, Vec::new()).one_of(Setting::Format, "a format", json), Some(7));
     }
 
     #[test]
     fn of_many_items_the_first_are_reported() {
         let wrong = (0..100_000).map(|number| format!("x{number}")).collect::<Vec<_>>().join(",");
-        let raw = flags(&[(Setting::InboundPorts, &wrong), (Setting::OutboundPorts, &wrong)]);
+        let raw = Raw::of_flags([(Setting::InboundPorts, &wrong), (Setting::OutboundPorts, &wrong)]);
         let mut reader = SettingReader::new(&raw, Vec::new());
         reader.wildcard(Setting::InboundPorts, SettingReader::port_item);
         reader.list(Setting::OutboundPorts, SettingReader::port_item);
@@ -464,7 +429,7 @@ mod tests {
         assert_eq!((found.len(), &*found[Problems::MAX_ITEMS]), (2 * (Problems::MAX_ITEMS + 1), last));
 
         let [ports, networks] = ["0,", "10.0.0.1/8,"].map(|item| item.repeat(100_000));
-        let raw = flags(&[(Setting::InboundPorts, &ports), (Setting::ServiceCidr, &networks)]);
+        let raw = Raw::of_flags([(Setting::InboundPorts, &ports), (Setting::ServiceCidr, &networks)]);
         let mut reader = SettingReader::new(&raw, Vec::new());
         reader.wildcard(Setting::InboundPorts, SettingReader::port_item_or_zero);
         let networks = reader.list(Setting::ServiceCidr, SettingReader::cidr_item);
@@ -473,7 +438,7 @@ mod tests {
 
     #[test]
     fn of_a_value_that_is_no_text_nothing_else_is_told() {
-        let raw = flags(&[(Setting::InboundPorts, "80\n81,\t82"), (Setting::EnvoyPort, "\t80")]);
+        let raw = Raw::of_flags([(Setting::InboundPorts, "80\n81,\t82"), (Setting::EnvoyPort, "\t80")]);
         let mut reader = SettingReader::new(&raw, Vec::new());
         reader.list(Setting::InboundPorts, SettingReader::port_item);
         assert_eq!(reader.port(Setting::EnvoyPort, crate::facts::port(1)), crate::facts::port(80));
@@ -481,7 +446,7 @@ mod tests {
         assert_eq!(problems(reader), [format!("--istio-inbound-ports: \"80\\n81,\\t82\" {expected}")]);
         // An object of JSON may have several lines.
         for (entry, count) in [("{\r\n  \"timeout\": \"5s\"\n}", 0), ("{\u{7}}", 1)] {
-            let raw = flags(&[(Setting::PluginEntry, entry)]);
+            let raw = Raw::of_flags([(Setting::PluginEntry, entry)]);
             assert_eq!(SettingReader::new(&raw, Vec::new()).problem_count(), count, "{entry:?}");
         }
     }

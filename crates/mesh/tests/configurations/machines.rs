@@ -175,10 +175,7 @@ fn what_machines_answer_counts_as_written() {
 fn capture_of_all_dns_by_default_is_more_than_by_key() {
     let is_captured = |source: Source| {
         let all = Given { value: "true".to_owned(), source };
-        let raw = Raw::of([
-            (Setting::Mesh, Given { value: "kuma".to_owned(), source: Source::Flag("mesh") }),
-            (Kuma::CaptureAllDns, all),
-        ]);
+        let raw = Raw::of([(Kuma::CaptureAllDns, all)]).over(Raw::of_flags([(Setting::Mesh, "kuma")]));
         let resolved = resolve(&raw, &Machine, Vec::new()).expect("good settings");
         resolved.capture.facts().stale_flows.is_some()
     };

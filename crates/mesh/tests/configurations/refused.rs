@@ -1,6 +1,7 @@
 //! Words that are refused, and words that are taken with a warning.
 
 use super::{Machine, cautions, check, resolved};
+use mesh::kuma::Kuma;
 use mesh::settings::{self, Setting, SettingKind, SettingRow, Topic};
 use mesh::sources::{Given, Raw, Source};
 use mesh::{Feature, Mesh, Resolved, resolve};
@@ -46,30 +47,21 @@ fn lists_that_are_too_long_are_refused_by_name() {
             && row.example.is_some_and(|example| !example.is_empty())
     };
     for mesh in Mesh::ALL {
+        // Where DNS is not captured, servers are not read.
+        let dns = if *mesh == Mesh::Kuma { Kuma::RedirectDns } else { Setting::RedirectDns };
         for row in settings::of(*mesh).filter(is_list) {
             let separator = if row.features.contains(&Feature::PortsByUser) { ";" } else { "," };
             let value = [row.example.unwrap_or_default()].repeat(100_001).join(separator);
             let count = value.split(separator).count();
-            let given = [(Setting::Mesh, mesh.name()), (row.setting, &value), dns(*mesh)];
-            let given = given.map(|(setting, value)| {
-                (setting, Given { value: value.to_owned(), source: Source::Flag(setting.row().long) })
-            });
+            let given = [(Setting::Mesh, mesh.name()), (row.setting, &value), (dns, "true")];
             // Not every mesh reads every fact.
-            let Err(problems) = resolve(&Raw::of(given), &Machine, Vec::new()) else {
+            let Err(problems) = resolve(&Raw::of_flags(given), &Machine, Vec::new()) else {
                 assert_eq!(row.topic, Topic::Facts, "{mesh} takes {}", row.name());
                 continue;
             };
             let expected = format!("--{}: has {count} items; at most 100", row.long);
             assert!(problems.to_string().contains(&expected), "{mesh} {}: {problems}", row.name());
         }
-    }
-}
-
-/// DNS is captured, without which servers are not read.
-fn dns(mesh: Mesh) -> (Setting, &'static str) {
-    match mesh {
-        Mesh::Kuma => (mesh::kuma::Kuma::RedirectDns, "true"),
-        _ => (Setting::RedirectDns, "true"),
     }
 }
 

@@ -19,10 +19,9 @@ fn raw(case: &Case) -> Raw {
         match waiting.take() {
             Some(row) => take(vec![(row, word)]),
             None => match pflag::word(&word, &flags) {
-                PflagWord::Flags(found) => take(found),
-                PflagWord::NeedsValue(found, row) => {
+                PflagWord::Flags(found, row) => {
                     take(found);
-                    waiting = Some(row);
+                    waiting = row;
                 }
                 other => panic!("{word}: {other:?}"),
             },
