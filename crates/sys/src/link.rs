@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::{fs, io, net::IpAddr};
 
 /// The flags of a request for something new, which must not be there.
-const NEW: u16 = NLM_F_CREATE | NLM_F_EXCL;
+const NEW: i32 = NLM_F_CREATE | NLM_F_EXCL;
 
 pub struct NamespaceLinks {
     socket: NetlinkSocket,

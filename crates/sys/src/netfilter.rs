@@ -1,7 +1,7 @@
 //! Common parts of the messages of netfilter's subsystems; and tests for what rules need of the kernel.
 
-use super::header::*;
 use super::netlink::{NetlinkSocket, SockProtocol};
+use super::{header::*, message::wire_u16};
 use rules::{Family, nft::family_number};
 use std::io;
 
@@ -42,8 +42,8 @@ pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<
 }
 
 /// The type of a subsystem's message (`nfnl_msg_type` inside of the kernel).
-pub const fn message_type(subsystem: u8, message: u8) -> u16 {
-    u16::from_be_bytes([subsystem, message])
+pub const fn message_type(subsystem: i32, message: i32) -> u16 {
+    wire_u16(subsystem << 8 | message)
 }
 
 /// `struct nfgenmsg`: family, version, and in network order a resource, which each subsystem understands differently.

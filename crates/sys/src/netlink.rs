@@ -58,7 +58,7 @@ impl NetlinkSocket {
     pub fn request(
         &mut self,
         kind: u16,
-        flags: u16,
+        flags: i32,
         head: &[u8],
         fill: impl FnOnce(&mut Messages),
     ) -> io::Result<()> {
@@ -202,7 +202,7 @@ impl NetlinkSocket {
     fn send(
         &mut self,
         kind: u16,
-        flags: u16,
+        flags: i32,
         head: &[u8],
         fill: impl FnOnce(&mut Messages),
     ) -> io::Result<()> {

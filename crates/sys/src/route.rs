@@ -89,7 +89,7 @@ impl NamespaceRouting {
         }
     }
 
-    fn make(&mut self, entry: RoutingEntry, flags: u16) -> io::Result<()> {
+    fn make(&mut self, entry: RoutingEntry, flags: i32) -> io::Result<()> {
         self.send(entry, NEW, NLM_F_CREATE | flags)?;
         if let Object::Address(address) = entry.object {
             wait_for(address);
@@ -156,7 +156,7 @@ impl NamespaceRouting {
         RoutingEntry { protocol: self.owner.protocol, ..object.into() }
     }
 
-    fn send(&mut self, entry: RoutingEntry, kinds: [u16; 3], flags: u16) -> io::Result<()> {
+    fn send(&mut self, entry: RoutingEntry, kinds: [u16; 3], flags: i32) -> io::Result<()> {
         let (RoutingEntry { object, protocol, preference }, [address, route, rule]) = (entry, kinds);
         match object {
             Object::Address(ip) => self.socket.request(address, flags, &ifaddrmsg(), |message| {

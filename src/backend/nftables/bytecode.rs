@@ -26,7 +26,7 @@ pub struct EncodedSet {
     /// What `nft` takes the keys for; the kernel does not care.
     pub key_type: u32,
     pub key_length: u32,
-    pub flags: u32,
+    pub flags: i32,
     pub elements: Vec<Element>,
     /// Number of elements that we never write, such as one for all that is not listed.
     pub others: usize,

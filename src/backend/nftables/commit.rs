@@ -82,7 +82,7 @@ impl Nftables {
     }
 }
 
-pub(super) const fn kind(message: u8) -> u16 {
+pub(super) const fn kind(message: i32) -> u16 {
     message_type(NFNL_SUBSYS_NFTABLES, message)
 }
 

@@ -108,8 +108,8 @@ fn set_header(set: Option<&EncodedSet>) -> Vec<String> {
 }
 
 /// The flags as `nft` writes them, if there are any; those without a word here as a number.
-fn set_flags(flags: u32) -> String {
-    const WORDS: [(u32, &str); 3] =
+fn set_flags(flags: i32) -> String {
+    const WORDS: [(i32, &str); 3] =
         [(NFT_SET_CONSTANT, "constant"), (NFT_SET_INTERVAL, "interval"), (NFT_SET_TIMEOUT, "timeout")];
     let known = WORDS.iter().fold(0, |all, (flag, _)| all | flag);
     let words = WORDS.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, word)| (*word).to_owned());

@@ -58,7 +58,7 @@ struct TableReader<'a> {
 
 impl TableReader<'_> {
     /// All objects of a kind. Old kernels ignore that one table is asked for, so the others are left out here.
-    fn dump<T>(&mut self, message: u8, table: u16, read: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
+    fn dump<T>(&mut self, message: i32, table: u16, read: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
         let (name, head) = (self.table, self.head);
         let of_table = |message: &mut Messages| {
             message.text(table, name);
@@ -91,7 +91,7 @@ impl TableReader<'_> {
                 name: name(set, NFTA_SET_NAME)?,
                 key_type: number(set, NFTA_SET_KEY_TYPE)?,
                 key_length: number(set, NFTA_SET_KEY_LEN)?,
-                flags: number(set, NFTA_SET_FLAGS).unwrap_or(0),
+                flags: number(set, NFTA_SET_FLAGS).unwrap_or(0).cast_signed(),
                 elements: Vec::new(),
                 others: 0,
                 verdicts: Vec::new(),
@@ -177,7 +177,7 @@ fn element(item: &[u8]) -> Option<(Element, Option<EncodedVerdict>)> {
     let value = attribute(attribute(item, NFTA_SET_ELEM_KEY)?, NFTA_DATA_VALUE)?;
     let mut key = [0; 16];
     key.get_mut(..value.len())?.copy_from_slice(value);
-    match number(item, NFTA_SET_ELEM_FLAGS).unwrap_or(0) {
+    match number(item, NFTA_SET_ELEM_FLAGS).unwrap_or(0).cast_signed() {
         0 => Some((Element { key, is_end: false }, verdict)),
         NFT_SET_ELEM_INTERVAL_END => Some((Element { key, is_end: true }, verdict)),
         _ => None,
@@ -324,7 +324,7 @@ impl Nftables {
     /// The objects of a kind (`NFT_MSG_GET*`) of a family, or of all (`NFPROTO_UNSPEC`), by family and attributes.
     pub(super) fn list<T>(
         &mut self,
-        message: u8,
+        message: i32,
         family: u8,
         read: impl Fn(u8, &[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {

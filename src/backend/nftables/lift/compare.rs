@@ -287,8 +287,8 @@ impl RegisterValue {
     }
 }
 
-fn word(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX) / WORD
+fn word(at: usize) -> i32 {
+    i32::try_from(at / WORD as usize).unwrap_or(i32::MAX)
 }
 
 fn width(field: Field) -> usize {
