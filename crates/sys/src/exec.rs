@@ -163,7 +163,7 @@ impl Waiting {
         tracing::trace!(target: "exec", %command, input, "standard input");
         let Some(child) = &mut self.child else { unreachable!("the child is there until the end") };
         let limit = self.runner.limit;
-        let failed = match attend(child, input.as_bytes(), limit) {
+        let failed = match attend(child, input.as_bytes(), limit, &command) {
             Ok(Ok(process::Output { status, stdout, stderr })) => {
                 self.child = None;
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -173,8 +173,7 @@ impl Waiting {
                     false => Err(ExecError::Status { command, status, stderr }),
                 };
             }
-            Ok(Err(Interruption::Late)) => ExecError::Late { command, limit },
-            Ok(Err(Interruption::Long(stream))) => ExecError::Long { command, stream },
+            Ok(Err(reached)) => reached,
             Err(source) => ExecError::Start { command, source },
         };
         // The processes that it has started are killed too. Others of the group are part of the same failure.
@@ -201,20 +200,14 @@ pub fn find(name: &str) -> Option<PathBuf> {
 /// The limit of bytes for each stream of a program.
 const MAX_OUTPUT: usize = 16 << 20;
 
-#[derive(Debug)]
-enum Interruption {
-    Late,
-    /// It printed more than [`MAX_OUTPUT`] to this stream.
-    Long(&'static str),
-}
-
 /// Gives a program its input, takes what it prints, and waits for its end. What it has started itself may still hold
 /// its streams then, and is not waited for. Where a limit is reached, the program still runs.
 fn attend(
     child: &mut Child,
     input: &[u8],
     limit: Duration,
-) -> io::Result<Result<process::Output, Interruption>> {
+    command: &str,
+) -> io::Result<Result<process::Output, ExecError>> {
     let begun = Instant::now();
     child.stdin.iter().try_for_each(without_waiting)?;
     child.stdout.iter().try_for_each(without_waiting)?;
@@ -228,14 +221,14 @@ fn attend(
     loop {
         feed.write();
         if let Some(stream) = stdout.read()?.or(stderr.read()?) {
-            return Ok(Err(Interruption::Long(stream)));
+            return Ok(Err(ExecError::Long { command: command.to_owned(), stream }));
         }
         if has_ended {
             break;
         }
         let left = limit.saturating_sub(begun.elapsed());
         if left.is_zero() {
-            return Ok(Err(Interruption::Late));
+            return Ok(Err(ExecError::Late { command: command.to_owned(), limit }));
         }
         let mut timeout = wait::timeout(left);
         let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(4);
