@@ -3,7 +3,7 @@
 use super::header::*;
 use super::message::{self, Messages, attribute, ip};
 use super::netfilter::{body, message_type, nfgenmsg};
-use super::netlink::{NetlinkSocket, SockProtocol};
+use super::netlink::NetlinkSocket;
 use rules::nft::{family_number, protocol_number};
 use rules::{Family, Protocol};
 use std::io;
@@ -31,7 +31,7 @@ pub struct Conntrack(NetlinkSocket);
 impl Conntrack {
     /// In the thread's network namespace.
     pub fn open() -> io::Result<Self> {
-        NetlinkSocket::open(SockProtocol::NetlinkNetFilter).map(Self)
+        NetlinkSocket::open(NETLINK_NETFILTER).map(Self)
     }
 
     pub fn udp_flows(&mut self, family: Family) -> io::Result<Vec<ConntrackFlow>> {

@@ -5,12 +5,13 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process, pipe2, setpgid};
-use nix::{errno::Errno, libc, sys::prctl};
+use nix::{libc, sys::prctl};
+use rustix::io::retry_on_intr;
+use rustix::process::{self, WaitOptions};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{self, ExitStatus};
-use std::{os::unix::process::ExitStatusExt, thread, time::Duration};
+use std::{thread, time::Duration};
 
 /// The exit code of a child that panicked, as Rust's programs have it.
 const PANICKED: u8 = 101;
@@ -37,7 +38,7 @@ pub fn fork(work: impl FnOnce() -> u8) -> io::Result<Child> {
         ForkResult::Child => {
             // Nothing that `work` has borrowed is used again: the process ends here.
             let code = catch_unwind(AssertUnwindSafe(work)).unwrap_or(PANICKED);
-            process::exit(i32::from(code));
+            std::process::exit(i32::from(code));
         }
     }
 }
@@ -97,7 +98,7 @@ impl Child {
 
     pub fn wait(self) -> io::Result<u8> {
         loop {
-            if let Some(ended) = end_of(self.0, 0)? {
+            if let Some(ended) = end_of(process::Pid::from_raw(self.0.as_raw()), WaitOptions::empty())? {
                 return Ok(ended.code);
             }
         }
@@ -106,26 +107,16 @@ impl Child {
 
 /// A child that has ended, or one that was left to us, if there is any.
 pub fn reap() -> Option<Ended> {
-    end_of(Pid::from_raw(-1), libc::WNOHANG).ok().flatten()
+    end_of(None, WaitOptions::NOHANG).ok().flatten()
 }
 
-/// The end of a child, or with -1 of any; `None` if none has ended.
-#[expect(unsafe_code, reason = "nix turns an end by a real-time signal into an error")]
-fn end_of(child: Pid, options: libc::c_int) -> io::Result<Option<Ended>> {
-    let mut status = 0;
-    let found = loop {
-        // SAFETY: the call writes to a number that outlives it.
-        let found = unsafe { libc::waitpid(child.as_raw(), &raw mut status, options) };
-        match Errno::result(found) {
-            Err(Errno::EINTR) => {}
-            other => break other?,
-        }
-    };
-    let status = ExitStatus::from_raw(status);
-    let code = status.code().or_else(|| Some(128 + status.signal()?)).filter(|_| found > 0);
-    Ok(code.map(|code| Ended {
-        child: Child(Pid::from_raw(found)),
-        code: u8::try_from(code).unwrap_or(u8::MAX),
+/// The end of a child, or of any; `None` if none has ended. `nix` turns an end by a real-time signal into an error.
+fn end_of(child: Option<process::Pid>, options: WaitOptions) -> io::Result<Option<Ended>> {
+    let found = retry_on_intr(|| process::waitpid(child, options))?;
+    Ok(found.and_then(|(child, status)| {
+        let code = status.exit_status().or_else(|| Some(128 + status.terminating_signal()?))?;
+        let child = Child(Pid::from_raw(child.as_raw_pid()));
+        Some(Ended { child, code: u8::try_from(code).unwrap_or(u8::MAX) })
     }))
 }
 

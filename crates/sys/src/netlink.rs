@@ -2,13 +2,16 @@
 
 use super::header::*;
 use super::message::{self, Messages, Received};
-pub use nix::sys::socket::SockProtocol;
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockType, bind, sendto, setsockopt, socket, sockopt,
+use nix::libc;
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
+    sockopt,
 };
-use nix::{errno::Errno, libc};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::{io, ops::Range};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{io, num::NonZeroU32, ops::Range};
 
 /// As much as the kernel ever puts into one datagram of a dump (`netlink_recvmsg` caps it at 32 KiB).
 const DATAGRAM: usize = 32 * 1024;
@@ -29,28 +32,16 @@ pub struct NetlinkSocket {
 
 impl NetlinkSocket {
     /// In the thread's network namespace.
-    pub fn open(protocol: SockProtocol) -> io::Result<Self> {
+    pub fn open(protocol: i32) -> io::Result<Self> {
         Self::listen(protocol, 0)
     }
 
     /// Opens a socket that receives what the kernel sends to these groups, one bit for each, the first for group 1.
-    pub fn listen(protocol: SockProtocol, groups: u32) -> io::Result<Self> {
-        let descriptor = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
-        Self::bound(descriptor, groups)
-    }
-
-    /// A socket of IPsec.
-    #[expect(unsafe_code, reason = "nix has no NETLINK_XFRM")]
-    pub(super) fn of_ipsec() -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: the call takes numbers alone.
-        let descriptor = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_XFRM) };
-        // SAFETY: the kernel has just opened it for us.
-        Self::bound(unsafe { OwnedFd::from_raw_fd(Errno::result(descriptor)?) }, 0)
-    }
-
-    fn bound(descriptor: OwnedFd, groups: u32) -> io::Result<Self> {
-        bind(descriptor.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
+    pub fn listen(protocol: i32, groups: u32) -> io::Result<Self> {
+        let protocol = NonZeroU32::new(protocol.cast_unsigned()).map(Protocol::from_raw);
+        let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
+        let descriptor = socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
+        bind(&descriptor, &SocketAddrNetlink::new(0, groups))?;
         Ok(Self { descriptor, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
     }
 
@@ -117,20 +108,20 @@ impl NetlinkSocket {
     /// Makes room for messages that come faster than they are read.
     pub fn reserve(&self, bytes: usize) -> io::Result<()> {
         // Beyond the machine's limit if we may, else up to it.
-        setsockopt(&self.descriptor, sockopt::RcvBufForce, &bytes)
-            .or_else(|_| setsockopt(&self.descriptor, sockopt::RcvBuf, &bytes))?;
+        sockopt::set_socket_recv_buffer_size_force(&self.descriptor, bytes)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(&self.descriptor, bytes))?;
         Ok(())
     }
 
     /// Reads one datagram of messages that answer no request; `ENOBUFS` where messages were lost.
     pub fn events(&mut self, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
-        self.datagram(MsgFlags::empty(), visit)
+        self.datagram(RecvFlags::empty(), visit)
     }
 
     /// Reads all that has come already, as [`NetlinkSocket::events`]; waits for nothing.
     pub fn events_so_far(&mut self, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
         loop {
-            match self.datagram(MsgFlags::MSG_DONTWAIT, visit) {
+            match self.datagram(RecvFlags::DONTWAIT, visit) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => other?,
@@ -138,7 +129,7 @@ impl NetlinkSocket {
         }
     }
 
-    fn datagram(&mut self, flags: MsgFlags, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
+    fn datagram(&mut self, flags: RecvFlags, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
         for message in message::received(self.fill(flags)?) {
             visit(message.kind, message.payload);
         }
@@ -152,8 +143,8 @@ impl NetlinkSocket {
             let _ = switch_on(&self.descriptor, libc::SOL_NETLINK, option);
         }
         if length > SMALL_BATCH {
-            setsockopt(&self.descriptor, sockopt::SndBufForce, &length)
-                .or_else(|_| setsockopt(&self.descriptor, sockopt::SndBuf, &length))?;
+            sockopt::set_socket_send_buffer_size_force(&self.descriptor, length)
+                .or_else(|_| sockopt::set_socket_send_buffer_size(&self.descriptor, length))?;
         }
         Ok(())
     }
@@ -214,33 +205,22 @@ impl NetlinkSocket {
     }
 
     fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
-        sendto(self.descriptor.as_raw_fd(), bytes, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
+        send(&self.descriptor, bytes, SendFlags::empty())?;
         Ok(())
     }
 
-    /// Receives one datagram. The kernel writes into memory that nothing has touched before: clearing it first would cost a
-    /// page fault for each page of the buffer, of which most datagrams need one.
-    fn fill(&mut self, flags: MsgFlags) -> nix::Result<&[u8]> {
+    /// Receives one datagram, into memory that nothing has touched before: clearing it first would cost a page fault for each
+    /// page of the buffer, of which most datagrams need one.
+    fn fill(&mut self, flags: RecvFlags) -> rustix::io::Result<&[u8]> {
         self.buffer.clear();
-        let room = self.buffer.spare_capacity_mut();
-        #[expect(unsafe_code, reason = "nix takes bytes that were written before")]
-        // SAFETY: the descriptor is open, and the kernel writes no more than the length of `room`.
-        let length = unsafe {
-            libc::recv(self.descriptor.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), flags.bits())
-        };
-        let length = usize::try_from(Errno::result(length)?).map_err(|_| Errno::EIO)?;
-        #[expect(unsafe_code, reason = "nix takes bytes that were written before")]
-        // SAFETY: without MSG_TRUNC, the kernel gives the number of bytes that it has written from the start of the buffer.
-        unsafe {
-            self.buffer.set_len(length);
-        }
+        recv(&self.descriptor, spare_capacity(&mut self.buffer), flags)?;
         Ok(&self.buffer)
     }
 
     fn receive(&mut self, mut visit: impl FnMut(Received<'_>) -> io::Result<Continue>) -> io::Result<()> {
         loop {
-            let datagram = match self.fill(MsgFlags::empty()) {
-                Err(Errno::EINTR) => continue,
+            let datagram = match self.fill(RecvFlags::empty()) {
+                Err(Errno::INTR) => continue,
                 other => other?,
             };
             if datagram.len() < NLMSG_HDRLEN {
@@ -314,7 +294,7 @@ fn switch_on(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -> io:
     let result = unsafe {
         libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw const ON).cast(), LENGTH)
     };
-    Ok(Errno::result(result).map(drop)?)
+    Ok(nix::errno::Errno::result(result).map(drop)?)
 }
 
 #[cfg(test)]
@@ -325,7 +305,7 @@ mod tests {
     #[test]
     fn a_dump_that_the_kernel_broke_off_is_no_end_of_the_list() {
         const NO_SUCH_TABLE: u8 = 77;
-        let mut socket = NetlinkSocket::open(SockProtocol::NetlinkRoute).expect("a socket");
+        let mut socket = NetlinkSocket::open(NETLINK_ROUTE).expect("a socket");
         switch_on(&socket, libc::SOL_NETLINK, libc::NETLINK_GET_STRICT_CHK)
             .expect("the kernel has it since 4.20");
         let head = [AF_INET, 0, 0, 0, NO_SUCH_TABLE, 0, 0, 0, 0, 0, 0, 0];

@@ -5,7 +5,7 @@ use super::header::*;
 use super::link::interface;
 use super::message::{Messages, attribute, attributes, number, text};
 use super::netfilter::{body, message_type, nfgenmsg};
-use super::netlink::{NetlinkSocket, SockProtocol};
+use super::netlink::NetlinkSocket;
 use super::user::OwnerIds;
 use rules::report::{NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind};
 use std::io;
@@ -38,7 +38,7 @@ pub struct NflogListener(NetlinkSocket);
 impl NflogListener {
     /// Listens in the thread's network namespace. Refused with `EPERM` where another program listens to the group.
     pub fn open(group: u16) -> io::Result<Self> {
-        let mut socket = NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?;
+        let mut socket = NetlinkSocket::open(NETLINK_NETFILTER)?;
         socket.reserve(ROOM)?;
         bind(&mut socket, group, |message| {
             // struct nfulnl_msg_config_mode: range, mode, padding. A report is sent as it comes, not with others.
@@ -121,7 +121,7 @@ pub struct NftraceListener(NetlinkSocket);
 impl NftraceListener {
     /// Any number of programs may listen.
     pub fn open() -> io::Result<Self> {
-        let socket = NetlinkSocket::listen(SockProtocol::NetlinkNetFilter, 1 << (NFNLGRP_NFTRACE - 1))?;
+        let socket = NetlinkSocket::listen(NETLINK_NETFILTER, 1 << (NFNLGRP_NFTRACE - 1))?;
         socket.reserve(ROOM)?;
         Ok(Self(socket))
     }

@@ -3,7 +3,7 @@
 use super::header::*;
 use super::link;
 use super::message::{RtMsg, af, attribute, attributes, rtmsg, u32_at};
-use super::netlink::{NetlinkSocket, SockProtocol};
+use super::netlink::NetlinkSocket;
 use super::route_lookup;
 use rules::routing::{Object, RoutingEntry};
 use rules::simulate::LOOPBACK;
@@ -40,7 +40,7 @@ pub struct NamespaceRouting {
 impl NamespaceRouting {
     /// In the thread's network namespace.
     pub fn open(owner: Ownership) -> io::Result<Self> {
-        Ok(Self { socket: NetlinkSocket::open(SockProtocol::NetlinkRoute)?, owner })
+        Ok(Self { socket: NetlinkSocket::open(NETLINK_ROUTE)?, owner })
     }
 
     /// Reads what is the owner's. Creates nothing.
