@@ -2,7 +2,7 @@
 
 mod listing;
 
-use super::iptables::{self, LegacyTables, Lock, Programs, Shown};
+use super::iptables::{self, FoundTables, Lock, Programs, Shown};
 use super::nftables::{self, BlockedTable, Counts, Nftables, RuleHandles, Tables, VisibleTable};
 use super::{Backend, CommitStep, During, Error, Snapshot, UnlistableTable, Variant};
 use crate::sys::exec::{self, Runner};
@@ -132,10 +132,10 @@ impl Kernel {
 }
 
 /// The legacy tables that exist. Where the kernel's list of them can't be read, those of `unlisted` are tried.
-fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<LegacyTables>, Error> {
-    let tables =
+fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<FoundTables>, Error> {
+    let found =
         iptables::legacy_tables(family, unlisted).during("asking for the tables of iptables-legacy")?;
-    Ok((!tables.is_empty()).then_some(tables))
+    Ok(Some(found).filter(|found| !found.tables.is_empty()))
 }
 
 impl Backend for Kernel {
@@ -289,8 +289,9 @@ const TRIES: u32 = 3;
 impl Kernel {
     /// Every rule of iptables (legacy) of a family, of any program, with its counters; `None` if there are no tables.
     pub fn legacy_listing(&self, family: Family) -> Result<Option<Listing>, Error> {
-        let Some(tables) = legacy(family, &Table::ALL)? else { return Ok(None) };
-        iptables::legacy_listing(self.needed(Variant::Legacy)?, family, &tables, iptables::COUNTERS).map(Some)
+        let Some(found) = legacy(family, &Table::ALL)? else { return Ok(None) };
+        let listed = iptables::listing(self.needed(Variant::Legacy)?, family, &found, iptables::COUNTERS);
+        listed.map(|shown| Some(shown.listing))
     }
 
     pub fn has_chain(&mut self, family: Family, table: Table, chain: &str) -> Result<bool, Error> {
@@ -299,7 +300,7 @@ impl Kernel {
         if in_nft && has(&self.counts(Variant::Nft, family, &[table])?) {
             return Ok(true);
         }
-        let in_legacy = legacy(family, &[table])?.is_some_and(|tables| tables.contains(table));
+        let in_legacy = legacy(family, &[table])?.is_some_and(|found| found.tables.contains(&table));
         Ok(in_legacy && has(&self.counts(Variant::Legacy, family, &[table])?))
     }
 
@@ -342,7 +343,8 @@ impl Kernel {
     /// its tables.
     fn printed(&self, family: Family) -> Result<Option<Listing>, Error> {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
-        match programs.map(|programs| iptables::listing(programs, family, &[], iptables::COUNTERS)) {
+        let none = FoundTables { tables: Vec::new(), is_listed: true };
+        match programs.map(|programs| iptables::listing(programs, family, &none, iptables::COUNTERS)) {
             None | Some(Err(Error::Program { .. })) => Ok(None),
             Some(shown) => shown.map(|shown| shown.unlistable.is_empty().then_some(shown.listing)),
         }

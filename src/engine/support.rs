@@ -73,7 +73,7 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
         });
         // Listing a table of the legacy variant would create it.
         let exists = variant == Variant::Nft
-            || iptables::legacy_tables(Family::V4, &[]).is_ok_and(|tables| tables.contains(Table::Nat));
+            || iptables::legacy_tables(Family::V4, &[]).is_ok_and(|found| found.tables.contains(&Table::Nat));
         // An old program can't list what a newer one has written.
         if exists
             && process::holds(process::NET_ADMIN) == Some(true)
