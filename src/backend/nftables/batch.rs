@@ -6,7 +6,6 @@ use super::kind;
 use crate::sys::header::*;
 use crate::sys::message::{self, Messages, attribute, wire_u16};
 use crate::sys::netfilter::{body, nfgenmsg};
-use std::borrow::Cow;
 
 /// As many elements as safely fit into one nest, whose length is a number of 16 bits.
 const ELEMENTS_A_MESSAGE: usize = 1_000;
@@ -68,20 +67,6 @@ impl Batch {
         }
         batch.end();
         batch
-    }
-
-    /// The messages that make a table of these sets and chains, as a batch that acknowledges the last one.
-    pub(super) fn content<'a>(
-        header: (&str, u32),
-        sets: &[EncodedSet],
-        chains: impl IntoIterator<Item = &'a EncodedChain>,
-    ) -> Messages {
-        let mut batch = Self { messages: Messages::default(), starts: Vec::new(), first: 0 };
-        batch.border(NFNL_MSG_BATCH_BEGIN);
-        let chains: Vec<_> = chains.into_iter().map(Cow::Borrowed).collect();
-        batch.write(header, sets, &chains, None);
-        batch.end();
-        batch.messages
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -188,24 +173,15 @@ impl Batch {
 
     /// Makes a table; where one was there, all that is not there yet.
     fn create(&mut self, table: &EncodedTable, live: Option<&EncodedTable>) {
-        let chains: Vec<Cow<'_, EncodedChain>> = table.written().collect();
-        self.write((&table.name, table.flags), &table.sets, &chains, live);
-    }
-
-    fn write(
-        &mut self,
-        (name, flags): (&str, u32),
-        sets: &[EncodedSet],
-        chains: &[Cow<'_, EncodedChain>],
-        live: Option<&EncodedTable>,
-    ) {
+        let name = table.name.as_str();
         let exclusively = if live.is_none() { NLM_F_EXCL } else { 0 };
         self.ours(NFT_MSG_NEWTABLE, NLM_F_CREATE | exclusively)
             .text(NFTA_TABLE_NAME, name)
-            .number(NFTA_TABLE_FLAGS, flags);
-        for (index, set) in sets.iter().enumerate() {
+            .number(NFTA_TABLE_FLAGS, table.flags);
+        for (index, set) in table.sets.iter().enumerate() {
             self.set(name, index, set);
         }
+        let chains: Vec<_> = table.written().collect();
         for chain in chains.iter().filter(|chain| live.is_none_or(|live| !is_kept(chain, live))) {
             self.chain(name, chain);
         }
