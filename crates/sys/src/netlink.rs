@@ -10,8 +10,9 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
     sockopt,
 };
+use std::ops::{ControlFlow, Range};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::{io, num::NonZeroU32, ops::Range};
+use std::{io, num::NonZeroU32};
 
 /// As much as the kernel ever puts into one datagram of a dump (`netlink_recvmsg` caps it at 32 KiB).
 const DATAGRAM: usize = 32 * 1024;
@@ -56,8 +57,8 @@ impl NetlinkSocket {
         self.send(kind, flags | NLM_F_ACK, head, fill)?;
         let sequence = self.sequence;
         self.receive(|message| match message.kind {
-            NLMSG_ERROR if message.sequence == sequence => outcome(message).map(|()| Continue::No),
-            _ => Ok(Continue::Yes),
+            NLMSG_ERROR if message.sequence == sequence => outcome(message).map(|()| ControlFlow::Break(())),
+            _ => Ok(ControlFlow::Continue(())),
         })
     }
 
@@ -66,11 +67,11 @@ impl NetlinkSocket {
         self.send(kind, 0, head, fill)?;
         let (sequence, mut found) = (self.sequence, Vec::new());
         self.receive(|message| match message.kind {
-            _ if message.sequence != sequence => Ok(Continue::Yes),
-            NLMSG_ERROR => outcome(message).map(|()| Continue::No),
+            _ if message.sequence != sequence => Ok(ControlFlow::Continue(())),
+            NLMSG_ERROR => outcome(message).map(|()| ControlFlow::Break(())),
             _ => {
                 found.extend(message.payload);
-                Ok(Continue::No)
+                Ok(ControlFlow::Break(()))
             }
         })?;
         Ok(found)
@@ -87,15 +88,15 @@ impl NetlinkSocket {
         let mut rejection = None;
         let received = self.receive(|message| match message.kind {
             NLMSG_ERROR if sequences.contains(&message.sequence) => match outcome(message) {
-                Ok(()) if message.sequence == acknowledged => Ok(Continue::No),
-                Ok(()) => Ok(Continue::Yes),
+                Ok(()) if message.sequence == acknowledged => Ok(ControlFlow::Break(())),
+                Ok(()) => Ok(ControlFlow::Continue(())),
                 Err(source) => {
                     let (text, offset) = explanation(message).unwrap_or_default();
                     rejection = Some(Rejection { sequence: message.sequence, message: text, offset, source });
-                    Ok(Continue::No)
+                    Ok(ControlFlow::Break(()))
                 }
             },
-            _ => Ok(Continue::Yes),
+            _ => Ok(ControlFlow::Continue(())),
         });
         received.map_err(plain)?;
         rejection.map_or(Ok(()), Err)
@@ -172,14 +173,14 @@ impl NetlinkSocket {
             let (sequence, mut found, mut disturbed) = (self.sequence, Vec::new(), false);
             self.receive(|message| {
                 if message.sequence != sequence {
-                    return Ok(Continue::Yes);
+                    return Ok(ControlFlow::Continue(()));
                 }
                 disturbed |= message.flags & NLM_F_DUMP_INTR != 0;
                 match message.kind {
-                    NLMSG_ERROR | NLMSG_DONE => outcome(message).map(|()| Continue::No),
+                    NLMSG_ERROR | NLMSG_DONE => outcome(message).map(|()| ControlFlow::Break(())),
                     _ => {
                         found.extend(visit(message.payload));
-                        Ok(Continue::Yes)
+                        Ok(ControlFlow::Continue(()))
                     }
                 }
             })?;
@@ -217,7 +218,10 @@ impl NetlinkSocket {
         Ok(&self.buffer)
     }
 
-    fn receive(&mut self, mut visit: impl FnMut(Received<'_>) -> io::Result<Continue>) -> io::Result<()> {
+    fn receive(
+        &mut self,
+        mut visit: impl FnMut(Received<'_>) -> io::Result<ControlFlow<()>>,
+    ) -> io::Result<()> {
         loop {
             let datagram = match self.fill(RecvFlags::empty()) {
                 Err(Errno::INTR) => continue,
@@ -227,7 +231,7 @@ impl NetlinkSocket {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             for message in message::received(datagram) {
-                if visit(message)? == Continue::No {
+                if visit(message)?.is_break() {
                     return Ok(());
                 }
             }
@@ -239,12 +243,6 @@ impl AsFd for NetlinkSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
-}
-
-#[derive(PartialEq, Eq)]
-enum Continue {
-    Yes,
-    No,
 }
 
 #[derive(Debug, thiserror::Error)]
