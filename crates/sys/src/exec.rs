@@ -25,13 +25,6 @@ use std::{ffi::OsStr, mem, os::unix::process::CommandExt, thread};
 
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Of a program that has ended well.
-#[derive(Debug)]
-pub struct Output {
-    pub stdout: String,
-    pub stderr: String,
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     #[error("{command} can't be started")]
@@ -67,8 +60,8 @@ impl Runner {
         Self { limit, group: Arc::default() }
     }
 
-    /// Runs `program`, which reads no input, and waits for it. Fails where it does not exit with 0 or reaches a limit.
-    pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<Output, ExecError> {
+    /// Runs `program`, which reads no input, and returns what it prints. Fails where it does not exit with 0 or reaches a limit.
+    pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<String, ExecError> {
         self.start(program, arguments, &[])?.finish("")
     }
 
@@ -157,8 +150,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Gives the program its input and waits for its end. Fails where it does not exit with 0, or reaches a limit.
-    pub fn finish(mut self, input: &str) -> Result<Output, ExecError> {
+    /// Gives the program its input and returns its output once it has ended. Fails where it does not exit with 0, or is late.
+    pub fn finish(mut self, input: &str) -> Result<String, ExecError> {
         let command = mem::take(&mut self.command);
         tracing::trace!(target: "exec", %command, input, "standard input");
         let Some(child) = &mut self.child else { unreachable!("the child is there until the end") };
@@ -167,10 +160,9 @@ impl Waiting {
             Ok(Ok(process::Output { status, stdout, stderr })) => {
                 self.child = None;
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                let stderr = text(&stderr);
                 return match status.success() {
-                    true => Ok(Output { stdout: text(&stdout), stderr }),
-                    false => Err(ExecError::Status { command, status, stderr }),
+                    true => Ok(text(&stdout)),
+                    false => Err(ExecError::Status { command, status, stderr: text(&stderr) }),
                 };
             }
             Ok(Err(reached)) => reached,

@@ -30,15 +30,13 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// On a node all pods share the lock's file. The namespace's own is held, so this is one that only the program has: its
-    /// input.
+    /// On a node all pods share the lock's file. The namespace's own is held, so this is the program's alone: its input.
     pub fn on_node(wait: u32) -> Self {
         Self { wait, file: Some(PathBuf::from("/proc/self/fd/0")), ..Self::default() }
     }
 }
 
-/// Tables of one family in our namespace that have to be listed: legacy ones that hold more than empty chains which accept, or
-/// all of nf_tables.
+/// Tables of a family in our namespace that have to be listed: of iptables-legacy those with more than empty chains that accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundTables {
     pub tables: Vec<Table>,
@@ -163,7 +161,7 @@ fn blocks(text: &str) -> impl Iterator<Item = (Table, &str)> {
 
 fn save(programs: &Programs, family: Family, arguments: &[&str]) -> Result<String, Error> {
     let output = programs.runner().run(programs.save(family)?, arguments);
-    Ok(output.map_err(|error| explain(error, programs, ""))?.stdout)
+    output.map_err(|error| explain(error, programs, ""))
 }
 
 fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing, Error> {
