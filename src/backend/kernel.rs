@@ -33,8 +33,7 @@ pub struct Kernel {
     had_legacy: bool,
     /// The tables of iptables as they were read, with our changes since.
     known: BTreeMap<(Variant, Family), State>,
-    /// The generation in which the programs of iptables (nft) listed, plus our own changes; `None` once others may have come
-    /// between.
+    /// The generation in which the programs of iptables (nft) listed, plus our changes; `None` once others' may have come.
     listing_generation: Option<u32>,
     /// Restore programs that were started ahead of their step, and wait for its changes.
     writers: Vec<((Variant, Family), exec::Waiting)>,
@@ -266,9 +265,8 @@ impl Backend for Kernel {
     }
 }
 
-/// Makes conntrack forget UDP flows that the rules should capture and that pass them by; returns their number. A resolver
-/// that keeps its socket open, as most do, would go on past rules that came later. Redirected flows stay: their entry
-/// leads answers back.
+/// Makes conntrack forget UDP flows that the rules should capture and that pass them by; returns their number. Most resolvers
+/// keep their socket open, and would go on past later rules. Redirected flows stay: their entry leads answers back.
 fn forget(stale: &StaleFlows) -> io::Result<usize> {
     let mut conntrack = Conntrack::open()?;
     let mut forgotten = 0;
@@ -339,8 +337,7 @@ impl Kernel {
         }
     }
 
-    /// The rules of iptables (nft) as its program prints them; `None` without one, or where it can't print what else is in
-    /// its tables.
+    /// The rules of iptables (nft) as its program prints them; `None` without one, or where it can't print its tables whole.
     fn printed(&self, family: Family) -> Result<Option<Listing>, Error> {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
         let none = FoundTables { tables: Vec::new(), is_listed: true };

@@ -122,8 +122,7 @@ impl Choice {
     }
 }
 
-/// The variant that is forced or holds rules of the owner's, else legacy if in use or alone, else nft if its programs are
-/// there.
+/// The variant that is forced or holds rules of the owner's, else legacy if in use or alone, else nft if it has programs.
 fn variant(
     backend: &dyn Backend,
     snapshot: &Snapshot,

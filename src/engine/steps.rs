@@ -51,8 +51,7 @@ fn adoption(before: &Snapshot, inherited: &BTreeSet<RoutingEntry>) -> Vec<Commit
     adopted.chain(inherited.iter().filter(is_rule).copied().map(CommitStep::RemoveInherited)).collect()
 }
 
-/// Routing of the joined owners: what is desired becomes the owner's, the rest is removed; last, as all can be rolled back
-/// before.
+/// Routing of the joined owners: desired becomes the owner's, the rest is removed; last, as all before can be rolled back.
 fn change_of_hands(
     before: &Snapshot,
     desired: &DesiredState,
@@ -343,8 +342,7 @@ impl Bridge {
         Cow::Owned(contents.map(|state| self.state(backend, state.clone()), |table| self.table(table)))
     }
 
-    /// The same of a table of nf_tables. Its rules for `mangle` come before those of iptables, but may meet marks of another
-    /// table.
+    /// The same of a table of nf_tables. Its rules for `mangle` precede those of iptables, but may meet another table's marks.
     fn table(&self, table: &EncodedTable) -> EncodedTable {
         let is_nftables = |backend: BackendName| backend == BackendName::Nftables;
         let marks = self.marks_of(|backend, _| !hands_over(table) || !is_nftables(backend));

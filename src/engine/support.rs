@@ -135,8 +135,7 @@ fn modprobe(module: &str) -> String {
     format!("on the node: modprobe {module}{hint}")
 }
 
-/// The setting of `all` says only what was last written to all interfaces: each can be changed afterwards, as container
-/// runtimes do for `lo`.
+/// The setting of `all` is the last one for all interfaces: each can be changed afterwards, as container runtimes do for `lo`.
 fn no_interface_has_ipv6() -> bool {
     let folders = fs::read_dir("/proc/sys/net/ipv6/conf").into_iter().flatten().flatten();
     let mut interfaces = folders

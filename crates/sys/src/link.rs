@@ -1,5 +1,4 @@
-//! Veth pairs between new network namespaces, with which they end; bridges; and programs in the kernel's path of packets at
-//! links, over rtnetlink.
+//! Veth pairs between new network namespaces, with which they end; bridges; programs at links that packets meet; over rtnetlink.
 
 use super::header::*;
 use super::message::{af, attribute, rtmsg, text, u32_at};

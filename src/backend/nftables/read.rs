@@ -1,5 +1,4 @@
-//! Reads tables back, ours and those of others, and lists all tables, objects of a kind, handles of rules, and counts of
-//! rules.
+//! Reads tables back, ours and those of others, and lists all tables, objects of a kind, handles and counts of rules.
 
 use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{EncodedVerdict, Expression};
@@ -20,7 +19,8 @@ pub(super) fn counted(
     let TableHeader { family, name, flags, .. } = header;
     let head = nfgenmsg(*family, 0);
     let mut reader = TableReader { socket, head, table: name };
-    let (sets, chains) = (reader.sets()?, reader.chains()?);
+    let sets = reader.sets()?;
+    let chains = reader.dump(NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, chain)?;
     let mut table = EncodedTable { name: name.clone(), flags: *flags, sets, chains, record: None };
     let mut counts = TableCounters::default();
     for (name, rule, hits) in reader.rules()? {
@@ -69,10 +69,6 @@ impl TableReader<'_> {
                 payload.first() == head.first() && attribute(attributes, table).map(text) == Some(name);
             is_of.then(|| read(attributes)).flatten()
         })
-    }
-
-    fn chains(&mut self) -> io::Result<Vec<EncodedChain>> {
-        self.dump(NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, chain)
     }
 
     fn rules(&mut self) -> io::Result<Vec<(String, EncodedRule, Option<Hits>)>> {

@@ -196,8 +196,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// A key of several fields: the condition on each of them, as far as it is known. Of several keys this is less than what
-    /// the kernel tests.
+    /// A key of several fields: the condition on each, as far as it is known. Of several keys this is less than the kernel tests.
     fn look_up_parts(&mut self, set: &EncodedSet) {
         let mut parts = Vec::new();
         let mut at = 0;
