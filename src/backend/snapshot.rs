@@ -36,10 +36,8 @@ impl Contents {
     }
 
     pub fn state(&self, family: Family) -> State {
-        match self {
-            Self::Iptables { tables, .. } => tables.get(family).clone(),
-            Self::Nftables(_) => State::default(),
-        }
+        let state = self.states().find(|(of, _)| *of == family);
+        state.map_or_else(State::default, |(_, state)| state.clone())
     }
 
     pub fn table(&self) -> Option<&EncodedTable> {
