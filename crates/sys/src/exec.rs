@@ -12,11 +12,11 @@ use super::{fork, wait};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::unistd::{ForkResult, Pid, dup2_stdin, fork, getpid, pipe2, read, setpgid};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, fork, getpid, read, setpgid};
 use nix::{errno::Errno, libc, sys::prctl, sys::wait::waitpid};
 use rustix::process::{PidfdFlags, pidfd_open};
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -85,7 +85,7 @@ impl Runner {
 
     /// `None` if it takes too long.
     fn called(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<Option<Result<(), String>>> {
-        let (mut reader, mut writer) = fork::pipe()?;
+        let (mut reader, mut writer) = io::pipe()?;
         let number = self.number()?;
         let child = fork::fork(|| {
             // The child's copy of the pipe's end would hide from the leader that the parent has ended.
@@ -311,13 +311,13 @@ impl<P: Read> OutputPipe<P> {
 struct ProcessGroup {
     leader: Pid,
     /// Closed when this process ends.
-    alive: Option<OwnedFd>,
+    alive: Option<PipeWriter>,
 }
 
 impl ProcessGroup {
     #[expect(unsafe_code, reason = "a fork is unsafe in general")]
     fn new() -> io::Result<Self> {
-        let (reader, alive) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+        let (reader, alive) = io::pipe()?;
         // SAFETY: the child makes system calls alone, until it ends. It takes no lock and allocates nothing, so it does not
         // matter which other threads there are.
         match unsafe { fork() }? {

@@ -4,12 +4,13 @@
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process, pipe2, setpgid};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process, setpgid};
 use nix::{libc, sys::prctl};
 use rustix::io::retry_on_intr;
 use rustix::process::{self, WaitOptions};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{thread, time::Duration};
 
@@ -45,7 +46,7 @@ pub fn fork(work: impl FnOnce() -> u8) -> io::Result<Child> {
 
 /// As [`fork`], and waits until the child reports how it has begun, by the value that `work` gets.
 pub fn fork_until_ready(work: impl FnOnce(Beginning) -> u8) -> io::Result<Child> {
-    let (mut reader, writer) = pipe()?;
+    let (mut reader, writer) = io::pipe()?;
     let mut writer = Some(Beginning(writer));
     let child = fork(|| work(writer.take().expect("the child runs once")))?;
     drop(writer);
@@ -61,7 +62,7 @@ pub fn fork_until_ready(work: impl FnOnce(Beginning) -> u8) -> io::Result<Child>
 const READY: &str = "ready";
 
 /// By this a child reports how it has begun.
-pub struct Beginning(File);
+pub struct Beginning(PipeWriter);
 
 impl Beginning {
     /// Lets the parent continue, or reports the error to it.
@@ -126,9 +127,8 @@ pub fn new_process_namespace() -> io::Result<()> {
 }
 
 /// Ends this process when its parent does, who alone can write to `alive`: by it an orphan is recognized.
-pub fn end_with_parent(alive: &File) -> io::Result<()> {
+pub fn end_with_parent(alive: &impl AsFd) -> io::Result<()> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    use std::os::fd::AsFd;
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     let mut polled = [PollFd::new(alive.as_fd(), PollFlags::POLLIN)];
     match poll(&mut polled, PollTimeout::ZERO)? {
@@ -148,12 +148,6 @@ pub(super) fn limit_memory(bytes: usize) -> io::Result<()> {
     const PROGRAM: u64 = 128 << 20;
     let limit = PROGRAM + bytes as u64;
     Ok(setrlimit(Resource::RLIMIT_AS, limit, limit)?)
-}
-
-/// A pipe, closed in programs that we start: what is written to the second comes out of the first.
-pub fn pipe() -> io::Result<(File, File)> {
-    let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
-    Ok((reader.into(), writer.into()))
 }
 
 /// Closes standard input and output, which belong to another process.
