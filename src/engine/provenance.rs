@@ -102,9 +102,8 @@ pub fn remedy_of(other: &Ownership) -> String {
     )
 }
 
-/// Sentences about chains of other programs that the kernel may call before ours and that send packets elsewhere: once a NAT
-/// chain has decided about a connection, the kernel calls no other. Of both families, each place once. Where only iptables'
-/// usual chains and ours do NAT, no rule is read.
+/// Sentences about chains of other programs that may be called before ours and send packets elsewhere, which ends NAT for a
+/// connection; each place once. Where only iptables' usual chains and ours do NAT, no rule is read.
 pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<String>, backend::Error> {
     let mut found: Vec<(String, String)> = Vec::new();
     if kernel.has_foreign_nat()? {

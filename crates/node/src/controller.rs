@@ -39,8 +39,7 @@ pub(crate) async fn run(
     let client = access::client(settings.kubeconfig.as_deref(), timeout).await?;
     let repairer = Repairer::new(client.clone(), settings.clone());
     let seconds = u32::try_from(settings.watch_timeout.as_secs()).unwrap_or(u32::MAX);
-    // From the API server's cache: hundreds of nodes ask at the same time. The cache has no pages, and the client asks
-    // elsewhere if there is a page size.
+    // From the API server's cache, as hundreds of nodes ask at once. It has no pages; with a page size the client asks elsewhere.
     let config = watcher::Config { page_size: None, ..watcher::Config::default() };
     let config = config.any_semantic().fields(&format!("spec.nodeName={}", settings.node)).timeout(seconds);
     let pods = Rc::new(RefCell::new(PodReferences::default()));

@@ -38,8 +38,7 @@ impl Conntrack {
         self.0.dump(GET, &nfgenmsg(family_number(family), 0), |payload| flow(family, body(payload)?))
     }
 
-    /// The real destination of a connection or a flow: the address that answers it. `None` where conntrack does not
-    /// know it, in the given zones. Needs `CAP_NET_ADMIN`.
+    /// The address that answers a connection or a flow; `None` where conntrack has none in these zones. Needs `CAP_NET_ADMIN`.
     pub fn goes_to(
         &mut self,
         protocol: Protocol,

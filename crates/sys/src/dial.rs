@@ -47,8 +47,7 @@ impl NoCall {
     }
 }
 
-/// Calls, without waiting for an answer. `owner` are the user and the group that the rules see, in their numbers; `is_fresh`
-/// may refuse a port to call from.
+/// Calls, without waiting for an answer. `owner` is in the numbers of rules; `is_fresh` may refuse a port to call from.
 pub fn call(
     protocol: Protocol,
     owner: (u32, u32),

@@ -287,8 +287,7 @@ fn outcome(message: Received<'_>) -> io::Result<()> {
 fn switch_on(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
     static ON: libc::c_int = 1;
     const LENGTH: libc::socklen_t = 4;
-    // SAFETY: the descriptor is open while `socket` is borrowed, and the kernel reads LENGTH bytes, which is the
-    // size of ON.
+    // SAFETY: the descriptor is open while `socket` is borrowed, and the kernel reads LENGTH bytes, the size of ON.
     let result = unsafe {
         libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw const ON).cast(), LENGTH)
     };

@@ -1,7 +1,6 @@
-//! The expressions that rules are made of. Each is described once, as the attributes that it is written with, and is read back
-//! by the same description. All ours load into the first register; a range of ports takes the second as well.
-//! An expression is read only in the form in which it would be written: any other form is [`Expression::Other`], so that it
-//! never passes for one of ours.
+//! The expressions of rules. Each is described once, as the attributes that it is written with and read back by. All ours load
+//! into the first register; a range of ports takes the second as well. An expression is read only in the form in which it would
+//! be written: any other form is [`Expression::Other`], so that it never passes for one of ours.
 
 use crate::sys::header::*;
 use crate::sys::message::{self, Messages, attribute, attributes, name, text};
@@ -60,8 +59,7 @@ numbers! {
     Register { First = NFT_REG_1, Second = NFT_REG_2 }
 }
 
-/// Declares each expression with its name and its attributes, in the order in which they are written: a number that is always
-/// the same, or the value of a field.
+/// Declares each expression with its name and its attributes in their order: a fixed number, or the value of a field.
 macro_rules! expressions {
     ($(
         $(#[$doc:meta])*

@@ -22,9 +22,9 @@ struct Removed {
 }
 
 impl Nftables {
-    /// Removes what the changes remove, and the tables and base chains that are left without rules then: all of it or
-    /// nothing. False where rules have changed since the listing or the kernel refuses: the programs of iptables have to
-    /// remove the rules then, and to report what fails.
+    /// Removes what the changes remove, with tables and base chains that are without rules then: all or nothing. False where
+    /// rules have changed since the listing or the kernel refuses: the programs of iptables then remove the rules, and report
+    /// failures.
     pub fn remove_listed<'a>(
         &mut self,
         listed: u32,

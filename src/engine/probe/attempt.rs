@@ -1,5 +1,4 @@
-//! Trials under way, and the sockets at which they may arrive: one at each port that rules may lead to, one at each
-//! destination that is this machine's.
+//! Trials under way, and sockets where they may arrive: at each port that rules may lead to, and at each local destination.
 
 use super::{
     ConnectionOutcome, DeliveryPorts, Flows, NoResult, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
