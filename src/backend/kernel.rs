@@ -2,7 +2,7 @@
 
 mod listing;
 
-use super::iptables::{self, LegacyTables, Lock, Programs, Shown};
+use super::iptables::{self, FoundTables, Lock, Programs, Shown};
 use super::nftables::{self, BlockedTable, Counts, Nftables, RuleHandles, Tables, VisibleTable};
 use super::{Backend, CommitStep, During, Error, Snapshot, UnlistableTable, Variant};
 use crate::sys::exec::{self, Runner};
@@ -33,8 +33,7 @@ pub struct Kernel {
     had_legacy: bool,
     /// The tables of iptables as they were read, with our changes since.
     known: BTreeMap<(Variant, Family), State>,
-    /// The generation in which the programs of iptables (nft) listed, plus our own changes; `None` once others may have come
-    /// between.
+    /// The generation in which the programs of iptables (nft) listed, plus our changes; `None` once others' may have come.
     listing_generation: Option<u32>,
     /// Restore programs that were started ahead of their step, and wait for its changes.
     writers: Vec<((Variant, Family), exec::Waiting)>,
@@ -132,10 +131,10 @@ impl Kernel {
 }
 
 /// The legacy tables that exist. Where the kernel's list of them can't be read, those of `unlisted` are tried.
-fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<LegacyTables>, Error> {
-    let tables =
+fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<FoundTables>, Error> {
+    let found =
         iptables::legacy_tables(family, unlisted).during("asking for the tables of iptables-legacy")?;
-    Ok((!tables.is_empty()).then_some(tables))
+    Ok(Some(found).filter(|found| !found.tables.is_empty()))
 }
 
 impl Backend for Kernel {
@@ -266,9 +265,8 @@ impl Backend for Kernel {
     }
 }
 
-/// Makes conntrack forget UDP flows that the rules should capture and that pass them by; returns their number. A resolver
-/// that keeps its socket open, as most do, would go on past rules that came later. Redirected flows stay: their entry
-/// leads answers back.
+/// Makes conntrack forget UDP flows that the rules should capture and that pass them by; returns their number. Most resolvers
+/// keep their socket open, and would go on past later rules. Redirected flows stay: their entry leads answers back.
 fn forget(stale: &StaleFlows) -> io::Result<usize> {
     let mut conntrack = Conntrack::open()?;
     let mut forgotten = 0;
@@ -289,8 +287,9 @@ const TRIES: u32 = 3;
 impl Kernel {
     /// Every rule of iptables (legacy) of a family, of any program, with its counters; `None` if there are no tables.
     pub fn legacy_listing(&self, family: Family) -> Result<Option<Listing>, Error> {
-        let Some(tables) = legacy(family, &Table::ALL)? else { return Ok(None) };
-        iptables::legacy_listing(self.needed(Variant::Legacy)?, family, &tables, iptables::COUNTERS).map(Some)
+        let Some(found) = legacy(family, &Table::ALL)? else { return Ok(None) };
+        let listed = iptables::listing(self.needed(Variant::Legacy)?, family, &found, iptables::COUNTERS);
+        listed.map(|shown| Some(shown.listing))
     }
 
     pub fn has_chain(&mut self, family: Family, table: Table, chain: &str) -> Result<bool, Error> {
@@ -299,7 +298,7 @@ impl Kernel {
         if in_nft && has(&self.counts(Variant::Nft, family, &[table])?) {
             return Ok(true);
         }
-        let in_legacy = legacy(family, &[table])?.is_some_and(|tables| tables.contains(table));
+        let in_legacy = legacy(family, &[table])?.is_some_and(|found| found.tables.contains(&table));
         Ok(in_legacy && has(&self.counts(Variant::Legacy, family, &[table])?))
     }
 
@@ -338,11 +337,11 @@ impl Kernel {
         }
     }
 
-    /// The rules of iptables (nft) as its program prints them; `None` without one, or where it can't print what else is in
-    /// its tables.
+    /// The rules of iptables (nft) as its program prints them; `None` without one, or where it can't print its tables whole.
     fn printed(&self, family: Family) -> Result<Option<Listing>, Error> {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
-        match programs.map(|programs| iptables::listing(programs, family, &[], iptables::COUNTERS)) {
+        let none = FoundTables { tables: Vec::new(), is_listed: true };
+        match programs.map(|programs| iptables::listing(programs, family, &none, iptables::COUNTERS)) {
             None | Some(Err(Error::Program { .. })) => Ok(None),
             Some(shown) => shown.map(|shown| shown.unlistable.is_empty().then_some(shown.listing)),
         }

@@ -36,10 +36,8 @@ impl Contents {
     }
 
     pub fn state(&self, family: Family) -> State {
-        match self {
-            Self::Iptables { tables, .. } => tables.get(family).clone(),
-            Self::Nftables(_) => State::default(),
-        }
+        let state = self.states().find(|(of, _)| *of == family);
+        state.map_or_else(State::default, |(_, state)| state.clone())
     }
 
     pub fn table(&self) -> Option<&EncodedTable> {
@@ -86,8 +84,7 @@ pub struct Snapshot {
     pub routes: BTreeSet<Object>,
     /// Copies of policy rules beyond the first, which are superfluous.
     pub duplicates: Vec<Object>,
-    /// The same with another routing protocol. They serve as well as the owner's, and stay when those are removed, unless
-    /// inherited.
+    /// The same with another routing protocol. They serve as well as the owner's, and stay when those go, unless inherited.
     pub routes_of_others: BTreeSet<RoutingEntry>,
     /// Policy rules and routes that carry the owner's protocol and that the owner would not make, in words.
     pub unexpected: BTreeSet<String>,

@@ -31,11 +31,9 @@ pub enum CommitStep {
     RemoveInherited(RoutingEntry),
     /// Adopted or removed routing of another owner is that owner's again, with its protocol.
     GiveBack(RoutingEntry),
-    /// Removes inherited tables of nf_tables, of the family `inet` and of these names. It can't be taken back, so it comes
-    /// last.
+    /// Removes inherited tables of nf_tables, of the family `inet` and these names. It can't be taken back and comes last.
     RemoveTables(Vec<String>),
-    /// Removes all that is the owner's from tables of iptables (nft) that its program can't show. It can't be taken back
-    /// either.
+    /// Removes all that is the owner's from tables of iptables (nft) that its program can't show. It can't be taken back.
     CleanUnlistable(BTreeSet<(Family, Table)>),
     /// Packets that have met nothing of the steps so far leave the namespace's hooks.
     WaitForInFlight,
@@ -142,8 +140,7 @@ fn tables(changes: &[TableChange]) -> String {
 }
 
 pub trait Backend {
-    /// Keeps other runs of this program out of the namespace until the backend is dropped: two would add what both found
-    /// missing.
+    /// Keeps other runs of this program out of the namespace until it is dropped: two would add what both found missing.
     fn hold(&mut self) -> Result<(), Error>;
 
     fn read(&mut self) -> Result<Snapshot, Error>;

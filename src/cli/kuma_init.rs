@@ -161,7 +161,7 @@ fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant>
         return None;
     }
     match Runner::new(timeout).run(Path::new(path), &["--version"]) {
-        Ok(answer) if answer.stdout.contains("(nf_tables)") => Some(Variant::Nft),
+        Ok(answer) if answer.contains("(nf_tables)") => Some(Variant::Nft),
         Ok(_) => Some(Variant::Legacy),
         Err(error) => {
             let text = format!("names a program that does not report its version: {error}; {FORM}");

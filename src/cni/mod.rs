@@ -63,7 +63,6 @@ fn serve(watch: &TimedCall) -> Result<Done, CniError> {
     let request = CniRequest::read(|name| env::var_os(name))?;
     let verb = request.verb;
     watch.note(|progress| {
-        progress.verb = Some(verb);
         progress.line.verb = Some(verb.name());
         if let Some(AttachmentTarget { attachment, pod }) = &request.target {
             progress.line.container = Some(attachment.container.clone());

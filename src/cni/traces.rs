@@ -4,7 +4,6 @@ use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::{LogTarget, Places};
 use super::watch::{TRACE_TIMEOUT, within};
 use crate::events::{EventText, Log, log_to};
-use diagnose::trace::utc;
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use serde::{Deserialize, Serialize};
@@ -12,7 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use std::{collections::BTreeMap, ffi::OsString, os::unix::net::UnixDatagram, path::Path};
 use tracing::{Event, level_filters::LevelFilter};
 
@@ -22,6 +21,7 @@ pub(super) const FAILED: &str = "failed";
 /// Fields without a value are omitted.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct LogEntry {
+    pub(super) time: String,
     pub(super) verb: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) network: Option<String>,
@@ -38,22 +38,14 @@ pub(super) struct LogEntry {
     pub(super) details: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
+    pub(super) milliseconds: f64,
 }
 
 /// The journal's socket (`systemd.journal-fields(7)`, "Native Journal Protocol").
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
-pub(super) fn write_line(places: &Places, line: &LogEntry, took: Duration) -> io::Result<()> {
-    #[derive(Serialize)]
-    struct Timed<'a> {
-        time: String,
-        #[serde(flatten)]
-        line: &'a LogEntry,
-        milliseconds: f64,
-    }
-    let milliseconds = (took.as_secs_f64() * 1e6).round() / 1e3;
-    let timed = Timed { time: utc(SystemTime::now()), line, milliseconds };
-    let mut text = serde_json::to_string(&timed).expect("our own data has text keys and finite numbers");
+pub(super) fn write_line(places: &Places, line: &LogEntry) -> io::Result<()> {
+    let mut text = serde_json::to_string(line).expect("our own data has text keys and finite numbers");
     match &places.log {
         LogTarget::None => Ok(()),
         LogTarget::Journal => {

@@ -411,10 +411,10 @@ fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -
         "--timeout",
         &milliseconds,
     ];
-    let output =
+    let answer =
         Runner::new(time).run(&super::beside(NODE_PROGRAM), &arguments).map_err(|error| unknown(&error))?;
     let unreadable = "what the API server knows of the pod can't be read";
-    let objects = pod::objects("the pod", &output.stdout)
+    let objects = pod::objects("the pod", &answer)
         .map_err(|problems| CniError::of_problems(CniErrorCode::TryAgain, unreadable, &problems.0))?;
     match objects.into_iter().next() {
         Some(object) => Ok(object.pod),

@@ -1,19 +1,19 @@
 //! The time limit of a call: it ends when the work is done or its time is up, and the first of the two writes a result. Where
 //! time is up the process ends as a killed one does: a change on its way is completed by the next ADD or removed by DEL.
 
-use super::protocol::{CniError, CniErrorCode, CniVersion, Places, TIMEOUT, Verb};
+use super::protocol::{CniError, CniErrorCode, CniVersion, Places, TIMEOUT};
 use super::traces::{self, FAILED, LogEntry};
+use diagnose::trace::utc;
 use sidecar_init::sys::streams::write_stdout;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use std::{process, thread};
 
 pub(super) struct Progress {
     pub(super) timeout: Duration,
     pub(super) version: CniVersion,
-    pub(super) verb: Option<Verb>,
     /// `None` until it is known.
     pub(super) places: Option<Places>,
     pub(super) line: LogEntry,
@@ -38,7 +38,6 @@ impl TimedCall {
         let progress = Progress {
             timeout: TIMEOUT,
             version: CniVersion::LATEST,
-            verb: None,
             places: None,
             line: LogEntry::default(),
         };
@@ -107,15 +106,23 @@ impl TimedCall {
         let took = self.started.elapsed();
         let (places, verb, line) = {
             let progress = self.progress();
-            let (Some(places), Some(verb)) = (progress.places.clone(), progress.verb) else { return };
-            let warnings = traces::warnings();
-            (places, verb, LogEntry { outcome, reason, details, warnings, ..progress.line.clone() })
+            let (Some(places), Some(verb)) = (progress.places.clone(), progress.line.verb) else { return };
+            let line = LogEntry {
+                time: utc(SystemTime::now()),
+                outcome,
+                reason,
+                details,
+                warnings: traces::warnings(),
+                milliseconds: (took.as_secs_f64() * 1e6).round() / 1e3,
+                ..progress.line.clone()
+            };
+            (places, verb, line)
         };
         let count = {
             let folder = places.state.clone();
-            move || traces::count(&folder, verb.name(), outcome, took)
+            move || traces::count(&folder, verb, outcome, took)
         };
-        for left in [traces::write_line(&places, &line, took), within(TRACE_TIMEOUT, count)] {
+        for left in [traces::write_line(&places, &line), within(TRACE_TIMEOUT, count)] {
             if let Err(error) = left {
                 // Only the runtime's log is left.
                 let _ = writeln!(io::stderr(), "sidecar-init cni: no trace can be left: {error}");

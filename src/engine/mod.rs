@@ -20,9 +20,7 @@ pub use probe::{
     ConnectionOutcome, DeliveryPorts, NoResult, Outcomes, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
     probe,
 };
-pub use provenance::{
-    Maker, PrecedingRule, doubtful, other_captures, preceding_rules, predecessors, remedy_of,
-};
+pub use provenance::{Maker, doubtful, other_captures, preceding_rules, predecessors, remedy_of};
 pub use rule_index::{RuleIndex, live};
 pub use session::{Choice, Preference, Session};
 pub use status::{EngineStatus, OwnRules, status};

@@ -102,63 +102,33 @@ pub fn remedy_of(other: &Ownership) -> String {
     )
 }
 
-/// A chain of another program that the kernel may call before ours, and that sends packets elsewhere: once a NAT chain has
-/// decided about a connection, the kernel calls no other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PrecedingRule {
-    pub family: Family,
-    pub place: String,
-    /// The joined owner that the chain belongs to.
-    pub of: Option<&'static str>,
-    /// The kernel calls the least first.
-    pub priority: i32,
-    /// The first rule there that sends packets elsewhere, or that is not understood.
-    pub rule: String,
+/// Sentences about chains of other programs that may be called before ours and send packets elsewhere, which ends NAT for a
+/// connection; each place once. Where only iptables' usual chains and ours do NAT, no rule is read.
+pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<String>, backend::Error> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    if kernel.has_foreign_nat()? {
+        for family in Family::BOTH {
+            let mut more = preceding_rules_in(&live(kernel, family)?, owner);
+            more.retain(|(place, _)| !found.iter().any(|(known, _)| known == place));
+            found.extend(more);
+        }
+    }
+    Ok(found.into_iter().map(|(_, text)| text).collect())
 }
 
-impl std::fmt::Display for PrecedingRule {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { place, of, priority, rule, .. } = self;
-        let of = of.map(|name| format!(", of {name},")).unwrap_or_default();
-        write!(
-            f,
-            "{place} (priority {priority}){of} may send packets elsewhere before our rules see them: {rule}"
-        )
-    }
-}
-
-/// Of both families, each place once. Where only iptables' usual chains and ours do NAT, no rule is read.
-pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<PrecedingRule>, backend::Error> {
-    if !kernel.has_foreign_nat()? {
-        return Ok(Vec::new());
-    }
-    let mut found: Vec<PrecedingRule> = Vec::new();
-    for family in Family::BOTH {
-        let view = live(kernel, family)?;
-        let more = preceding_rules_in(&view, owner);
-        found.extend(
-            more.into_iter()
-                .filter(|one| !found.iter().any(|known| known.place == one.place))
-                .collect::<Vec<_>>(),
-        );
-    }
-    Ok(found)
-}
-
-pub(super) fn preceding_rules_in(view: &View, owner: &Ownership) -> Vec<PrecedingRule> {
+/// The places, each with a sentence that names the first rule there that sends packets elsewhere, or is not understood.
+pub(super) fn preceding_rules_in(view: &View, owner: &Ownership) -> Vec<(String, String)> {
     let before = view.nat_before(|chain| is_of(view, chain, &owner.alone())).into_iter();
     let preceding = |chain: usize| {
-        let at = view.find(chain, &|rule| rule.does(translates))?;
+        let rule = text_of(view, view.find(chain, &|rule| rule.does(translates))?);
         let content = &view.chains()[chain];
-        let priority = content.base.map_or(0, |base| base.priority);
-        let of = owner.others().find(|other| is_of(view, content, other)).map(|other| other.name);
-        Some(PrecedingRule {
-            family: view.family(),
-            place: place(content),
-            of,
-            priority,
-            rule: text_of(view, at),
-        })
+        let (place, priority) = (place(content), content.base.map_or(0, |base| base.priority));
+        let of = owner.others().find(|other| is_of(view, content, other));
+        let of = of.map(|other| format!(", of {},", other.name)).unwrap_or_default();
+        let text = format!(
+            "{place} (priority {priority}){of} may send packets elsewhere before our rules see them: {rule}"
+        );
+        Some((place, text))
     };
     before.filter_map(preceding).collect()
 }

@@ -43,7 +43,7 @@ impl Session {
     /// Rules of other programs that send packets elsewhere before the owner's rules see them. No change can repair that.
     pub fn preceding_rules(&mut self) -> Result<Vec<String>, backend::Error> {
         let owner = self.kernel.owner().alone().union(self.options.known_owners);
-        Ok(preceding_rules(&mut self.kernel, &owner)?.iter().map(ToString::to_string).collect())
+        preceding_rules(&mut self.kernel, &owner)
     }
 
     /// The same after a change, which a failure to look does not undo: it is reported like them.
@@ -122,8 +122,7 @@ impl Choice {
     }
 }
 
-/// The variant that is forced or holds rules of the owner's, else legacy if in use or alone, else nft if its programs are
-/// there.
+/// The variant that is forced or holds rules of the owner's, else legacy if in use or alone, else nft if it has programs.
 fn variant(
     backend: &dyn Backend,
     snapshot: &Snapshot,

@@ -231,7 +231,7 @@ fn foreign_chains<'a>(
     for view in views {
         let preceding_rules =
             captures.iter().flat_map(|one| preceding_rules_in(view, &one.union(owner.joined)));
-        let preceding_rules = preceding_rules.map(|preceding| (Code::OthersFirst, preceding.to_string()));
+        let preceding_rules = preceding_rules.map(|(_, text)| (Code::OthersFirst, text));
         let drops = droppers(view, owner).into_iter();
         let drops = drops.map(|(place, rule)| (Code::MayDrop, format!("{place} may drop packets: {rule}")));
         for (code, text) in preceding_rules.chain(drops).filter(|one| seen.insert(one.clone())) {

@@ -51,8 +51,7 @@ fn adoption(before: &Snapshot, inherited: &BTreeSet<RoutingEntry>) -> Vec<Commit
     adopted.chain(inherited.iter().filter(is_rule).copied().map(CommitStep::RemoveInherited)).collect()
 }
 
-/// Routing of the joined owners: what is desired becomes the owner's, the rest is removed; last, as all can be rolled back
-/// before.
+/// Routing of the joined owners: desired becomes the owner's, the rest is removed; last, as all before can be rolled back.
 fn change_of_hands(
     before: &Snapshot,
     desired: &DesiredState,
@@ -313,30 +312,25 @@ fn states(before: &Snapshot, steps: &[CommitStep], variant: Variant, family: Fam
     states
 }
 
-/// The marks of TPROXY in a change, of the live and the desired rules together.
+/// The marks of TPROXY in a change, of the live and the desired rules together, by backend and table of nf_tables.
 struct Bridge {
-    by_variant: BTreeMap<BackendName, BTreeSet<Mark>>,
-    by_table: BTreeMap<String, BTreeSet<Mark>>,
+    marks: BTreeMap<(BackendName, String), BTreeSet<Mark>>,
     owner: Ownership,
 }
 
 impl Bridge {
     fn between(before: &Snapshot, desired_state: &DesiredState) -> Self {
-        let mut by_variant: BTreeMap<BackendName, BTreeSet<Mark>> = BTreeMap::new();
-        let mut by_table: BTreeMap<String, BTreeSet<Mark>> = BTreeMap::new();
+        let (mut marks, owner) = (BTreeMap::<_, BTreeSet<Mark>>::new(), desired_state.owner);
         let desired = desired_state.contents.iter().map(Cow::Borrowed);
         for contents in before.contents_with_joined().chain(desired) {
-            let marks = match contents.table() {
-                Some(table) => by_table.entry(table.name.clone()).or_default(),
-                None => by_variant.entry(contents.backend()).or_default(),
-            };
-            marks.extend(contents.marks(&desired_state.owner));
+            let table = contents.table().map(|table| table.name.clone()).unwrap_or_default();
+            marks.entry((contents.backend(), table)).or_default().extend(contents.marks(&owner));
         }
-        Self { by_variant, by_table, owner: desired_state.owner }
+        Self { marks, owner }
     }
 
     fn is_needed(&self) -> bool {
-        !self.all_marks().is_empty()
+        self.marks.values().any(|marks| !marks.is_empty())
     }
 
     /// The contents of a backend, with the guards that it needs while the other capture exists.
@@ -348,33 +342,27 @@ impl Bridge {
         Cow::Owned(contents.map(|state| self.state(backend, state.clone()), |table| self.table(table)))
     }
 
-    /// The same of a table of nf_tables. Its rules for `mangle` come before those of iptables, but may meet marks of another
-    /// table.
+    /// The same of a table of nf_tables. Its rules for `mangle` precede those of iptables, but may meet another table's marks.
     fn table(&self, table: &EncodedTable) -> EncodedTable {
-        let marks = match hands_over(table) {
-            false => self.all_marks(),
-            true => self.by_variant.values().flatten().copied().collect(),
-        };
-        let others = self.by_table.iter().filter(|(name, _)| **name != table.name);
-        nftables::guarded(table.clone(), &marks, &others.flat_map(|(_, marks)| marks).copied().collect())
+        let is_nftables = |backend: BackendName| backend == BackendName::Nftables;
+        let marks = self.marks_of(|backend, _| !hands_over(table) || !is_nftables(backend));
+        let others = self.marks_of(|backend, name| is_nftables(backend) && name != table.name);
+        nftables::guarded(table.clone(), &marks, &others)
     }
 
     fn state(&self, backend: BackendName, state: State) -> State {
         let is_transparent = is_transparent(&state);
-        let state = bridge::guarded(state, Table::Mangle, &self.marks_elsewhere(backend), &self.owner);
+        let elsewhere = self.marks_of(|other, _| other != backend);
+        let state = bridge::guarded(state, Table::Mangle, &elsewhere, &self.owner);
         match is_transparent {
             true => state,
-            false => bridge::guarded(state, Table::Nat, &self.all_marks(), &self.owner),
+            false => bridge::guarded(state, Table::Nat, &self.marks_of(|_, _| true), &self.owner),
         }
     }
 
-    fn all_marks(&self) -> BTreeSet<Mark> {
-        self.by_variant.values().chain(self.by_table.values()).flatten().copied().collect()
-    }
-
-    fn marks_elsewhere(&self, variant: BackendName) -> BTreeSet<Mark> {
-        let others = self.by_variant.iter().filter(|(other, _)| **other != variant).map(|(_, marks)| marks);
-        others.chain(self.by_table.values()).flatten().copied().collect()
+    fn marks_of(&self, is_included: impl Fn(BackendName, &str) -> bool) -> BTreeSet<Mark> {
+        let included = self.marks.iter().filter(|((backend, table), _)| is_included(*backend, table));
+        included.flat_map(|(_, marks)| marks).copied().collect()
     }
 }
 

@@ -73,7 +73,7 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
         });
         // Listing a table of the legacy variant would create it.
         let exists = variant == Variant::Nft
-            || iptables::legacy_tables(Family::V4, &[]).is_ok_and(|tables| tables.contains(Table::Nat));
+            || iptables::legacy_tables(Family::V4, &[]).is_ok_and(|found| found.tables.contains(&Table::Nat));
         // An old program can't list what a newer one has written.
         if exists
             && process::holds(process::NET_ADMIN) == Some(true)
@@ -135,8 +135,7 @@ fn modprobe(module: &str) -> String {
     format!("on the node: modprobe {module}{hint}")
 }
 
-/// The setting of `all` says only what was last written to all interfaces: each can be changed afterwards, as container
-/// runtimes do for `lo`.
+/// The setting of `all` is the last one for all interfaces: each can be changed afterwards, as container runtimes do for `lo`.
 fn no_interface_has_ipv6() -> bool {
     let folders = fs::read_dir("/proc/sys/net/ipv6/conf").into_iter().flatten().flatten();
     let mut interfaces = folders

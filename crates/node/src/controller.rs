@@ -1,5 +1,4 @@
-//! The loop: what the API server reports of the node's pods goes to the [`RepairQueue`], and what is due is handled, one pod
-//! at a time.
+//! The loop: reports of the API server about the node's pods go to the [`RepairQueue`], and pods that are due are handled singly.
 
 use crate::overview::{NodeStatus, PodReferences, reference};
 use crate::repair_queue::{QueueChange, RateLimiter, RepairQueue};
@@ -29,8 +28,7 @@ struct Controller<'a> {
     failures: u32,
 }
 
-/// Watches the node's pods until `stop`, or until those that are broken are repaired. Fails where a pod could not be repaired,
-/// or the pods are not known.
+/// Watches the node's pods until `stop`, or until broken ones are repaired. Fails where one could not be, or none are known.
 pub(crate) async fn run(
     settings: &Repair,
     metrics: &NodeMetrics,
@@ -41,8 +39,7 @@ pub(crate) async fn run(
     let client = access::client(settings.kubeconfig.as_deref(), timeout).await?;
     let repairer = Repairer::new(client.clone(), settings.clone());
     let seconds = u32::try_from(settings.watch_timeout.as_secs()).unwrap_or(u32::MAX);
-    // From the API server's cache: hundreds of nodes ask at the same time. The cache has no pages, and the client asks
-    // elsewhere if there is a page size.
+    // From the API server's cache, as hundreds of nodes ask at once. It has no pages; with a page size the client asks elsewhere.
     let config = watcher::Config { page_size: None, ..watcher::Config::default() };
     let config = config.any_semantic().fields(&format!("spec.nodeName={}", settings.node)).timeout(seconds);
     let pods = Rc::new(RefCell::new(PodReferences::default()));

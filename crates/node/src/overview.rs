@@ -1,5 +1,4 @@
-//! Captures in the network namespaces of the node: a look at all of them at intervals, for metrics, and for an event of each
-//! pod whose rules were changed.
+//! Captures in the node's network namespaces, read at intervals for metrics, and for an event of each pod whose rules changed.
 
 use crate::arguments::{PodAction, Repair};
 use crate::{metrics::NodeMetrics, repairer::Publisher};
@@ -44,8 +43,7 @@ impl<'a> NodeStatus<'a> {
         Self { settings, metrics, publisher, pods, reported: BTreeMap::new() }
     }
 
-    /// Looks again and again. Without `--watch` never; nor where pods are only labelled or deleted, for which the program
-    /// need not see the node's namespaces.
+    /// Looks at intervals. Never without `--watch`, nor where pods are only labelled or deleted, which takes no view of the node.
     pub(crate) async fn run(mut self) -> Infallible {
         let Repair { watch, action, status_interval, .. } = self.settings;
         if !watch || *action != PodAction::Repair || status_interval.is_zero() {

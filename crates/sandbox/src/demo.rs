@@ -11,10 +11,10 @@ use diagnose::explain::{PodContext, RuleView, explain};
 use diagnose::{Style, TextLine, fold, painted};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use rules::Family;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, PipeReader, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
-use std::{fs::File, os::fd::AsFd, thread, time::Duration};
-use sys::fork::{fork, pipe};
+use std::{os::fd::AsFd, thread, time::Duration};
+use sys::fork::fork;
 use sys::{dial, namespace::OpenNamespace};
 
 /// The limits of the demo where there is one user only.
@@ -38,7 +38,7 @@ pub(super) fn run(
     demo: &Demo<'_>,
     scenarios: &[Scenario],
     world: &OpenNamespace,
-    mut log: File,
+    mut log: PipeReader,
 ) -> Result<u8, SandboxFailure> {
     let pod = OpenNamespace::own().map_err(SandboxFailure::Lost)?;
     start("the application", &pod, || serve(demo, scenarios))?;
@@ -208,7 +208,7 @@ fn call(
     from: Option<&OpenNamespace>,
     scenario: &Scenario,
 ) -> io::Result<Result<String, String>> {
-    let (mut reader, writer) = pipe()?;
+    let (mut reader, writer) = io::pipe()?;
     let mut writer = Some(writer);
     let child = fork(|| {
         let entered = from.map_or(Ok(()), OpenNamespace::enter).and_then(|()| assume(identity));
@@ -263,7 +263,7 @@ fn resolve(server: SocketAddr, name: &str) -> io::Result<String> {
 
 /// The lines that the proxy has logged since the last time. It logs a connection before it passes on anything, so the lines
 /// of an answer are there when the answer is.
-fn read_log(log: &mut File) -> io::Result<Vec<String>> {
+fn read_log(log: &mut PipeReader) -> io::Result<Vec<String>> {
     let mut text = Vec::new();
     match log.read_to_end(&mut text) {
         Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),

@@ -28,9 +28,9 @@ use options::FAILED;
 use scenario::Scenario;
 use serve::start;
 use server::{DnsAnswer, Server};
-use std::io::{self, Write};
-use std::{collections::BTreeSet, fs::File, os::fd::AsFd};
-use sys::fork::{Child, end_with_parent, fork, pipe};
+use std::io::{self, PipeWriter, Write};
+use std::{collections::BTreeSet, os::fd::AsFd};
+use sys::fork::{Child, end_with_parent, fork};
 use sys::namespace::{self, OpenNamespace};
 use sys::signals::Signals;
 use users::{ProcessIdentity, Users, assume};
@@ -57,7 +57,7 @@ pub fn run(mut options: SandboxOptions<'_>, frontend: &dyn Frontend) -> Result<u
         return Err(SandboxFailure::OneUserBackend);
     }
     let mounts = network::leave()?;
-    let (alive, ours) = pipe().map_err(SandboxFailure::Lost)?;
+    let (alive, ours) = io::pipe().map_err(SandboxFailure::Lost)?;
     let mut ours = Some(ours);
     let first = fork(|| {
         drop(ours.take());
@@ -107,7 +107,7 @@ fn inside(
         let watched: Vec<_> = watched.into_iter().flatten().collect();
         return command::run(frontend, program, identity, signals, &watched);
     }
-    let (reader, writer) = pipe().map_err(SandboxFailure::Lost)?;
+    let (reader, writer) = io::pipe().map_err(SandboxFailure::Lost)?;
     start_proxy(capture, users, &world, writer)?;
     demo::run(&Demo { frontend, options, users }, &scenarios, &world, reader)
 }
@@ -126,7 +126,7 @@ fn start_proxy(
     capture: &dyn CapturePolicy,
     users: Users,
     world: &OpenNamespace,
-    log: File,
+    log: PipeWriter,
 ) -> Result<Child, SandboxFailure> {
     let expected = proxy::ExpectedProxy {
         known: capture.proxy(),

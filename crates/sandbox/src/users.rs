@@ -4,7 +4,7 @@ use super::options::SandboxFailure;
 use mesh::{CapturePolicy, Proxy};
 use std::io::{self, Read, Write};
 use std::path::Path;
-use sys::fork::{self, fork};
+use sys::fork::fork;
 use sys::user::{self, IdMapRange, Subordinate};
 use sys::{exec, process};
 
@@ -84,7 +84,7 @@ fn enter_with_many(
     let gids = ranges(own.1, app.1, proxy.1, gids);
     // newuidmap has to run outside of the new namespace, so in another process.
     let own_pid = std::process::id().cast_signed();
-    let (mut reader, writer) = fork::pipe().map_err(SandboxFailure::Users)?;
+    let (mut reader, writer) = io::pipe().map_err(SandboxFailure::Users)?;
     let mut writer = Some(writer);
     let helper = fork(|| {
         drop(writer.take());

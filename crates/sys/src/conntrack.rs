@@ -3,7 +3,7 @@
 use super::header::*;
 use super::message::{self, Messages, attribute, ip};
 use super::netfilter::{body, message_type, nfgenmsg};
-use super::netlink::{NetlinkSocket, SockProtocol};
+use super::netlink::NetlinkSocket;
 use rules::nft::{family_number, protocol_number};
 use rules::{Family, Protocol};
 use std::io;
@@ -31,15 +31,14 @@ pub struct Conntrack(NetlinkSocket);
 impl Conntrack {
     /// In the thread's network namespace.
     pub fn open() -> io::Result<Self> {
-        NetlinkSocket::open(SockProtocol::NetlinkNetFilter).map(Self)
+        NetlinkSocket::open(NETLINK_NETFILTER).map(Self)
     }
 
     pub fn udp_flows(&mut self, family: Family) -> io::Result<Vec<ConntrackFlow>> {
         self.0.dump(GET, &nfgenmsg(family_number(family), 0), |payload| flow(family, body(payload)?))
     }
 
-    /// The real destination of a connection or a flow: the address that answers it. `None` where conntrack does not
-    /// know it, in the given zones. Needs `CAP_NET_ADMIN`.
+    /// The address that answers a connection or a flow; `None` where conntrack has none in these zones. Needs `CAP_NET_ADMIN`.
     pub fn goes_to(
         &mut self,
         protocol: Protocol,

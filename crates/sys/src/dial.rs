@@ -4,14 +4,14 @@
 use super::{namespace, user::OwnerIds, wait};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{
-    self, AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, getsockname,
-    getsockopt, setsockopt, sockopt,
+    self, AddressFamily, Backlog, MsgFlags, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage,
+    getpeername, getsockname, getsockopt, setsockopt, sockopt,
 };
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
 use nix::{errno::Errno, libc};
 use rules::Protocol;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::{io, time::Duration};
 
 /// Hops of packets that no rule leads back: to the next machine, which does not pass them on.
@@ -23,9 +23,9 @@ const NO_ID: u32 = u32::MAX;
 
 /// A call on its way: not blocking, and reset rather than ended when it is dropped.
 #[derive(Debug)]
-pub enum DialedSocket {
-    Tcp(TcpStream),
-    Udp(UdpSocket),
+pub struct DialedSocket {
+    socket: OwnedFd,
+    protocol: Protocol,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +47,7 @@ impl NoCall {
     }
 }
 
-/// Calls, without waiting for an answer. `owner` are the user and the group that the rules see, in their numbers; `is_fresh`
-/// may refuse a port to call from.
+/// Calls, without waiting for an answer. `owner` is in the numbers of rules; `is_fresh` may refuse a port to call from.
 pub fn call(
     protocol: Protocol,
     owner: (u32, u32),
@@ -85,14 +84,10 @@ pub fn call(
         Err(Errno::ECONNREFUSED) if protocol == Protocol::Tcp => {}
         Err(error) => return Err(io::Error::from(error).into()),
     }
-    Ok(match protocol {
-        Protocol::Tcp => {
-            let stream = socket.into();
-            reset_at_end(&stream);
-            DialedSocket::Tcp(stream)
-        }
-        Protocol::Udp => DialedSocket::Udp(socket.into()),
-    })
+    if protocol == Protocol::Tcp {
+        reset_at_end(&socket);
+    }
+    Ok(DialedSocket { socket, protocol })
 }
 
 pub(super) fn new(family_of: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
@@ -134,34 +129,27 @@ fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Re
 
 impl DialedSocket {
     pub fn local(&self) -> io::Result<SocketAddr> {
-        local(self)
+        local(&self.socket)
     }
 
     /// True once its TCP handshake is complete; false for datagrams.
     pub fn is_connected(&self) -> bool {
-        match self {
-            Self::Tcp(stream) => stream.peer_addr().is_ok(),
-            Self::Udp(_) => false,
-        }
+        let peer = getpeername::<SockaddrStorage>(self.socket.as_raw_fd());
+        self.protocol == Protocol::Tcp && peer.is_ok()
+    }
+
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(socket::send(self.socket.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL)?)
+    }
+
+    pub fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
+        Ok(socket::recv(self.socket.as_raw_fd(), room, MsgFlags::empty())?)
     }
 
     /// The error that the network has returned, once: connection refused, or no route.
     pub fn take_error(&self) -> Option<io::Error> {
-        match self {
-            Self::Tcp(stream) => stream.take_error(),
-            Self::Udp(socket) => socket.take_error(),
-        }
-        .ok()
-        .flatten()
-    }
-}
-
-impl AsFd for DialedSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(stream) => stream.as_fd(),
-            Self::Udp(socket) => socket.as_fd(),
-        }
+        let error = getsockopt(&self.socket, sockopt::SocketError).ok().filter(|error| *error != 0)?;
+        Some(io::Error::from_raw_os_error(error))
     }
 }
 
@@ -254,7 +242,7 @@ fn connected(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
 }
 
 /// Lets the connection end with a reset when it is closed, whatever is on its way.
-pub fn reset_at_end(stream: &TcpStream) {
+pub fn reset_at_end(stream: &impl AsFd) {
     // Else it ends as others do.
     let _ = setsockopt(stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 });
 }

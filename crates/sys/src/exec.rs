@@ -12,11 +12,11 @@ use super::{fork, wait};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::unistd::{ForkResult, Pid, dup2_stdin, fork, getpid, pipe2, read, setpgid};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, fork, getpid, read, setpgid};
 use nix::{errno::Errno, libc, sys::prctl, sys::wait::waitpid};
 use rustix::process::{PidfdFlags, pidfd_open};
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,13 +24,6 @@ use std::time::{Duration, Instant};
 use std::{ffi::OsStr, mem, os::unix::process::CommandExt, thread};
 
 pub const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Of a program that has ended well.
-#[derive(Debug)]
-pub struct Output {
-    pub stdout: String,
-    pub stderr: String,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
@@ -67,8 +60,8 @@ impl Runner {
         Self { limit, group: Arc::default() }
     }
 
-    /// Runs `program`, which reads no input, and waits for it. Fails where it does not exit with 0 or reaches a limit.
-    pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<Output, ExecError> {
+    /// Runs `program`, which reads no input, and returns what it prints. Fails where it does not exit with 0 or reaches a limit.
+    pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<String, ExecError> {
         self.start(program, arguments, &[])?.finish("")
     }
 
@@ -92,7 +85,7 @@ impl Runner {
 
     /// `None` if it takes too long.
     fn called(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<Option<Result<(), String>>> {
-        let (mut reader, mut writer) = fork::pipe()?;
+        let (mut reader, mut writer) = io::pipe()?;
         let number = self.number()?;
         let child = fork::fork(|| {
             // The child's copy of the pipe's end would hide from the leader that the parent has ended.
@@ -157,24 +150,22 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Gives the program its input and waits for its end. Fails where it does not exit with 0, or reaches a limit.
-    pub fn finish(mut self, input: &str) -> Result<Output, ExecError> {
+    /// Gives the program its input and returns its output once it has ended. Fails where it does not exit with 0, or is late.
+    pub fn finish(mut self, input: &str) -> Result<String, ExecError> {
         let command = mem::take(&mut self.command);
         tracing::trace!(target: "exec", %command, input, "standard input");
         let Some(child) = &mut self.child else { unreachable!("the child is there until the end") };
         let limit = self.runner.limit;
-        let failed = match attend(child, input.as_bytes(), limit) {
+        let failed = match attend(child, input.as_bytes(), limit, &command) {
             Ok(Ok(process::Output { status, stdout, stderr })) => {
                 self.child = None;
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                let stderr = text(&stderr);
                 return match status.success() {
-                    true => Ok(Output { stdout: text(&stdout), stderr }),
-                    false => Err(ExecError::Status { command, status, stderr }),
+                    true => Ok(text(&stdout)),
+                    false => Err(ExecError::Status { command, status, stderr: text(&stderr) }),
                 };
             }
-            Ok(Err(Interruption::Late)) => ExecError::Late { command, limit },
-            Ok(Err(Interruption::Long(stream))) => ExecError::Long { command, stream },
+            Ok(Err(reached)) => reached,
             Err(source) => ExecError::Start { command, source },
         };
         // The processes that it has started are killed too. Others of the group are part of the same failure.
@@ -201,20 +192,14 @@ pub fn find(name: &str) -> Option<PathBuf> {
 /// The limit of bytes for each stream of a program.
 const MAX_OUTPUT: usize = 16 << 20;
 
-#[derive(Debug)]
-enum Interruption {
-    Late,
-    /// It printed more than [`MAX_OUTPUT`] to this stream.
-    Long(&'static str),
-}
-
 /// Gives a program its input, takes what it prints, and waits for its end. What it has started itself may still hold
 /// its streams then, and is not waited for. Where a limit is reached, the program still runs.
 fn attend(
     child: &mut Child,
     input: &[u8],
     limit: Duration,
-) -> io::Result<Result<process::Output, Interruption>> {
+    command: &str,
+) -> io::Result<Result<process::Output, ExecError>> {
     let begun = Instant::now();
     child.stdin.iter().try_for_each(without_waiting)?;
     child.stdout.iter().try_for_each(without_waiting)?;
@@ -228,14 +213,14 @@ fn attend(
     loop {
         feed.write();
         if let Some(stream) = stdout.read()?.or(stderr.read()?) {
-            return Ok(Err(Interruption::Long(stream)));
+            return Ok(Err(ExecError::Long { command: command.to_owned(), stream }));
         }
         if has_ended {
             break;
         }
         let left = limit.saturating_sub(begun.elapsed());
         if left.is_zero() {
-            return Ok(Err(Interruption::Late));
+            return Ok(Err(ExecError::Late { command: command.to_owned(), limit }));
         }
         let mut timeout = wait::timeout(left);
         let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(4);
@@ -326,13 +311,13 @@ impl<P: Read> OutputPipe<P> {
 struct ProcessGroup {
     leader: Pid,
     /// Closed when this process ends.
-    alive: Option<OwnedFd>,
+    alive: Option<PipeWriter>,
 }
 
 impl ProcessGroup {
     #[expect(unsafe_code, reason = "a fork is unsafe in general")]
     fn new() -> io::Result<Self> {
-        let (reader, alive) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+        let (reader, alive) = io::pipe()?;
         // SAFETY: the child makes system calls alone, until it ends. It takes no lock and allocates nothing, so it does not
         // matter which other threads there are.
         match unsafe { fork() }? {

@@ -4,13 +4,15 @@
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process, pipe2, setpgid};
-use nix::{errno::Errno, libc, sys::prctl};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process, setpgid};
+use nix::{libc, sys::prctl};
+use rustix::io::retry_on_intr;
+use rustix::process::{self, WaitOptions};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{self, ExitStatus};
-use std::{os::unix::process::ExitStatusExt, thread, time::Duration};
+use std::{thread, time::Duration};
 
 /// The exit code of a child that panicked, as Rust's programs have it.
 const PANICKED: u8 = 101;
@@ -37,14 +39,14 @@ pub fn fork(work: impl FnOnce() -> u8) -> io::Result<Child> {
         ForkResult::Child => {
             // Nothing that `work` has borrowed is used again: the process ends here.
             let code = catch_unwind(AssertUnwindSafe(work)).unwrap_or(PANICKED);
-            process::exit(i32::from(code));
+            std::process::exit(i32::from(code));
         }
     }
 }
 
 /// As [`fork`], and waits until the child reports how it has begun, by the value that `work` gets.
 pub fn fork_until_ready(work: impl FnOnce(Beginning) -> u8) -> io::Result<Child> {
-    let (mut reader, writer) = pipe()?;
+    let (mut reader, writer) = io::pipe()?;
     let mut writer = Some(Beginning(writer));
     let child = fork(|| work(writer.take().expect("the child runs once")))?;
     drop(writer);
@@ -60,7 +62,7 @@ pub fn fork_until_ready(work: impl FnOnce(Beginning) -> u8) -> io::Result<Child>
 const READY: &str = "ready";
 
 /// By this a child reports how it has begun.
-pub struct Beginning(File);
+pub struct Beginning(PipeWriter);
 
 impl Beginning {
     /// Lets the parent continue, or reports the error to it.
@@ -97,7 +99,7 @@ impl Child {
 
     pub fn wait(self) -> io::Result<u8> {
         loop {
-            if let Some(ended) = end_of(self.0, 0)? {
+            if let Some(ended) = end_of(process::Pid::from_raw(self.0.as_raw()), WaitOptions::empty())? {
                 return Ok(ended.code);
             }
         }
@@ -106,26 +108,16 @@ impl Child {
 
 /// A child that has ended, or one that was left to us, if there is any.
 pub fn reap() -> Option<Ended> {
-    end_of(Pid::from_raw(-1), libc::WNOHANG).ok().flatten()
+    end_of(None, WaitOptions::NOHANG).ok().flatten()
 }
 
-/// The end of a child, or with -1 of any; `None` if none has ended.
-#[expect(unsafe_code, reason = "nix turns an end by a real-time signal into an error")]
-fn end_of(child: Pid, options: libc::c_int) -> io::Result<Option<Ended>> {
-    let mut status = 0;
-    let found = loop {
-        // SAFETY: the call writes to a number that outlives it.
-        let found = unsafe { libc::waitpid(child.as_raw(), &raw mut status, options) };
-        match Errno::result(found) {
-            Err(Errno::EINTR) => {}
-            other => break other?,
-        }
-    };
-    let status = ExitStatus::from_raw(status);
-    let code = status.code().or_else(|| Some(128 + status.signal()?)).filter(|_| found > 0);
-    Ok(code.map(|code| Ended {
-        child: Child(Pid::from_raw(found)),
-        code: u8::try_from(code).unwrap_or(u8::MAX),
+/// The end of a child, or of any; `None` if none has ended. `nix` turns an end by a real-time signal into an error.
+fn end_of(child: Option<process::Pid>, options: WaitOptions) -> io::Result<Option<Ended>> {
+    let found = retry_on_intr(|| process::waitpid(child, options))?;
+    Ok(found.and_then(|(child, status)| {
+        let code = status.exit_status().or_else(|| Some(128 + status.terminating_signal()?))?;
+        let child = Child(Pid::from_raw(child.as_raw_pid()));
+        Some(Ended { child, code: u8::try_from(code).unwrap_or(u8::MAX) })
     }))
 }
 
@@ -135,9 +127,8 @@ pub fn new_process_namespace() -> io::Result<()> {
 }
 
 /// Ends this process when its parent does, who alone can write to `alive`: by it an orphan is recognized.
-pub fn end_with_parent(alive: &File) -> io::Result<()> {
+pub fn end_with_parent(alive: &impl AsFd) -> io::Result<()> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    use std::os::fd::AsFd;
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     let mut polled = [PollFd::new(alive.as_fd(), PollFlags::POLLIN)];
     match poll(&mut polled, PollTimeout::ZERO)? {
@@ -157,12 +148,6 @@ pub(super) fn limit_memory(bytes: usize) -> io::Result<()> {
     const PROGRAM: u64 = 128 << 20;
     let limit = PROGRAM + bytes as u64;
     Ok(setrlimit(Resource::RLIMIT_AS, limit, limit)?)
-}
-
-/// A pipe, closed in programs that we start: what is written to the second comes out of the first.
-pub fn pipe() -> io::Result<(File, File)> {
-    let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
-    Ok((reader.into(), writer.into()))
 }
 
 /// Closes standard input and output, which belong to another process.

@@ -1,5 +1,5 @@
-//! Numbers of the kernel's headers by their names there, which `libc` lacks in the types in which messages carry them.
-//! `tests/house/headers.rs` compares them with the headers themselves.
+//! Numbers of the kernel's headers by their names there: `libc`'s, and others where it lacks them or the types in which messages
+//! carry them. `tests/house/headers.rs` compares those with the headers themselves.
 
 mod nf_tables;
 
@@ -7,27 +7,16 @@ pub use nf_tables::*;
 
 // linux/netlink.h
 
+pub use nix::libc::{
+    NETLINK_NETFILTER, NETLINK_ROUTE, NETLINK_SOCK_DIAG, NETLINK_XFRM, NLM_F_ACK, NLM_F_ACK_TLVS,
+    NLM_F_APPEND, NLM_F_CAPPED, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REPLACE,
+    NLM_F_REQUEST,
+};
+
 pub const NLMSG_ALIGNTO: usize = 4;
 pub const NLMSG_HDRLEN: usize = 16;
 pub const NLMSG_ERROR: u16 = 2;
 pub const NLMSG_DONE: u16 = 3;
-
-pub const NLM_F_REQUEST: u16 = 0x1;
-pub const NLM_F_ACK: u16 = 0x4;
-/// The dump was disturbed by a change and may have missed something.
-pub const NLM_F_DUMP_INTR: u16 = 0x10;
-/// `NLM_F_ROOT | NLM_F_MATCH`.
-pub const NLM_F_DUMP: u16 = 0x300;
-/// Take the place of what is there.
-pub const NLM_F_REPLACE: u16 = 0x100;
-/// Fail where it is there.
-pub const NLM_F_EXCL: u16 = 0x200;
-pub const NLM_F_CREATE: u16 = 0x400;
-pub const NLM_F_APPEND: u16 = 0x800;
-/// Of the request, an acknowledgement repeats the header only.
-pub const NLM_F_CAPPED: u16 = 0x100;
-/// An acknowledgement has attributes.
-pub const NLM_F_ACK_TLVS: u16 = 0x200;
 
 pub const NLMSGERR_ATTR_MSG: u16 = 1;
 pub const NLMSGERR_ATTR_OFFS: u16 = 2;
@@ -42,11 +31,6 @@ pub const NLA_F_NET_BYTEORDER: u16 = 0x4000;
 pub const NF_DROP: u32 = 0;
 pub const NF_ACCEPT: u32 = 1;
 
-pub const NF_INET_PRE_ROUTING: u32 = 0;
-pub const NF_INET_LOCAL_IN: u32 = 1;
-pub const NF_INET_FORWARD: u32 = 2;
-pub const NF_INET_LOCAL_OUT: u32 = 3;
-pub const NF_INET_POST_ROUTING: u32 = 4;
 pub const NF_INET_INGRESS: u32 = 5;
 
 pub const NF_NETDEV_INGRESS: u32 = 0;
@@ -60,13 +44,6 @@ pub const NFPROTO_NETDEV: u8 = 5;
 pub const NFPROTO_BRIDGE: u8 = 7;
 pub const NFPROTO_IPV6: u8 = 10;
 
-// linux/netfilter_ipv4.h
-
-pub use nix::libc::{
-    NF_IP_PRI_FILTER, NF_IP_PRI_MANGLE, NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_SRC, NF_IP_PRI_RAW,
-    NF_IP_PRI_SECURITY,
-};
-
 // linux/netfilter_ipv4/ip_tables.h
 
 pub const IPT_SO_GET_INFO: i32 = 64;
@@ -74,15 +51,12 @@ pub const IPT_SO_GET_ENTRIES: i32 = 65;
 
 // linux/netfilter/nfnetlink.h
 
-pub const NFNETLINK_V0: u8 = 0;
-pub const NFNL_SUBSYS_CTNETLINK: u8 = 1;
-pub const NFNL_SUBSYS_ULOG: u8 = 4;
-pub const NFNL_SUBSYS_NFTABLES: u8 = 10;
-pub const NFNL_SUBSYS_NFT_COMPAT: u8 = 11;
-pub const NFNL_MSG_BATCH_BEGIN: u16 = 0x10;
-pub const NFNL_MSG_BATCH_END: u16 = 0x11;
+pub use nix::libc::{
+    NFNL_MSG_BATCH_BEGIN, NFNL_MSG_BATCH_END, NFNL_SUBSYS_CTNETLINK, NFNL_SUBSYS_NFT_COMPAT,
+    NFNL_SUBSYS_NFTABLES, NFNL_SUBSYS_ULOG, NFNLGRP_NFTRACE,
+};
 
-pub const NFNLGRP_NFTRACE: u32 = 9;
+pub const NFNETLINK_V0: u8 = 0;
 
 pub const NFNL_BATCH_GENID: u16 = 1;
 
@@ -95,8 +69,8 @@ pub const NF_NAT_RANGE_PROTO_SPECIFIED: u32 = 2;
 
 // linux/netfilter/nfnetlink_conntrack.h
 
-pub const IPCTNL_MSG_CT_GET: u8 = 1;
-pub const IPCTNL_MSG_CT_DELETE: u8 = 2;
+pub const IPCTNL_MSG_CT_GET: i32 = 1;
+pub const IPCTNL_MSG_CT_DELETE: i32 = 2;
 
 pub const CTA_TUPLE_ORIG: u16 = 1;
 pub const CTA_TUPLE_REPLY: u16 = 2;
@@ -127,24 +101,16 @@ pub const IPPROTO_UDP: u8 = 17;
 
 // linux/netfilter/nfnetlink_log.h
 
-pub const NFULNL_MSG_PACKET: u8 = 0;
-pub const NFULNL_MSG_CONFIG: u8 = 1;
+pub use nix::libc::{
+    NFULA_GID, NFULA_IFINDEX_INDEV, NFULA_IFINDEX_OUTDEV, NFULA_MARK, NFULA_PACKET_HDR, NFULA_PAYLOAD,
+    NFULA_PREFIX, NFULA_TIMESTAMP, NFULA_UID, NFULNL_MSG_CONFIG, NFULNL_MSG_PACKET,
+};
 
 pub const NFULA_CFG_CMD: u16 = 1;
 pub const NFULA_CFG_MODE: u16 = 2;
 pub const NFULA_CFG_QTHRESH: u16 = 5;
 pub const NFULNL_CFG_CMD_BIND: u8 = 1;
 pub const NFULNL_COPY_PACKET: u8 = 2;
-
-pub const NFULA_PACKET_HDR: u16 = 1;
-pub const NFULA_MARK: u16 = 2;
-pub const NFULA_TIMESTAMP: u16 = 3;
-pub const NFULA_IFINDEX_INDEV: u16 = 4;
-pub const NFULA_IFINDEX_OUTDEV: u16 = 5;
-pub const NFULA_PAYLOAD: u16 = 9;
-pub const NFULA_PREFIX: u16 = 10;
-pub const NFULA_UID: u16 = 11;
-pub const NFULA_GID: u16 = 14;
 
 // sys/socket.h
 

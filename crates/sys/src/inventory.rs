@@ -10,8 +10,7 @@ use std::{collections::BTreeMap, fmt, fs, fs::File, io, io::Read, os::unix::fs::
 
 #[derive(Debug)]
 pub struct FoundNamespace {
-    /// `NAMESPACE/NAME` of its pod, the pod's name as a container was given it (`HOSTNAME`), a name of `ip netns`, the first
-    /// digits of a container's id, or a process.
+    /// `NAMESPACE/NAME` of its pod, a container's `HOSTNAME`, a name of `ip netns`, the start of a container's id, or a process.
     pub name: String,
     /// The pod, as the container runtime names it.
     pub pod: Option<SandboxedPod>,

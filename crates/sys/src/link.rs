@@ -1,9 +1,8 @@
-//! Veth pairs between new network namespaces, with which they end; bridges; and programs in the kernel's path of packets at
-//! links, over rtnetlink.
+//! Veth pairs between new network namespaces, with which they end; bridges; programs at links that packets meet; over rtnetlink.
 
 use super::header::*;
 use super::message::{af, attribute, rtmsg, text, u32_at};
-use super::netlink::{NetlinkSocket, SockProtocol};
+use super::netlink::NetlinkSocket;
 use nix::ifaddrs::getifaddrs;
 use nix::libc::IFF_UP;
 use nix::net::if_::{InterfaceFlags, if_indextoname, if_nametoindex};
@@ -12,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::{fs, io, net::IpAddr};
 
 /// The flags of a request for something new, which must not be there.
-const NEW: u16 = NLM_F_CREATE | NLM_F_EXCL;
+const NEW: i32 = NLM_F_CREATE | NLM_F_EXCL;
 
 pub struct NamespaceLinks {
     socket: NetlinkSocket,
@@ -21,7 +20,7 @@ pub struct NamespaceLinks {
 impl NamespaceLinks {
     /// In the thread's network namespace.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { socket: NetlinkSocket::open(SockProtocol::NetlinkRoute)? })
+        Ok(Self { socket: NetlinkSocket::open(NETLINK_ROUTE)? })
     }
 
     /// Creates a veth pair to another namespace, both ends of this name. Not supported where the kernel lacks `veth`.
@@ -81,7 +80,7 @@ pub fn is_down(name: &str) -> bool {
 }
 
 pub fn bridges() -> io::Result<Vec<String>> {
-    NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(RTM_GETLINK, &ifinfomsg(0, 0), |payload| {
+    NetlinkSocket::open(NETLINK_ROUTE)?.dump(RTM_GETLINK, &ifinfomsg(0, 0), |payload| {
         let attributes = payload.get(IFINFOMSG..)?;
         let kind = attribute(attribute(attributes, IFLA_LINKINFO)?, IFLA_INFO_KIND)?;
         let name = attribute(attributes, IFLA_IFNAME)?;
@@ -98,7 +97,7 @@ const XFRM_USERPOLICY_ID: usize = 64;
 
 /// Programs that may decide about packets here and are not read, in words: XDP, filters of tc, IPsec, rules of bridges.
 pub fn unread() -> io::Result<Vec<String>> {
-    let mut socket = NetlinkSocket::open(SockProtocol::NetlinkRoute)?;
+    let mut socket = NetlinkSocket::open(NETLINK_ROUTE)?;
     let mut found = socket.dump(RTM_GETLINK, &ifinfomsg(0, 0), |payload| {
         let attributes = payload.get(IFINFOMSG..)?;
         let attached = attribute(attribute(attributes, IFLA_XDP)?, IFLA_XDP_ATTACHED)?.first()?;
@@ -113,7 +112,7 @@ pub fn unread() -> io::Result<Vec<String>> {
             .then(|| format!("filters of tc at {} ({kind})", name.to_string_lossy()))
     })?);
     // Kernels without IPsec have none, and only CAP_NET_ADMIN may list them.
-    let policies = NetlinkSocket::of_ipsec()
+    let policies = NetlinkSocket::open(NETLINK_XFRM)
         .and_then(|mut socket| socket.dump(XFRM_MSG_GETPOLICY, &[0; XFRM_USERPOLICY_ID], |_| Some(())));
     if policies.is_ok_and(|policies| !policies.is_empty()) {
         found.push("policies of IPsec".to_owned());

@@ -2,7 +2,7 @@
 //! lacks its module, `/proc` is read, which lacks `IP_TRANSPARENT`, as TPROXY requires.
 
 use super::message::{attribute, ip, u32_at};
-use super::netlink::{NetlinkSocket, SockProtocol};
+use super::netlink::NetlinkSocket;
 use super::process::{self, field};
 use super::{header::*, link::interface, user::OwnerIds};
 use rules::{Protocol, nft::protocol_number};
@@ -80,7 +80,7 @@ fn by_netlink(protocol: Protocol, family: u8) -> io::Result<Vec<ListeningSocket>
     head[0] = family;
     head[1] = protocol_number(protocol);
     head[4..8].copy_from_slice(&(1u32 << listening(protocol)).to_ne_bytes());
-    let mut socket = NetlinkSocket::open(SockProtocol::NetlinkSockDiag)?;
+    let mut socket = NetlinkSocket::open(NETLINK_SOCK_DIAG)?;
     socket.dump(SOCK_DIAG_BY_FAMILY, &head, |payload| listener(protocol, payload))
 }
 

@@ -11,9 +11,9 @@
 //! is locked instead; a lock that is taken for longer than we wait is ignored then, with a warning. Where `/proc` is not mounted
 //! either, nothing is locked; our own table is replaced as a whole or not at all.
 
-use super::header::{NFNL_SUBSYS_NFTABLES, NFPROTO_UNSPEC, NFT_MSG_GETGEN};
+use super::header::{NETLINK_NETFILTER, NFNL_SUBSYS_NFTABLES, NFPROTO_UNSPEC, NFT_MSG_GETGEN};
 use super::netfilter::{message_type, nfgenmsg};
-use super::netlink::{NetlinkSocket, SockProtocol};
+use super::netlink::NetlinkSocket;
 use super::{netfilter, nflog, process};
 use nix::fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl};
 use nix::{errno::Errno, libc};
@@ -55,7 +55,7 @@ fn holder(id: &Option<u32>) -> String {
 pub fn hold(wait: Duration) -> Result<LockGuard, LockError> {
     let begun = Instant::now();
     let is_late = || begun.elapsed() >= wait;
-    let mut socket = match NetlinkSocket::open(SockProtocol::NetlinkNetFilter) {
+    let mut socket = match NetlinkSocket::open(NETLINK_NETFILTER) {
         Err(error) if netfilter::lacks_netlink(&error) => return by_file(is_late),
         opened => opened?,
     };

@@ -14,10 +14,10 @@ pub struct Messages {
 
 impl Messages {
     /// Begins a message of this type; `head` is the family's own header.
-    pub fn message(&mut self, kind: u16, flags: u16, sequence: u32, head: &[u8]) -> &mut Self {
+    pub fn message(&mut self, kind: u16, flags: i32, sequence: u32, head: &[u8]) -> &mut Self {
         self.start = self.bytes.len();
         let [kind_low, kind_high] = kind.to_ne_bytes();
-        let [flags_low, flags_high] = (flags | NLM_F_REQUEST).to_ne_bytes();
+        let [flags_low, flags_high] = wire_u16(flags | NLM_F_REQUEST).to_ne_bytes();
         let [a, b, c, d] = sequence.to_ne_bytes();
         let header = [0, 0, 0, 0, kind_low, kind_high, flags_low, flags_high, a, b, c, d, 0, 0, 0, 0];
         self.bytes.extend_from_slice(&header);
@@ -28,7 +28,7 @@ impl Messages {
 
     /// Asks the kernel to acknowledge the last message.
     pub fn acknowledge(&mut self) {
-        let [low, high] = NLM_F_ACK.to_ne_bytes();
+        let [low, high] = wire_u16(NLM_F_ACK).to_ne_bytes();
         self.bytes[self.start + 6] |= low;
         self.bytes[self.start + 7] |= high;
     }
@@ -104,7 +104,7 @@ impl Messages {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received<'a> {
     pub kind: u16,
-    pub flags: u16,
+    pub flags: i32,
     /// The sequence number of the request that it answers.
     pub sequence: u32,
     /// Without the header.
@@ -117,7 +117,7 @@ pub fn received(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
         let length = u32_at(bytes, 0)? as usize;
         let message = Received {
             kind: u16_at(bytes, 4)?,
-            flags: u16_at(bytes, 6)?,
+            flags: u16_at(bytes, 6)?.into(),
             sequence: u32_at(bytes, 8)?,
             payload: bytes.get(NLMSG_HDRLEN..length)?,
         };
@@ -158,6 +158,12 @@ pub fn octets(address: IpAddr) -> Vec<u8> {
 pub fn ip(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
     v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
+}
+
+/// A number of `libc`'s in the 16 bits that messages have for it.
+pub const fn wire_u16(number: i32) -> u16 {
+    let [low, high, ..] = number.to_le_bytes();
+    u16::from_le_bytes([low, high])
 }
 
 /// A 16-bit number in host order.

@@ -1,7 +1,7 @@
 //! Common parts of the messages of netfilter's subsystems; and tests for what rules need of the kernel.
 
-use super::header::*;
-use super::netlink::{NetlinkSocket, SockProtocol};
+use super::netlink::NetlinkSocket;
+use super::{header::*, message::wire_u16};
 use rules::{Family, nft::family_number};
 use std::io;
 
@@ -28,7 +28,7 @@ pub enum Extension {
 
 /// The kernel may load the module to find out, as it would for a rule.
 pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<bool> {
-    let mut socket = NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?;
+    let mut socket = NetlinkSocket::open(NETLINK_NETFILTER)?;
     let answer = socket.request(COMPAT_GET, 0, &nfgenmsg(family_number(family), 0), |message| {
         message.text(NFTA_COMPAT_NAME, name).number(NFTA_COMPAT_REV, 0).number(NFTA_COMPAT_TYPE, kind as u32);
     });
@@ -42,8 +42,8 @@ pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<
 }
 
 /// The type of a subsystem's message (`nfnl_msg_type` inside of the kernel).
-pub const fn message_type(subsystem: u8, message: u8) -> u16 {
-    u16::from_be_bytes([subsystem, message])
+pub const fn message_type(subsystem: i32, message: i32) -> u16 {
+    wire_u16(subsystem << 8 | message)
 }
 
 /// `struct nfgenmsg`: family, version, and in network order a resource, which each subsystem understands differently.

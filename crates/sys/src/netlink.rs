@@ -2,13 +2,17 @@
 
 use super::header::*;
 use super::message::{self, Messages, Received};
-pub use nix::sys::socket::SockProtocol;
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockType, bind, sendto, setsockopt, socket, sockopt,
+use nix::libc;
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
+    sockopt,
 };
-use nix::{errno::Errno, libc};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::{io, ops::Range};
+use std::ops::{ControlFlow, Range};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{io, num::NonZeroU32};
 
 /// As much as the kernel ever puts into one datagram of a dump (`netlink_recvmsg` caps it at 32 KiB).
 const DATAGRAM: usize = 32 * 1024;
@@ -29,28 +33,16 @@ pub struct NetlinkSocket {
 
 impl NetlinkSocket {
     /// In the thread's network namespace.
-    pub fn open(protocol: SockProtocol) -> io::Result<Self> {
+    pub fn open(protocol: i32) -> io::Result<Self> {
         Self::listen(protocol, 0)
     }
 
     /// Opens a socket that receives what the kernel sends to these groups, one bit for each, the first for group 1.
-    pub fn listen(protocol: SockProtocol, groups: u32) -> io::Result<Self> {
-        let descriptor = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
-        Self::bound(descriptor, groups)
-    }
-
-    /// A socket of IPsec.
-    #[expect(unsafe_code, reason = "nix has no NETLINK_XFRM")]
-    pub(super) fn of_ipsec() -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: the call takes numbers alone.
-        let descriptor = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_XFRM) };
-        // SAFETY: the kernel has just opened it for us.
-        Self::bound(unsafe { OwnedFd::from_raw_fd(Errno::result(descriptor)?) }, 0)
-    }
-
-    fn bound(descriptor: OwnedFd, groups: u32) -> io::Result<Self> {
-        bind(descriptor.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
+    pub fn listen(protocol: i32, groups: u32) -> io::Result<Self> {
+        let protocol = NonZeroU32::new(protocol.cast_unsigned()).map(Protocol::from_raw);
+        let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
+        let descriptor = socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
+        bind(&descriptor, &SocketAddrNetlink::new(0, groups))?;
         Ok(Self { descriptor, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
     }
 
@@ -58,15 +50,15 @@ impl NetlinkSocket {
     pub fn request(
         &mut self,
         kind: u16,
-        flags: u16,
+        flags: i32,
         head: &[u8],
         fill: impl FnOnce(&mut Messages),
     ) -> io::Result<()> {
         self.send(kind, flags | NLM_F_ACK, head, fill)?;
         let sequence = self.sequence;
         self.receive(|message| match message.kind {
-            NLMSG_ERROR if message.sequence == sequence => outcome(message).map(|()| Continue::No),
-            _ => Ok(Continue::Yes),
+            NLMSG_ERROR if message.sequence == sequence => outcome(message).map(|()| ControlFlow::Break(())),
+            _ => Ok(ControlFlow::Continue(())),
         })
     }
 
@@ -75,11 +67,11 @@ impl NetlinkSocket {
         self.send(kind, 0, head, fill)?;
         let (sequence, mut found) = (self.sequence, Vec::new());
         self.receive(|message| match message.kind {
-            _ if message.sequence != sequence => Ok(Continue::Yes),
-            NLMSG_ERROR => outcome(message).map(|()| Continue::No),
+            _ if message.sequence != sequence => Ok(ControlFlow::Continue(())),
+            NLMSG_ERROR => outcome(message).map(|()| ControlFlow::Break(())),
             _ => {
                 found.extend(message.payload);
-                Ok(Continue::No)
+                Ok(ControlFlow::Break(()))
             }
         })?;
         Ok(found)
@@ -96,15 +88,15 @@ impl NetlinkSocket {
         let mut rejection = None;
         let received = self.receive(|message| match message.kind {
             NLMSG_ERROR if sequences.contains(&message.sequence) => match outcome(message) {
-                Ok(()) if message.sequence == acknowledged => Ok(Continue::No),
-                Ok(()) => Ok(Continue::Yes),
+                Ok(()) if message.sequence == acknowledged => Ok(ControlFlow::Break(())),
+                Ok(()) => Ok(ControlFlow::Continue(())),
                 Err(source) => {
                     let (text, offset) = explanation(message).unwrap_or_default();
                     rejection = Some(Rejection { sequence: message.sequence, message: text, offset, source });
-                    Ok(Continue::No)
+                    Ok(ControlFlow::Break(()))
                 }
             },
-            _ => Ok(Continue::Yes),
+            _ => Ok(ControlFlow::Continue(())),
         });
         received.map_err(plain)?;
         rejection.map_or(Ok(()), Err)
@@ -117,20 +109,20 @@ impl NetlinkSocket {
     /// Makes room for messages that come faster than they are read.
     pub fn reserve(&self, bytes: usize) -> io::Result<()> {
         // Beyond the machine's limit if we may, else up to it.
-        setsockopt(&self.descriptor, sockopt::RcvBufForce, &bytes)
-            .or_else(|_| setsockopt(&self.descriptor, sockopt::RcvBuf, &bytes))?;
+        sockopt::set_socket_recv_buffer_size_force(&self.descriptor, bytes)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(&self.descriptor, bytes))?;
         Ok(())
     }
 
     /// Reads one datagram of messages that answer no request; `ENOBUFS` where messages were lost.
     pub fn events(&mut self, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
-        self.datagram(MsgFlags::empty(), visit)
+        self.datagram(RecvFlags::empty(), visit)
     }
 
     /// Reads all that has come already, as [`NetlinkSocket::events`]; waits for nothing.
     pub fn events_so_far(&mut self, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
         loop {
-            match self.datagram(MsgFlags::MSG_DONTWAIT, visit) {
+            match self.datagram(RecvFlags::DONTWAIT, visit) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => other?,
@@ -138,7 +130,7 @@ impl NetlinkSocket {
         }
     }
 
-    fn datagram(&mut self, flags: MsgFlags, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
+    fn datagram(&mut self, flags: RecvFlags, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
         for message in message::received(self.fill(flags)?) {
             visit(message.kind, message.payload);
         }
@@ -152,8 +144,8 @@ impl NetlinkSocket {
             let _ = switch_on(&self.descriptor, libc::SOL_NETLINK, option);
         }
         if length > SMALL_BATCH {
-            setsockopt(&self.descriptor, sockopt::SndBufForce, &length)
-                .or_else(|_| setsockopt(&self.descriptor, sockopt::SndBuf, &length))?;
+            sockopt::set_socket_send_buffer_size_force(&self.descriptor, length)
+                .or_else(|_| sockopt::set_socket_send_buffer_size(&self.descriptor, length))?;
         }
         Ok(())
     }
@@ -181,14 +173,14 @@ impl NetlinkSocket {
             let (sequence, mut found, mut disturbed) = (self.sequence, Vec::new(), false);
             self.receive(|message| {
                 if message.sequence != sequence {
-                    return Ok(Continue::Yes);
+                    return Ok(ControlFlow::Continue(()));
                 }
                 disturbed |= message.flags & NLM_F_DUMP_INTR != 0;
                 match message.kind {
-                    NLMSG_ERROR | NLMSG_DONE => outcome(message).map(|()| Continue::No),
+                    NLMSG_ERROR | NLMSG_DONE => outcome(message).map(|()| ControlFlow::Break(())),
                     _ => {
                         found.extend(visit(message.payload));
-                        Ok(Continue::Yes)
+                        Ok(ControlFlow::Continue(()))
                     }
                 }
             })?;
@@ -202,7 +194,7 @@ impl NetlinkSocket {
     fn send(
         &mut self,
         kind: u16,
-        flags: u16,
+        flags: i32,
         head: &[u8],
         fill: impl FnOnce(&mut Messages),
     ) -> io::Result<()> {
@@ -214,40 +206,32 @@ impl NetlinkSocket {
     }
 
     fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
-        sendto(self.descriptor.as_raw_fd(), bytes, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
+        send(&self.descriptor, bytes, SendFlags::empty())?;
         Ok(())
     }
 
-    /// Receives one datagram. The kernel writes into memory that nothing has touched before: clearing it first would cost a
-    /// page fault for each page of the buffer, of which most datagrams need one.
-    fn fill(&mut self, flags: MsgFlags) -> nix::Result<&[u8]> {
+    /// Receives one datagram, into memory that nothing has touched before: clearing it first would cost a page fault for each
+    /// page of the buffer, of which most datagrams need one.
+    fn fill(&mut self, flags: RecvFlags) -> rustix::io::Result<&[u8]> {
         self.buffer.clear();
-        let room = self.buffer.spare_capacity_mut();
-        #[expect(unsafe_code, reason = "nix takes bytes that were written before")]
-        // SAFETY: the descriptor is open, and the kernel writes no more than the length of `room`.
-        let length = unsafe {
-            libc::recv(self.descriptor.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), flags.bits())
-        };
-        let length = usize::try_from(Errno::result(length)?).map_err(|_| Errno::EIO)?;
-        #[expect(unsafe_code, reason = "nix takes bytes that were written before")]
-        // SAFETY: without MSG_TRUNC, the kernel gives the number of bytes that it has written from the start of the buffer.
-        unsafe {
-            self.buffer.set_len(length);
-        }
+        recv(&self.descriptor, spare_capacity(&mut self.buffer), flags)?;
         Ok(&self.buffer)
     }
 
-    fn receive(&mut self, mut visit: impl FnMut(Received<'_>) -> io::Result<Continue>) -> io::Result<()> {
+    fn receive(
+        &mut self,
+        mut visit: impl FnMut(Received<'_>) -> io::Result<ControlFlow<()>>,
+    ) -> io::Result<()> {
         loop {
-            let datagram = match self.fill(MsgFlags::empty()) {
-                Err(Errno::EINTR) => continue,
+            let datagram = match self.fill(RecvFlags::empty()) {
+                Err(Errno::INTR) => continue,
                 other => other?,
             };
             if datagram.len() < NLMSG_HDRLEN {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             for message in message::received(datagram) {
-                if visit(message)? == Continue::No {
+                if visit(message)?.is_break() {
                     return Ok(());
                 }
             }
@@ -259,12 +243,6 @@ impl AsFd for NetlinkSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
-}
-
-#[derive(PartialEq, Eq)]
-enum Continue {
-    Yes,
-    No,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -309,12 +287,11 @@ fn outcome(message: Received<'_>) -> io::Result<()> {
 fn switch_on(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
     static ON: libc::c_int = 1;
     const LENGTH: libc::socklen_t = 4;
-    // SAFETY: the descriptor is open while `socket` is borrowed, and the kernel reads LENGTH bytes, which is the
-    // size of ON.
+    // SAFETY: the descriptor is open while `socket` is borrowed, and the kernel reads LENGTH bytes, the size of ON.
     let result = unsafe {
         libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, (&raw const ON).cast(), LENGTH)
     };
-    Ok(Errno::result(result).map(drop)?)
+    Ok(nix::errno::Errno::result(result).map(drop)?)
 }
 
 #[cfg(test)]
@@ -325,7 +302,7 @@ mod tests {
     #[test]
     fn a_dump_that_the_kernel_broke_off_is_no_end_of_the_list() {
         const NO_SUCH_TABLE: u8 = 77;
-        let mut socket = NetlinkSocket::open(SockProtocol::NetlinkRoute).expect("a socket");
+        let mut socket = NetlinkSocket::open(NETLINK_ROUTE).expect("a socket");
         switch_on(&socket, libc::SOL_NETLINK, libc::NETLINK_GET_STRICT_CHK)
             .expect("the kernel has it since 4.20");
         let head = [AF_INET, 0, 0, 0, NO_SUCH_TABLE, 0, 0, 0, 0, 0, 0, 0];

@@ -5,7 +5,7 @@ use super::header::*;
 use super::link::interface;
 use super::message::{Messages, attribute, attributes, number, text};
 use super::netfilter::{body, message_type, nfgenmsg};
-use super::netlink::{NetlinkSocket, SockProtocol};
+use super::netlink::NetlinkSocket;
 use super::user::OwnerIds;
 use rules::report::{NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind};
 use std::io;
@@ -38,7 +38,7 @@ pub struct NflogListener(NetlinkSocket);
 impl NflogListener {
     /// Listens in the thread's network namespace. Refused with `EPERM` where another program listens to the group.
     pub fn open(group: u16) -> io::Result<Self> {
-        let mut socket = NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?;
+        let mut socket = NetlinkSocket::open(NETLINK_NETFILTER)?;
         socket.reserve(ROOM)?;
         bind(&mut socket, group, |message| {
             // struct nfulnl_msg_config_mode: range, mode, padding. A report is sent as it comes, not with others.
@@ -82,7 +82,7 @@ impl AsFd for NflogListener {
 fn report(ids: &OwnerIds, bytes: &[u8]) -> NflogMessage {
     let mut report = NflogMessage::default();
     for (kind, payload) in attributes(bytes) {
-        match kind {
+        match i32::from(kind) {
             // struct nfulnl_msg_packet_hdr: protocol, hook, padding.
             NFULA_PACKET_HDR => report.hook = payload.get(2).copied().unwrap_or_default(),
             NFULA_MARK => report.mark = number_of(payload).unwrap_or_default(),
@@ -121,7 +121,7 @@ pub struct NftraceListener(NetlinkSocket);
 impl NftraceListener {
     /// Any number of programs may listen.
     pub fn open() -> io::Result<Self> {
-        let socket = NetlinkSocket::listen(SockProtocol::NetlinkNetFilter, 1 << (NFNLGRP_NFTRACE - 1))?;
+        let socket = NetlinkSocket::listen(NETLINK_NETFILTER, 1 << (NFNLGRP_NFTRACE - 1))?;
         socket.reserve(ROOM)?;
         Ok(Self(socket))
     }
@@ -151,7 +151,7 @@ fn event(payload: &[u8]) -> Option<TraceEvent> {
     let attributes = body(payload)?;
     let number = |kind| number(attributes, kind);
     let name = |kind| attribute(attributes, kind).map(|payload| text(payload).to_owned());
-    let kind = match number(NFTA_TRACE_TYPE)? {
+    let kind = match number(NFTA_TRACE_TYPE)?.cast_signed() {
         // A rule with the verdict `return` has the type RETURN too. Only the end of a chain has no handle.
         NFT_TRACETYPE_RULE | NFT_TRACETYPE_RETURN => match attribute(attributes, NFTA_TRACE_RULE_HANDLE) {
             Some(handle) => TraceEventKind::Rule {
@@ -227,7 +227,7 @@ mod tests {
             let mut messages = Messages::default();
             messages.message(TRACE, 0, 0, &[1, 0, 0, 0]);
             messages.text(NFTA_TRACE_TABLE, "nat").text(NFTA_TRACE_CHAIN, "ISTIO_OUTPUT");
-            messages.number(NFTA_TRACE_TYPE, kind).number(NFTA_TRACE_ID, 7);
+            messages.number(NFTA_TRACE_TYPE, kind as u32).number(NFTA_TRACE_ID, 7);
             if let Some(handle) = handle {
                 messages.attribute(NFTA_TRACE_RULE_HANDLE, &handle.to_be_bytes());
             }

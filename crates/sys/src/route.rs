@@ -3,7 +3,7 @@
 use super::header::*;
 use super::link;
 use super::message::{RtMsg, af, attribute, attributes, rtmsg, u32_at};
-use super::netlink::{NetlinkSocket, SockProtocol};
+use super::netlink::NetlinkSocket;
 use super::route_lookup;
 use rules::routing::{Object, RoutingEntry};
 use rules::simulate::LOOPBACK;
@@ -40,7 +40,7 @@ pub struct NamespaceRouting {
 impl NamespaceRouting {
     /// In the thread's network namespace.
     pub fn open(owner: Ownership) -> io::Result<Self> {
-        Ok(Self { socket: NetlinkSocket::open(SockProtocol::NetlinkRoute)?, owner })
+        Ok(Self { socket: NetlinkSocket::open(NETLINK_ROUTE)?, owner })
     }
 
     /// Reads what is the owner's. Creates nothing.
@@ -89,7 +89,7 @@ impl NamespaceRouting {
         }
     }
 
-    fn make(&mut self, entry: RoutingEntry, flags: u16) -> io::Result<()> {
+    fn make(&mut self, entry: RoutingEntry, flags: i32) -> io::Result<()> {
         self.send(entry, NEW, NLM_F_CREATE | flags)?;
         if let Object::Address(address) = entry.object {
             wait_for(address);
@@ -156,7 +156,7 @@ impl NamespaceRouting {
         RoutingEntry { protocol: self.owner.protocol, ..object.into() }
     }
 
-    fn send(&mut self, entry: RoutingEntry, kinds: [u16; 3], flags: u16) -> io::Result<()> {
+    fn send(&mut self, entry: RoutingEntry, kinds: [u16; 3], flags: i32) -> io::Result<()> {
         let (RoutingEntry { object, protocol, preference }, [address, route, rule]) = (entry, kinds);
         match object {
             Object::Address(ip) => self.socket.request(address, flags, &ifaddrmsg(), |message| {

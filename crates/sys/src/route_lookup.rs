@@ -2,7 +2,7 @@
 
 use super::header::*;
 use super::message::{af, attribute, attributes, ip, u32_at};
-use super::netlink::{NetlinkSocket, SockProtocol};
+use super::netlink::NetlinkSocket;
 use nix::net::if_::{if_indextoname, if_nametoindex};
 use rules::Family;
 use std::{io, net::IpAddr};
@@ -79,13 +79,12 @@ pub fn next_hops(flow: &RouteQuery<'_>) -> io::Result<Vec<String>> {
 
 /// The source ports at which a range of a policy rule begins, and those behind its end.
 pub fn source_port_bounds() -> io::Result<Vec<u16>> {
-    let ranges =
-        NetlinkSocket::open(SockProtocol::NetlinkRoute)?.dump(RTM_GETRULE, &[0; HEAD], |payload| {
-            let mut of_rule = attributes(payload.get(HEAD..)?);
-            let (_, range) = of_rule.find(|(kind, _)| *kind == FRA_SPORT_RANGE)?;
-            let [a, b, c, d] = *range.first_chunk()?;
-            Some([u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]).saturating_add(1)])
-        })?;
+    let ranges = NetlinkSocket::open(NETLINK_ROUTE)?.dump(RTM_GETRULE, &[0; HEAD], |payload| {
+        let mut of_rule = attributes(payload.get(HEAD..)?);
+        let (_, range) = of_rule.find(|(kind, _)| *kind == FRA_SPORT_RANGE)?;
+        let [a, b, c, d] = *range.first_chunk()?;
+        Some([u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]).saturating_add(1)])
+    })?;
     Ok(ranges.into_iter().flatten().collect())
 }
 
@@ -98,7 +97,7 @@ fn ask(flow: &RouteQuery<'_>, flags: u32) -> io::Result<Vec<u8>> {
     let from_bits = if from.is_some() { bits } else { 0 };
     let mut head: [u8; HEAD] = [af(family), bits, from_bits, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     head[FLAGS..].copy_from_slice(&flags.to_ne_bytes());
-    NetlinkSocket::open(SockProtocol::NetlinkRoute)?.one(RTM_GETROUTE, &head, |message| {
+    NetlinkSocket::open(NETLINK_ROUTE)?.one(RTM_GETROUTE, &head, |message| {
         message.address(RTA_DST, to);
         if let Some(from) = from {
             message.address(RTA_SRC, from);

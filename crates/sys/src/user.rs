@@ -81,7 +81,7 @@ fn maps(namespace: &File) -> io::Result<Option<[Vec<IdMapRange>; 2]>> {
     if id(namespace.metadata()?) == id(fs::metadata("/proc/self/ns/user")?) {
         return Ok(None);
     }
-    let ((mut entered, says), (waits, alive)) = (super::fork::pipe()?, super::fork::pipe()?);
+    let ((mut entered, says), (waits, alive)) = (io::pipe()?, io::pipe()?);
     // SAFETY: the child makes system calls alone, which need no lock that another thread may hold, and has no way back.
     let child = unsafe {
         let child = Errno::result(libc::fork())?;

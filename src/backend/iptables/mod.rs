@@ -30,75 +30,46 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// On a node all pods share the lock's file. The namespace's own is held, so this is one that only the program has: its
-    /// input.
+    /// On a node all pods share the lock's file. The namespace's own is held, so this is the program's alone: its input.
     pub fn on_node(wait: u32) -> Self {
         Self { wait, file: Some(PathBuf::from("/proc/self/fd/0")), ..Self::default() }
     }
 }
 
-/// Legacy tables of one family in our namespace that hold more than empty chains which accept.
+/// Tables of a family in our namespace that have to be listed: of iptables-legacy those with more than empty chains that accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LegacyTables {
-    names: Vec<String>,
-    /// False if the kernel's list of them can't be read: the programs then know of no table that is not named.
-    is_listed: bool,
+pub struct FoundTables {
+    pub tables: Vec<Table>,
+    /// False if the kernel's list of legacy tables can't be read: the programs then know of no table that is not named.
+    pub(super) is_listed: bool,
 }
 
 pub const CAPTURING: [Table; 3] = [Table::Raw, Table::Mangle, Table::Nat];
 
 /// The list in `/proc` names those that are there, and only root may read it. Else those of `unlisted` are asked for, which
 /// may make them, empty (see [`xtables::holds_anything`]).
-pub fn legacy_tables(family: Family, unlisted: &[Table]) -> io::Result<LegacyTables> {
+pub fn legacy_tables(family: Family, unlisted: &[Table]) -> io::Result<FoundTables> {
     let file = match family {
         Family::V4 => "/proc/thread-self/net/ip_tables_names",
         Family::V6 => "/proc/thread-self/net/ip6_tables_names",
     };
-    let list = fs::read_to_string(file);
-    let is_listed = list.is_ok();
-    let candidates: Vec<&str> = match &list {
-        Ok(list) => list.lines().collect(),
-        Err(_) => unlisted.iter().map(|table| table.name()).collect(),
+    let list = fs::read_to_string(file).ok();
+    let may_be_there = |table: &Table| match &list {
+        Some(list) => list.lines().any(|name| name == table.name()),
+        None => unlisted.contains(table),
     };
-    let mut names = Vec::new();
-    for name in candidates {
-        if xtables::holds_anything(family, name)? {
-            names.push(name.to_owned());
+    let mut tables = Vec::new();
+    for table in Table::ALL.into_iter().filter(may_be_there) {
+        if xtables::holds_anything(family, table.name())? {
+            tables.push(table);
         }
     }
-    Ok(LegacyTables { names, is_listed })
-}
-
-impl LegacyTables {
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
-    pub fn contains(&self, table: Table) -> bool {
-        self.names.iter().any(|name| name == table.name())
-    }
+    Ok(FoundTables { tables, is_listed: list.is_some() })
 }
 
 /// Arguments of a listing with counters, and of one without.
 pub(super) const COUNTERS: &[&str] = &["-c"];
 pub(super) const NO_COUNTERS: &[&str] = &[];
-
-/// Reads legacy tables of one family, with the rules of other programs as far as they are understood.
-pub(super) fn legacy_listing(
-    programs: &Programs,
-    family: Family,
-    tables: &LegacyTables,
-    counters: &[&str],
-) -> Result<Listing, Error> {
-    if tables.is_listed {
-        return understood(programs, family, &save(programs, family, counters)?);
-    }
-    let mut text = String::new();
-    for name in &tables.names {
-        text.push_str(&save(programs, family, &[counters, &["-t", name]].concat())?);
-    }
-    understood(programs, family, &text)
-}
 
 pub(super) struct Shown {
     pub(super) listing: Listing,
@@ -106,32 +77,34 @@ pub(super) struct Shown {
     pub(super) unlistable: BTreeMap<Table, String>,
 }
 
-impl From<Listing> for Shown {
-    fn from(listing: Listing) -> Self {
-        Self { listing, unlistable: BTreeMap::new() }
-    }
-}
-
-/// Reads all tables of one family, with the rules of other programs as far as they are understood. `tables` are those that
-/// are there: where the program fails because of one of them, they are listed one by one.
+/// Reads all tables of one family, with the rules of other programs as far as they are understood. Where the program of the
+/// nft variant fails because of one of the tables that are there, they are listed one by one.
 pub(super) fn listing(
     programs: &Programs,
     family: Family,
-    tables: &[Table],
+    there: &FoundTables,
     counters: &[&str],
 ) -> Result<Shown, Error> {
+    let save_one = |table: &Table| save(programs, family, &[counters, &["-t", table.name()]].concat());
+    let mut all = Shown { listing: Listing::empty(family), unlistable: BTreeMap::new() };
+    if programs.variant() == Variant::Legacy {
+        let text = match there.is_listed {
+            true => save(programs, family, counters)?,
+            false => there.tables.iter().map(save_one).collect::<Result<String, Error>>()?,
+        };
+        return Ok(Shown { listing: understood(programs, family, &text)?, ..all });
+    }
     let failure = match save(programs, family, counters) {
-        Err(Error::Program { source, .. }) if !tables.is_empty() => source,
+        Err(Error::Program { source, .. }) if !there.tables.is_empty() => source,
         text => return shown(programs, family, &text?),
     };
-    let mut all = Shown::from(Listing::empty(family));
     if !matches!(&failure, ExecError::Status { status, .. } if status.code().is_some()) {
         // It was killed, or can't be run at all.
-        all.unlistable.extend(tables.iter().map(|table| (*table, failure.to_string())));
+        all.unlistable.extend(there.tables.iter().map(|table| (*table, failure.to_string())));
         return Ok(all);
     }
-    for table in tables {
-        match save(programs, family, &[counters, &["-t", table.name()]].concat()) {
+    for table in &there.tables {
+        match save_one(table) {
             Err(Error::Program { source, .. }) => drop(all.unlistable.insert(*table, complaint(&source))),
             text => {
                 let Shown { listing, unlistable } = shown(programs, family, &text?)?;
@@ -188,7 +161,7 @@ fn blocks(text: &str) -> impl Iterator<Item = (Table, &str)> {
 
 fn save(programs: &Programs, family: Family, arguments: &[&str]) -> Result<String, Error> {
     let output = programs.runner().run(programs.save(family)?, arguments);
-    Ok(output.map_err(|error| explain(error, programs, ""))?.stdout)
+    output.map_err(|error| explain(error, programs, ""))
 }
 
 fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing, Error> {

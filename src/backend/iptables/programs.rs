@@ -65,7 +65,7 @@ fn plain(variant: Variant, runner: &Runner) -> Option<(Variant, Version)> {
         );
     };
     let answer = match runner.run(&program, &["--version"]) {
-        Ok(output) => output.stdout,
+        Ok(answer) => answer,
         Err(error) => {
             complain(&error.to_string());
             return None;
@@ -99,9 +99,7 @@ impl Programs {
     }
 
     pub fn version(&self) -> Option<Version> {
-        version_in(
-            &self.runner.run(&exec::find(&format!("iptables{}", self.infix))?, &["--version"]).ok()?.stdout,
-        )
+        version_in(&self.runner.run(&exec::find(&format!("iptables{}", self.infix))?, &["--version"]).ok()?)
     }
 
     pub(super) fn runner(&self) -> &Runner {

@@ -2,38 +2,15 @@
 //! may be older than the rules, or a wrapper that hides a failure. The kernel shows chains and counts of rules.
 
 use super::{Kernel, legacy};
-use crate::backend::iptables::{self, LegacyTables, Programs, Shown};
+use crate::backend::iptables::{self, FoundTables, NO_COUNTERS, Shown};
 use crate::backend::nftables::{Counts, Tables};
 use crate::backend::{During, Error, Variant};
 use crate::sys::xtables;
 use rules::{ByFamily, Chain, Family, Listing, Ownership, State, Table, TableChange};
-use std::{mem, panic::resume_unwind, thread};
+use std::{collections::BTreeMap, mem, panic::resume_unwind, thread};
 
 /// Attempts to list while others change rules.
 const TRIES: u32 = 4;
-
-enum KernelTables {
-    Legacy(LegacyTables),
-    Nft(Vec<Table>),
-}
-
-impl KernelTables {
-    fn listed(&self, programs: &Programs, family: Family) -> Result<Shown, Error> {
-        match self {
-            Self::Legacy(tables) => {
-                iptables::legacy_listing(programs, family, tables, iptables::NO_COUNTERS).map(Shown::from)
-            }
-            Self::Nft(tables) => iptables::listing(programs, family, tables, iptables::NO_COUNTERS),
-        }
-    }
-
-    fn tables(&self) -> Vec<Table> {
-        match self {
-            Self::Legacy(tables) => Table::ALL.into_iter().filter(|table| tables.contains(*table)).collect(),
-            Self::Nft(tables) => tables.clone(),
-        }
-    }
-}
 
 impl Kernel {
     /// `None` where there are tables and no program to read them. Families are read at the same time, each by a program.
@@ -53,9 +30,11 @@ impl Kernel {
         let programs = if any { self.programs(variant) } else { None };
         let usable = |family| programs.filter(|programs| programs.save(family).is_ok());
         let read = |family| match (there.get(family), usable(family)) {
-            (None, _) => Ok(Some(Listing::empty(family).into())),
+            (None, _) => Ok(Some(Shown { listing: Listing::empty(family), unlistable: BTreeMap::new() })),
             (Some(_), None) => Ok(None),
-            (Some(there), Some(programs)) => there.listed(programs, family).map(Some),
+            (Some(there), Some(programs)) => {
+                iptables::listing(programs, family, there, NO_COUNTERS).map(Some)
+            }
         };
         let (v4, v6) = match &there {
             ByFamily { v4: Some(_), v6: Some(_) } => thread::scope(|scope| {
@@ -91,16 +70,16 @@ impl Kernel {
         variant: Variant,
         family: Family,
         tables: &Tables,
-    ) -> Result<Option<KernelTables>, Error> {
+    ) -> Result<Option<FoundTables>, Error> {
         match variant {
-            Variant::Legacy => Ok(legacy(family, &iptables::CAPTURING)?.map(KernelTables::Legacy)),
+            Variant::Legacy => legacy(family, &iptables::CAPTURING),
             Variant::Nft => {
                 let owner = self.owner;
                 let Some(nftables) = self.nftables()? else { return Ok(None) };
                 let exist = nftables
                     .has_iptables(tables, family, &owner)
                     .during("listing the tables of nf_tables")?;
-                Ok(exist.then(|| KernelTables::Nft(tables.of_iptables(family))))
+                Ok(exist.then(|| FoundTables { tables: tables.of_iptables(family), is_listed: true }))
             }
         }
     }
@@ -110,19 +89,19 @@ impl Kernel {
         &mut self,
         variant: Variant,
         family: Family,
-        there: &KernelTables,
+        there: &FoundTables,
         listed: &mut Shown,
     ) -> Result<(), Error> {
         for tries in (0..TRIES).rev() {
             let (counts, state) =
-                (self.counts(variant, family, &there.tables())?, listed.listing.state(&self.owner));
-            let shown = there.tables().into_iter().filter(|table| !listed.unlistable.contains_key(table));
+                (self.counts(variant, family, &there.tables)?, listed.listing.state(&self.owner));
+            let shown = there.tables.iter().filter(|table| !listed.unlistable.contains_key(table));
             let differ: Vec<Table> =
-                shown.filter(|table| !agree(&state, *table, &counts, &self.owner)).collect();
+                shown.copied().filter(|table| !agree(&state, *table, &counts, &self.owner)).collect();
             let Some(first) = differ.first() else { break };
             let programs = self.needed(variant)?;
             if tries > 0 {
-                *listed = there.listed(programs, family)?;
+                *listed = iptables::listing(programs, family, there, NO_COUNTERS)?;
                 continue;
             }
             if variant == Variant::Legacy {
@@ -175,7 +154,9 @@ impl Kernel {
         // Others may have changed rules of theirs at the same time. Ours have to be there.
         let there = self.look_at_tables()?.unwrap_or_default();
         let now = match self.look(variant, family, &there)? {
-            Some(there) => there.listed(self.needed(variant)?, family)?.listing.state(&owner),
+            Some(there) => {
+                iptables::listing(self.needed(variant)?, family, &there, NO_COUNTERS)?.listing.state(&owner)
+            }
             None => State::default(),
         };
         let (ours, expected) = (now.part_of(&owner), after.part_of(&owner));

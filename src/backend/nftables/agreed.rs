@@ -66,16 +66,14 @@ fn as_read(rule: LiveRule, printed: Option<PrintedRule>) -> PrintedRule {
 }
 
 fn agree(rule: &EncodedRule, PrintedRule { line, text, .. }: &PrintedRule, context: &Context<'_>) -> bool {
-    let (extensions, native): (Vec<_>, Vec<_>) =
-        rule.expressions.iter().cloned().partition(|one| extension(one).is_some());
-    let mut matches = Vec::new();
-    let mut has_target = false;
-    for expression in &extensions {
-        match extension(expression) {
-            Some(XtablesExtension::Match(name)) => matches.push(name),
-            Some(XtablesExtension::Target) | None => has_target = true,
-        }
-    }
+    let modules =
+        |kind: &'static str, name| rule.expressions.iter().filter_map(move |one| module(one, kind, name));
+    let matches: Vec<&str> = modules("match", NFTA_MATCH_NAME).collect();
+    let has_target = modules("target", NFTA_TARGET_NAME).next().is_some();
+    let is_native = |one: &&Expression| {
+        module(one, "match", NFTA_MATCH_NAME).or(module(one, "target", NFTA_TARGET_NAME)).is_none()
+    };
+    let native: Vec<Expression> = rule.expressions.iter().filter(is_native).cloned().collect();
     let logs = native.iter().any(|one| one.name() == "log");
     let native = lift::rule(&EncodedRule { expressions: native, userdata: Vec::new() }, context);
     let does_the_same = match (has_target, line.action()) {
@@ -96,16 +94,10 @@ fn agree(rule: &EncodedRule, PrintedRule { line, text, .. }: &PrintedRule, conte
     does_the_same && are_printed && ask_the_same(&native.conditions, &line.conditions(), &matches, context)
 }
 
-enum XtablesExtension<'a> {
-    Match(&'a str),
-    Target,
-}
-
-fn extension(expression: &Expression) -> Option<XtablesExtension<'_>> {
-    let Expression::Other { name, data } = expression else { return None };
-    match name.as_str() {
-        "match" => attribute(data, NFTA_MATCH_NAME).map(|name| XtablesExtension::Match(text(name))),
-        "target" => attribute(data, NFTA_TARGET_NAME).map(|_| XtablesExtension::Target),
+/// The name of the module of iptables that an expression of this kind hands packets to.
+fn module<'a>(expression: &'a Expression, kind: &str, attribute_of_name: u16) -> Option<&'a str> {
+    match expression {
+        Expression::Other { name, data } if name == kind => attribute(data, attribute_of_name).map(text),
         _ => None,
     }
 }

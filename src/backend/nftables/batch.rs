@@ -4,9 +4,8 @@
 use super::bytecode::{self, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::kind;
 use crate::sys::header::*;
-use crate::sys::message::{self, Messages, attribute};
+use crate::sys::message::{self, Messages, attribute, wire_u16};
 use crate::sys::netfilter::{body, nfgenmsg};
-use std::borrow::Cow;
 
 /// As many elements as safely fit into one nest, whose length is a number of 16 bits.
 const ELEMENTS_A_MESSAGE: usize = 1_000;
@@ -70,20 +69,6 @@ impl Batch {
         batch
     }
 
-    /// The messages that make a table of these sets and chains, as a batch that acknowledges the last one.
-    pub(super) fn content<'a>(
-        header: (&str, u32),
-        sets: &[EncodedSet],
-        chains: impl IntoIterator<Item = &'a EncodedChain>,
-    ) -> Messages {
-        let mut batch = Self { messages: Messages::default(), starts: Vec::new(), first: 0 };
-        batch.border(NFNL_MSG_BATCH_BEGIN);
-        let chains: Vec<_> = chains.into_iter().map(Cow::Borrowed).collect();
-        batch.write(header, sets, &chains, None);
-        batch.end();
-        batch.messages
-    }
-
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.starts.len()).expect("far fewer messages")
     }
@@ -98,25 +83,25 @@ impl Batch {
         let Some((message, attributes)) = self.message(place) else { return "the change".to_owned() };
         let find = |kind| attribute(attributes, kind).map(message::text);
         let name = |kind| find(kind).unwrap_or_default();
-        let (verb, what, named, table) = match u8::try_from(message ^ kind(0)) {
-            Ok(NFT_MSG_NEWTABLE) => ("", "table", NFTA_TABLE_NAME, None),
-            Ok(NFT_MSG_NEWSET) => ("", "set", NFTA_SET_NAME, None),
-            Ok(NFT_MSG_NEWSETELEM | NFT_MSG_DELSETELEM) => {
+        let (verb, what, named, table) = match i32::from(message ^ kind(0)) {
+            NFT_MSG_NEWTABLE => ("", "table", NFTA_TABLE_NAME, None),
+            NFT_MSG_NEWSET => ("", "set", NFTA_SET_NAME, None),
+            NFT_MSG_NEWSETELEM | NFT_MSG_DELSETELEM => {
                 ("the values of ", "set", NFTA_SET_ELEM_LIST_SET, None)
             }
-            Ok(NFT_MSG_NEWCHAIN) => ("", "chain", NFTA_CHAIN_NAME, None),
-            Ok(NFT_MSG_NEWRULE) => {
+            NFT_MSG_NEWCHAIN => ("", "chain", NFTA_CHAIN_NAME, None),
+            NFT_MSG_NEWRULE => {
                 let userdata = attribute(attributes, NFTA_RULE_USERDATA).unwrap_or_default();
                 let comment = bytecode::comment_of(userdata);
                 return format!("the rule {comment:?} of the chain {}", name(NFTA_RULE_CHAIN));
             }
-            Ok(NFT_MSG_DELTABLE) => ("deleting ", "table", NFTA_TABLE_NAME, None),
-            Ok(NFT_MSG_DELSET) => ("deleting ", "set", NFTA_SET_NAME, Some(NFTA_SET_TABLE)),
-            Ok(NFT_MSG_DELCHAIN) => ("deleting ", "chain", NFTA_CHAIN_NAME, Some(NFTA_CHAIN_TABLE)),
-            Ok(NFT_MSG_DELRULE) if find(NFTA_RULE_CHAIN).is_some() => {
+            NFT_MSG_DELTABLE => ("deleting ", "table", NFTA_TABLE_NAME, None),
+            NFT_MSG_DELSET => ("deleting ", "set", NFTA_SET_NAME, Some(NFTA_SET_TABLE)),
+            NFT_MSG_DELCHAIN => ("deleting ", "chain", NFTA_CHAIN_NAME, Some(NFTA_CHAIN_TABLE)),
+            NFT_MSG_DELRULE if find(NFTA_RULE_CHAIN).is_some() => {
                 ("deleting rules of ", "chain", NFTA_RULE_CHAIN, Some(NFTA_RULE_TABLE))
             }
-            Ok(NFT_MSG_DELRULE) => ("deleting the rules of ", "table", NFTA_RULE_TABLE, None),
+            NFT_MSG_DELRULE => ("deleting the rules of ", "table", NFTA_RULE_TABLE, None),
             _ => return "the change as a whole".to_owned(),
         };
         let table = table.map(|table| format!(" of the table {}", name(table))).unwrap_or_default();
@@ -138,19 +123,19 @@ impl Batch {
 }
 
 impl Batch {
-    fn begin(&mut self, kind: u16, flags: u16, head: [u8; 4]) -> &mut Messages {
+    fn begin(&mut self, kind: u16, flags: i32, head: [u8; 4]) -> &mut Messages {
         let sequence = self.first + self.count();
         self.starts.push(self.messages.bytes().len());
         self.messages.message(kind, flags, sequence, &head)
     }
 
-    fn ours(&mut self, message: u8, flags: u16) -> &mut Messages {
+    fn ours(&mut self, message: i32, flags: i32) -> &mut Messages {
         self.begin(kind(message), flags, nfgenmsg(NFPROTO_INET, 0))
     }
 
-    fn border(&mut self, kind: u16) {
-        let head = nfgenmsg(NFPROTO_UNSPEC, NFNL_SUBSYS_NFTABLES.into());
-        self.begin(kind, 0, head);
+    fn border(&mut self, message: i32) {
+        let head = nfgenmsg(NFPROTO_UNSPEC, wire_u16(NFNL_SUBSYS_NFTABLES));
+        self.begin(wire_u16(message), 0, head);
     }
 
     /// Acknowledges the last message, and ends the batch.
@@ -159,7 +144,7 @@ impl Batch {
         self.border(NFNL_MSG_BATCH_END);
     }
 
-    fn delete(&mut self, message: u8, family: u8, names: &[(u16, &str)]) -> &mut Messages {
+    fn delete(&mut self, message: i32, family: u8, names: &[(u16, &str)]) -> &mut Messages {
         let message = self.begin(kind(message), 0, nfgenmsg(family, 0));
         for (kind, name) in names {
             message.text(*kind, name);
@@ -188,24 +173,15 @@ impl Batch {
 
     /// Makes a table; where one was there, all that is not there yet.
     fn create(&mut self, table: &EncodedTable, live: Option<&EncodedTable>) {
-        let chains: Vec<Cow<'_, EncodedChain>> = table.written().collect();
-        self.write((&table.name, table.flags), &table.sets, &chains, live);
-    }
-
-    fn write(
-        &mut self,
-        (name, flags): (&str, u32),
-        sets: &[EncodedSet],
-        chains: &[Cow<'_, EncodedChain>],
-        live: Option<&EncodedTable>,
-    ) {
+        let name = table.name.as_str();
         let exclusively = if live.is_none() { NLM_F_EXCL } else { 0 };
         self.ours(NFT_MSG_NEWTABLE, NLM_F_CREATE | exclusively)
             .text(NFTA_TABLE_NAME, name)
-            .number(NFTA_TABLE_FLAGS, flags);
-        for (index, set) in sets.iter().enumerate() {
+            .number(NFTA_TABLE_FLAGS, table.flags);
+        for (index, set) in table.sets.iter().enumerate() {
             self.set(name, index, set);
         }
+        let chains: Vec<_> = table.written().collect();
         for chain in chains.iter().filter(|chain| live.is_none_or(|live| !is_kept(chain, live))) {
             self.chain(name, chain);
         }
@@ -224,7 +200,7 @@ impl Batch {
             .ours(NFT_MSG_NEWSET, NLM_F_CREATE)
             .text(NFTA_SET_TABLE, table)
             .text(NFTA_SET_NAME, &set.name)
-            .number(NFTA_SET_FLAGS, set.flags)
+            .number(NFTA_SET_FLAGS, set.flags.cast_unsigned())
             .number(NFTA_SET_KEY_TYPE, set.key_type)
             .number(NFTA_SET_KEY_LEN, set.key_length)
             .number(NFTA_SET_ID, id)
@@ -238,7 +214,7 @@ impl Batch {
         self.elements(NFT_MSG_NEWSETELEM, table, set);
     }
 
-    fn elements(&mut self, message: u8, table: &str, set: &EncodedSet) {
+    fn elements(&mut self, message: i32, table: &str, set: &EncodedSet) {
         let flags = if message == NFT_MSG_NEWSETELEM { NLM_F_CREATE } else { 0 };
         for chunk in set.elements.chunks(ELEMENTS_A_MESSAGE) {
             self.ours(message, flags)
@@ -287,7 +263,7 @@ fn element(list: &mut Messages, key_length: u32, element: &Element) {
             key.attribute(NFTA_DATA_VALUE, &element.key[..key_length.min(16) as usize]);
         });
         if element.is_end {
-            item.number(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
+            item.number(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END.cast_unsigned());
         }
     });
 }

@@ -22,8 +22,7 @@ fn mark(rule: &EncodedRule) -> Option<Mark> {
     }
 }
 
-/// The table with guards in PREROUTING, where it has rules: against these marks before those for `nat`, and against those of
-/// other tables of nf_tables before those for `mangle`.
+/// The table with guards in PREROUTING, where it has rules: for `nat` against `marks`, for `mangle` against those `of_others`.
 #[must_use]
 pub fn guarded(mut table: EncodedTable, marks: &BTreeSet<Mark>, of_others: &BTreeSet<Mark>) -> EncodedTable {
     for chain in &mut table.chains {

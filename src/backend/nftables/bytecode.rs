@@ -26,7 +26,7 @@ pub struct EncodedSet {
     /// What `nft` takes the keys for; the kernel does not care.
     pub key_type: u32,
     pub key_length: u32,
-    pub flags: u32,
+    pub flags: i32,
     pub elements: Vec<Element>,
     /// Number of elements that we never write, such as one for all that is not listed.
     pub others: usize,
@@ -174,8 +174,7 @@ impl EncodedSet {
         DataType::ALL.into_iter().find(is_such)
     }
 
-    /// The byte order of keys, by which `nft` lists them: `enum byteorder` of its `datatype.h`. Strings are in host byte
-    /// order.
+    /// The byte order of keys, by which `nft` lists them (`enum byteorder` of its `datatype.h`); that of the host for strings.
     pub(super) fn byte_order(&self) -> u32 {
         const BYTEORDER_HOST_ENDIAN: u32 = 1;
         const BYTEORDER_BIG_ENDIAN: u32 = 2;

@@ -2,7 +2,7 @@
 
 use super::batch::{Batch, BatchOperation};
 use crate::sys::netfilter::{body, message_type, nfgenmsg};
-use crate::sys::netlink::{NetlinkSocket, Rejection, SockProtocol};
+use crate::sys::netlink::{NetlinkSocket, Rejection};
 use crate::sys::{header::*, message::number};
 use nix::libc;
 use std::io;
@@ -54,7 +54,7 @@ pub fn retry<T>(mut change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Ref
 impl Nftables {
     /// Our table is that of the family `inet` and this name.
     pub fn open(table: &'static str) -> io::Result<Self> {
-        Ok(Self { socket: NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?, table })
+        Ok(Self { socket: NetlinkSocket::open(NETLINK_NETFILTER)?, table })
     }
 
     pub(super) fn commit(
@@ -82,7 +82,7 @@ impl Nftables {
     }
 }
 
-pub(super) const fn kind(message: u8) -> u16 {
+pub(super) const fn kind(message: i32) -> u16 {
     message_type(NFNL_SUBSYS_NFTABLES, message)
 }
 

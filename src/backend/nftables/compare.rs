@@ -1,12 +1,13 @@
 //! Differences between our table and the desired one, and digests that tell a table as it was written from one edited since.
 
+use super::batch::{Batch, BatchOperation};
 use super::bytecode::{Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::listed::{self, Interfaces};
-use super::{batch::Batch, read::TableCounters, record::TableRecord};
+use super::{read::TableCounters, record::TableRecord};
 use crate::sys::header::*;
 use rules::drift::{Compared, DifferingPart, Reason, Side, compare};
 use rules::{desired::Made, nft::LiveTable};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, mem};
 
 /// A table of the predecessor's, which is to go.
 pub fn predecessor(name: &str) -> DifferingPart {
@@ -16,7 +17,7 @@ pub fn predecessor(name: &str) -> DifferingPart {
 }
 
 pub fn dormant(table: &str) -> DifferingPart {
-    let [there, desired] = [NFT_TABLE_F_DORMANT, 0].map(|flags| vec![header_text(table, flags)]);
+    let [there, desired] = [NFT_TABLE_F_DORMANT, 0].map(|flags| [header_text(table, flags)]);
     part(&format!("table {table}"), compare(&there, &desired))
 }
 
@@ -42,17 +43,17 @@ pub fn differences(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) 
     if same(live, desired) {
         return Vec::new();
     }
-    let mut found = vec![part("table", compare(&header(live), &header(desired)))];
-    let sets = |table: Option<&EncodedTable>| table.map(|table| table.sets.clone()).unwrap_or_default();
-    let chains = |table: Option<&EncodedTable>| table.map(|table| table.chains.clone()).unwrap_or_default();
-    for [there, desired] in pairs(&sets(live), &sets(desired), |set| &set.name) {
+    let mut found = vec![part("table", compare(header(live).as_slice(), header(desired).as_slice()))];
+    let [(old_sets, old_chains), (new_sets, new_chains)] = [live, desired]
+        .map(|table| table.map_or((&[][..], &[][..]), |table| (&table.sets[..], &table.chains[..])));
+    for [there, desired] in pairs(old_sets, new_sets, |set| &set.name) {
         let name = there.or(desired).map_or("", |set| &set.name);
         found.push(part(&format!("set {name}"), set_lines(there, desired)));
     }
     let (interfaces, counters) = (Interfaces::default(), TableCounters::default());
     let texts = [live, desired]
         .map(|table| table.and_then(|table| listed::table(NFPROTO_INET, table, &interfaces, &[], &counters)));
-    for [there, desired] in pairs(&chains(live), &chains(desired), |chain| &chain.name) {
+    for [there, desired] in pairs(old_chains, new_chains, |chain| &chain.name) {
         let name = there.or(desired).map_or("", |chain| &chain.name);
         found.push(part(&format!("chain {name}"), chain_lines([there, desired], &texts)));
     }
@@ -66,8 +67,8 @@ fn pairs<'a, T>(live: &'a [T], desired: &'a [T], name: impl Fn(&T) -> &String) -
     desired.iter().map(|one| [of(live, one), Some(one)]).chain(extra.map(|one| [Some(one), None])).collect()
 }
 
-fn header(table: Option<&EncodedTable>) -> Vec<String> {
-    table.map(|table| header_text(&format!("inet {}", table.name), table.flags)).into_iter().collect()
+fn header(table: Option<&EncodedTable>) -> Option<String> {
+    table.map(|table| header_text(&format!("inet {}", table.name), table.flags))
 }
 
 fn header_text(table: &str, flags: u32) -> String {
@@ -84,7 +85,7 @@ fn header_text(table: &str, flags: u32) -> String {
 }
 
 fn set_lines(live: Option<&EncodedSet>, desired: Option<&EncodedSet>) -> Vec<Compared<String>> {
-    let mut lines = compare(&set_header(live), &set_header(desired));
+    let mut lines = compare(set_header(live).as_slice(), set_header(desired).as_slice());
     let elements = |set: Option<&EncodedSet>| -> BTreeSet<String> {
         set.map(listed::elements).unwrap_or_default().into_iter().collect()
     };
@@ -96,20 +97,19 @@ fn set_lines(live: Option<&EncodedSet>, desired: Option<&EncodedSet>) -> Vec<Com
     lines
 }
 
-fn set_header(set: Option<&EncodedSet>) -> Vec<String> {
-    let text = |set: &EncodedSet| {
+fn set_header(set: Option<&EncodedSet>) -> Option<String> {
+    set.map(|set| {
         let others = match set.others {
             0 => String::new(),
             others => format!(", {others} elements of another kind"),
         };
         format!("type {}{}{others}", listed::type_name(set), set_flags(set.flags))
-    };
-    set.map(text).into_iter().collect()
+    })
 }
 
 /// The flags as `nft` writes them, if there are any; those without a word here as a number.
-fn set_flags(flags: u32) -> String {
-    const WORDS: [(u32, &str); 3] =
+fn set_flags(flags: i32) -> String {
+    const WORDS: [(i32, &str); 3] =
         [(NFT_SET_CONSTANT, "constant"), (NFT_SET_INTERVAL, "interval"), (NFT_SET_TIMEOUT, "timeout")];
     let known = WORDS.iter().fold(0, |all, (flag, _)| all | flag);
     let words = WORDS.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, word)| (*word).to_owned());
@@ -135,20 +135,15 @@ fn chain_lines(chains: [Option<&EncodedChain>; 2], texts: &[Option<LiveTable>; 2
             side.push(kind);
         }
     }
-    let base = |chain: Option<&EncodedChain>| -> Vec<String> {
-        let base = chain.and_then(|chain| chain.base.as_ref());
-        base.map(listed::base_text).into_iter().collect()
-    };
-    let mut lines = compare(&base(chains[0]), &base(chains[1]));
+    let [old, new] = chains.map(|chain| chain?.base.as_ref().map(listed::base_text));
+    let mut lines = compare(old.as_slice(), new.as_slice());
     let [there, desired] = &sides;
     let rules = compare(there, desired).into_iter();
     lines.extend(rules.map(|compared| compared.with_line(words[compared.line].clone())));
     if lines.is_empty() {
         // One without rules that no hook calls.
-        let empty = |chain: Option<&EncodedChain>| -> Vec<String> {
-            chain.map(|_| "empty chain".to_owned()).into_iter().collect()
-        };
-        lines = compare(&empty(chains[0]), &empty(chains[1]));
+        let [old, new] = chains.map(|chain| chain.map(|_| "empty chain".to_owned()));
+        lines = compare(old.as_slice(), new.as_slice());
     }
     lines
 }
@@ -177,24 +172,22 @@ impl TableRecord {
 /// A digest of all that a table says, in the kernel's own encoding, which no version of ours can change. The order of sets
 /// and chains, and the record, are of no consequence.
 fn rules_digest(table: &EncodedTable) -> String {
-    let mut sets: Vec<&EncodedSet> = table.sets.iter().collect();
-    sets.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut chains: Vec<&EncodedChain> = table.chains.iter().collect();
-    chains.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut bare = EncodedTable { record: None, ..table.clone() };
+    bare.sets.sort_by(|one, other| one.name.cmp(&other.name));
+    bare.chains.sort_by(|one, other| one.name.cmp(&other.name));
     // Elements can be many, and their keys say all: they are not encoded once more.
-    let without_elements = |set: &&EncodedSet| {
-        let EncodedSet { key_type, key_length, flags, others, .. } = **set;
-        let (elements, verdicts) = (Vec::new(), Vec::new());
-        EncodedSet { name: set.name.clone(), key_type, key_length, flags, elements, others, verdicts }
+    let bare_of = |set: &mut EncodedSet| {
+        set.verdicts.clear();
+        mem::take(&mut set.elements)
     };
-    let bare: Vec<EncodedSet> = sets.iter().map(without_elements).collect();
+    let elements: Vec<Vec<Element>> = bare.sets.iter_mut().map(bare_of).collect();
     let mut digest = Digest::default();
-    digest.take(Batch::content((&table.name, table.flags), &bare, chains).bytes());
-    for set in sets {
-        digest.step(set.elements.len() as u64);
-        for Element { key, is_end } in &set.elements {
-            digest.take(key);
-            digest.step((*is_end).into());
+    digest.take(Batch::new(&[BatchOperation::Create(&bare)], 0, None).messages.bytes());
+    for elements in elements {
+        digest.step(elements.len() as u64);
+        for Element { key, is_end } in elements {
+            digest.take(&key);
+            digest.step(is_end.into());
         }
     }
     digest.hexadecimal()

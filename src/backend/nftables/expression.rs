@@ -1,7 +1,6 @@
-//! The expressions that rules are made of. Each is described once, as the attributes that it is written with, and is read back
-//! by the same description. All ours load into the first register; a range of ports takes the second as well.
-//! An expression is read only in the form in which it would be written: any other form is [`Expression::Other`], so that it
-//! never passes for one of ours.
+//! The expressions of rules. Each is described once, as the attributes that it is written with and read back by. All ours load
+//! into the first register; a range of ports takes the second as well. An expression is read only in the form in which it would
+//! be written: any other form is [`Expression::Other`], so that it never passes for one of ours.
 
 use crate::sys::header::*;
 use crate::sys::message::{self, Messages, attribute, attributes, name, text};
@@ -17,18 +16,18 @@ trait AttributeValue: Sized {
 macro_rules! numbers {
     ($($name:ident { $($variant:ident = $number:ident),* })*) => {$(
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(u32)]
+        #[repr(i32)]
         pub enum $name {
             $($variant = $number),*
         }
 
         impl AttributeValue for $name {
             fn write(&self, data: &mut Messages, kind: u16) {
-                data.number(kind, *self as u32);
+                data.number(kind, (*self as i32).cast_unsigned());
             }
 
             fn read(data: &[u8], kind: u16) -> Option<Self> {
-                match message::number(data, kind)? {
+                match message::number(data, kind)?.cast_signed() {
                     $($number => Some(Self::$variant),)*
                     _ => None,
                 }
@@ -60,8 +59,7 @@ numbers! {
     Register { First = NFT_REG_1, Second = NFT_REG_2 }
 }
 
-/// Declares each expression with its name and its attributes, in the order in which they are written: a number that is always
-/// the same, or the value of a field.
+/// Declares each expression with its name and its attributes in their order: a fixed number, or the value of a field.
 macro_rules! expressions {
     ($(
         $(#[$doc:meta])*
@@ -92,7 +90,7 @@ macro_rules! expressions {
             fn write(&self, data: &mut Messages) {
                 match self {
                     $(Self::$variant($($($field,)?)*) => {
-                        $($(AttributeValue::write($field, data, $kind);)? $(data.number($kind, $fixed);)?)*
+                        $($(AttributeValue::write($field, data, $kind);)? $(data.number($kind, $fixed as u32);)?)*
                     })*
                     Self::Counter => {}
                     Self::Other { data: attributes, .. } => data.raw(attributes),
@@ -206,14 +204,14 @@ impl Expression {
     }
 
     /// Reads an expression that loads into any register: the register's number, and the expression for the first register.
-    pub(super) fn load_elsewhere(name: &str, data: &[u8]) -> Option<(u32, Self)> {
+    pub(super) fn load_elsewhere(name: &str, data: &[u8]) -> Option<(i32, Self)> {
         let register = match name {
             "payload" => NFTA_PAYLOAD_DREG,
             "meta" => NFTA_META_DREG,
             "ct" => NFTA_CT_DREG,
             _ => return None,
         };
-        Some((message::number(data, register)?, Self::known(name, data, Some(register))?))
+        Some((message::number(data, register)?.cast_signed(), Self::known(name, data, Some(register))?))
     }
 
     pub(super) fn encode(&self, messages: &mut Messages) {

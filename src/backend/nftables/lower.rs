@@ -2,16 +2,14 @@
 
 use super::expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
 use rules::nft::{Condition, DataType, Effect, Field, InetRule, Interval, SetKind, Test, family_number};
-use rules::{Family, Mark, PortRange, Target};
+use rules::{Family, Mark, Target};
 
 pub(super) fn rule(rule: &InetRule) -> Vec<Expression> {
     let mut list = tests(&rule.tests);
     list.push(Expression::Counter);
-    if let Some(report) = &rule.report {
-        target(&mut list, report, None);
-    }
+    list.extend(rule.report.iter().flat_map(|report| target(report, None)));
     match &rule.effect {
-        Effect::Target(target) => self::target(&mut list, target, rule.family()),
+        Effect::Target(target) => list.extend(self::target(target, rule.family())),
         Effect::Jump(chain) => list.push(Expression::Verdict(EncodedVerdict::Jump(chain.clone()))),
         Effect::Goto(chain) => list.push(Expression::Verdict(EncodedVerdict::Goto(chain.clone()))),
         Effect::None => {}
@@ -112,99 +110,78 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Op
         list.push(Expression::Cmp(equal, kind.encode(interval.first, false)));
         return;
     }
-    let bytes = |number| kind.encode(number, true);
+    let [mut first, last] = [interval.first, interval.last].map(|number| kind.encode(number, true));
     let bits = u8::try_from(8 * kind.width()).ok().and_then(|bits| interval.prefix_length(bits));
     match (kind, bits) {
         // Names are compared up to the prefix's length.
         (DataType::InterfaceName, Some(bits)) => {
-            let mut name = bytes(interval.first);
-            name.truncate(usize::from(bits / 8));
-            list.push(Expression::Cmp(equal, name));
+            first.truncate(usize::from(bits / 8));
+            list.push(Expression::Cmp(equal, first));
         }
         // Whole bytes are loaded alone, as nft does: one expression less for each packet.
         (DataType::Address(_), Some(bits)) if bits % 8 == 0 && bits > 0 => {
-            let mut network = bytes(interval.first);
-            network.truncate(usize::from(bits / 8));
             if let Some(Expression::Payload(_, _, length)) = list.last_mut() {
                 *length = u32::from(bits / 8);
             }
-            list.push(Expression::Cmp(equal, network));
+            first.truncate(usize::from(bits / 8));
+            list.push(Expression::Cmp(equal, first));
         }
         (DataType::Address(_), Some(_)) => {
-            let mask = bytes(!(interval.first ^ interval.last));
+            let mask = kind.encode(!(interval.first ^ interval.last), true);
             let zeros = vec![0; mask.len()];
-            list.push(Expression::Bitwise(mask, zeros));
-            list.push(Expression::Cmp(equal, bytes(interval.first)));
+            list.extend([Expression::Bitwise(mask, zeros), Expression::Cmp(equal, first)]);
         }
-        _ if negated => {
-            list.push(Expression::Range(negated, bytes(interval.first), bytes(interval.last)));
-        }
-        _ => {
-            list.push(Expression::Cmp(CmpOperator::Gte, bytes(interval.first)));
-            list.push(Expression::Cmp(CmpOperator::Lte, bytes(interval.last)));
-        }
+        _ if negated => list.push(Expression::Range(negated, first, last)),
+        _ => list.extend([Expression::Cmp(CmpOperator::Gte, first), Expression::Cmp(CmpOperator::Lte, last)]),
     }
 }
 
-fn target(list: &mut Vec<Expression>, target: &Target, family: Option<Family>) {
+fn target(target: &Target, family: Option<Family>) -> Vec<Expression> {
+    let mark = |mark| set_mark(Expression::Meta(Meta::Mark), Expression::SetMeta(Meta::Mark), mark);
     match target {
-        Target::Accept => list.push(Expression::Verdict(EncodedVerdict::Accept)),
-        Target::Drop => list.push(Expression::Verdict(EncodedVerdict::Drop)),
-        Target::Return => list.push(Expression::Verdict(EncodedVerdict::Return)),
+        Target::Accept => vec![Expression::Verdict(EncodedVerdict::Accept)],
+        Target::Drop => vec![Expression::Verdict(EncodedVerdict::Drop)],
+        Target::Return => vec![Expression::Verdict(EncodedVerdict::Return)],
         Target::Jump(chain) | Target::JumpForeign(chain) => {
-            list.push(Expression::Verdict(EncodedVerdict::Jump(chain.to_string())));
+            vec![Expression::Verdict(EncodedVerdict::Jump(chain.to_string()))]
         }
-        Target::Redirect(ports) => redirect(list, *ports),
-        Target::Tproxy { port, mark } => {
-            list.push(Expression::Immediate(Register::First, port.number().to_be_bytes().to_vec()));
-            list.push(Expression::Tproxy(family.map_or(0, |family| family_number(family).into())));
-            set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMeta(Meta::Mark), *mark);
+        Target::Redirect(ports) => {
+            let last = if ports.is_single() { Register::First } else { Register::Second };
+            let mut list = vec![port(Register::First, ports.first())];
+            list.extend((!ports.is_single()).then(|| port(last, ports.last())));
+            list.push(Expression::Redir(last));
+            list
+        }
+        Target::Tproxy { port: to, mark: set } => {
+            let family = family.map_or(0, |family| family_number(family).into());
+            let mut list = vec![port(Register::First, *to), Expression::Tproxy(family)];
+            list.extend(mark(*set));
             list.push(Expression::Verdict(EncodedVerdict::Accept));
+            list
         }
-        Target::SetMark(mark) => {
-            set_mark(list, Expression::Meta(Meta::Mark), Expression::SetMeta(Meta::Mark), *mark);
-        }
+        Target::SetMark(set) => mark(*set),
         // What has no connection fails at loading its mark, and there is nothing to set.
-        Target::SetConnmark(mark) => {
-            set_mark(list, Expression::Ct(Ct::Mark), Expression::SetCt(Ct::Mark), *mark);
-        }
-        Target::SaveMark => {
-            list.extend([Expression::Meta(Meta::Mark), Expression::SetCt(Ct::Mark)]);
-        }
-        Target::RestoreMark => {
-            list.extend([Expression::Ct(Ct::Mark), Expression::SetMeta(Meta::Mark)]);
-        }
+        Target::SetConnmark(set) => set_mark(Expression::Ct(Ct::Mark), Expression::SetCt(Ct::Mark), *set),
+        Target::SaveMark => vec![Expression::Meta(Meta::Mark), Expression::SetCt(Ct::Mark)],
+        Target::RestoreMark => vec![Expression::Ct(Ct::Mark), Expression::SetMeta(Meta::Mark)],
         Target::SetZone(zone) => {
-            list.extend([
-                Expression::Immediate(Register::First, zone.number().to_ne_bytes().to_vec()),
-                Expression::SetCt(Ct::Zone),
-            ]);
+            let zone = zone.number().to_ne_bytes().to_vec();
+            vec![Expression::Immediate(Register::First, zone), Expression::SetCt(Ct::Zone)]
         }
-        Target::Nflog { group, prefix } => {
-            list.push(Expression::Log(*group, prefix.as_str().to_owned()));
-        }
-        Target::Log { prefix, level } => {
-            list.push(Expression::KernelLog(*level, prefix.as_str().to_owned()));
-        }
+        Target::Nflog { group, prefix } => vec![Expression::Log(*group, prefix.as_str().to_owned())],
+        Target::Log { prefix, level } => vec![Expression::KernelLog(*level, prefix.as_str().to_owned())],
     }
 }
 
-fn redirect(list: &mut Vec<Expression>, ports: PortRange) {
-    let port = |port: rules::Port| port.number().to_be_bytes().to_vec();
-    list.push(Expression::Immediate(Register::First, port(ports.first())));
-    let last = if ports.is_single() { Register::First } else { Register::Second };
-    if !ports.is_single() {
-        list.push(Expression::Immediate(last, port(ports.last())));
-    }
-    list.push(Expression::Redir(last));
+fn port(register: Register, port: rules::Port) -> Expression {
+    Expression::Immediate(register, port.number().to_be_bytes().to_vec())
 }
 
 /// Bits outside of the mask stay; bits inside become those of the value.
-fn set_mark(list: &mut Vec<Expression>, load: Expression, store: Expression, mark: Mark) {
+fn set_mark(load: Expression, store: Expression, mark: Mark) -> Vec<Expression> {
     let bytes = |number: u32| number.to_ne_bytes().to_vec();
     match mark.is_whole() {
-        true => list.push(Expression::Immediate(Register::First, bytes(mark.value))),
-        false => list.extend([load, Expression::Bitwise(bytes(!mark.mask), bytes(mark.value))]),
+        true => vec![Expression::Immediate(Register::First, bytes(mark.value)), store],
+        false => vec![load, Expression::Bitwise(bytes(!mark.mask), bytes(mark.value)), store],
     }
-    list.push(store);
 }

@@ -1,5 +1,4 @@
-//! Reads tables back, ours and those of others, and lists all tables, objects of a kind, handles of rules, and counts of
-//! rules.
+//! Reads tables back, ours and those of others, and lists all tables, objects of a kind, handles and counts of rules.
 
 use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{EncodedVerdict, Expression};
@@ -20,7 +19,8 @@ pub(super) fn counted(
     let TableHeader { family, name, flags, .. } = header;
     let head = nfgenmsg(*family, 0);
     let mut reader = TableReader { socket, head, table: name };
-    let (sets, chains) = (reader.sets()?, reader.chains()?);
+    let sets = reader.sets()?;
+    let chains = reader.dump(NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, chain)?;
     let mut table = EncodedTable { name: name.clone(), flags: *flags, sets, chains, record: None };
     let mut counts = TableCounters::default();
     for (name, rule, hits) in reader.rules()? {
@@ -58,7 +58,7 @@ struct TableReader<'a> {
 
 impl TableReader<'_> {
     /// All objects of a kind. Old kernels ignore that one table is asked for, so the others are left out here.
-    fn dump<T>(&mut self, message: u8, table: u16, read: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
+    fn dump<T>(&mut self, message: i32, table: u16, read: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
         let (name, head) = (self.table, self.head);
         let of_table = |message: &mut Messages| {
             message.text(table, name);
@@ -69,10 +69,6 @@ impl TableReader<'_> {
                 payload.first() == head.first() && attribute(attributes, table).map(text) == Some(name);
             is_of.then(|| read(attributes)).flatten()
         })
-    }
-
-    fn chains(&mut self) -> io::Result<Vec<EncodedChain>> {
-        self.dump(NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, chain)
     }
 
     fn rules(&mut self) -> io::Result<Vec<(String, EncodedRule, Option<Hits>)>> {
@@ -91,7 +87,7 @@ impl TableReader<'_> {
                 name: name(set, NFTA_SET_NAME)?,
                 key_type: number(set, NFTA_SET_KEY_TYPE)?,
                 key_length: number(set, NFTA_SET_KEY_LEN)?,
-                flags: number(set, NFTA_SET_FLAGS).unwrap_or(0),
+                flags: number(set, NFTA_SET_FLAGS).unwrap_or(0).cast_signed(),
                 elements: Vec::new(),
                 others: 0,
                 verdicts: Vec::new(),
@@ -177,7 +173,7 @@ fn element(item: &[u8]) -> Option<(Element, Option<EncodedVerdict>)> {
     let value = attribute(attribute(item, NFTA_SET_ELEM_KEY)?, NFTA_DATA_VALUE)?;
     let mut key = [0; 16];
     key.get_mut(..value.len())?.copy_from_slice(value);
-    match number(item, NFTA_SET_ELEM_FLAGS).unwrap_or(0) {
+    match number(item, NFTA_SET_ELEM_FLAGS).unwrap_or(0).cast_signed() {
         0 => Some((Element { key, is_end: false }, verdict)),
         NFT_SET_ELEM_INTERVAL_END => Some((Element { key, is_end: true }, verdict)),
         _ => None,
@@ -324,7 +320,7 @@ impl Nftables {
     /// The objects of a kind (`NFT_MSG_GET*`) of a family, or of all (`NFPROTO_UNSPEC`), by family and attributes.
     pub(super) fn list<T>(
         &mut self,
-        message: u8,
+        message: i32,
         family: u8,
         read: impl Fn(u8, &[u8]) -> Option<T>,
     ) -> io::Result<Vec<T>> {

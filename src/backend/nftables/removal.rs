@@ -10,7 +10,7 @@ use super::read::{self, TableHeader};
 use super::{Nftables, Refusal, RuleHandles, agreed, batch::BatchOperation, retry};
 use crate::sys::header::*;
 use crate::sys::netfilter::lacks_nf_tables;
-use rules::{Chain, Family, Listing, Ownership, State, Table, TableChange, nft::family_number};
+use rules::{Chain, Family, Listing, Ownership, State, Table, TableChange, nft::family_number, plan};
 use std::{collections::BTreeSet, io};
 
 /// The rules that are about to go from the tables of iptables, by family (`NFPROTO_*`) and table.
@@ -22,9 +22,9 @@ struct Removed {
 }
 
 impl Nftables {
-    /// Removes what the changes remove, and the tables and base chains that are left without rules then: all of it or
-    /// nothing. False where rules have changed since the listing or the kernel refuses: the programs of iptables have to
-    /// remove the rules then, and to report what fails.
+    /// Removes what the changes remove, with tables and base chains that are without rules then: all or nothing. False where
+    /// rules have changed since the listing or the kernel refuses: the programs of iptables then remove the rules, and report
+    /// failures.
     pub fn remove_listed<'a>(
         &mut self,
         listed: u32,
@@ -189,29 +189,15 @@ impl Nftables {
         table: Table,
         owner: &Ownership,
     ) -> Result<(), Refusal> {
-        let (of, name) = (family_number(family), table.name());
-        let unread = |source| Refusal::of(format!("reading the table {name}"), source);
+        let unread = |source| Refusal::of(format!("reading the table {}", table.name()), source);
         retry(|| {
             let generation = self.generation().map_err(unread)?;
             let state = self.unlistable(family, table).map_err(unread)?.state(owner);
-            let handles = self.rule_handles(of).map_err(unread)?;
-            let (owned, others): (Vec<_>, Vec<_>) =
-                state.chains(table).partition(|(chain, _)| owner.owns_chain(chain));
-            let mut jobs = Vec::new();
-            for (chain, content) in others {
-                let handles = handles.get(&(of, name.to_owned(), chain.as_str().to_owned()));
-                let lines = content.lines.iter().enumerate();
-                for (place, _) in lines.filter(|(_, line)| line.belongs_to(owner)) {
-                    // A rule without a handle has come or gone since.
-                    let handle = handles.and_then(|handles| handles.get(place)).copied();
-                    let handle =
-                        handle.ok_or_else(|| Refusal::Conflict(io::ErrorKind::ResourceBusy.into()))?;
-                    jobs.push(BatchOperation::DeleteRules(of, name, chain.as_str(), Some(handle)));
-                }
-            }
-            let owned = || owned.iter().map(|(chain, _)| chain.as_str());
-            jobs.extend(owned().map(|chain| BatchOperation::DeleteRules(of, name, chain, None)));
-            jobs.extend(owned().map(|chain| BatchOperation::DeleteChain(of, name, chain)));
+            let handles = self.rule_handles(family_number(family)).map_err(unread)?;
+            let changes = [(family, plan::plan(&state, &State::default(), owner))];
+            // A rule without a handle has come or gone since.
+            let (jobs, _) = jobs(|_| Some(&state), &handles, &changes)
+                .ok_or_else(|| Refusal::Conflict(io::ErrorKind::ResourceBusy.into()))?;
             self.commit(&jobs, Some(generation))
         })
     }

@@ -4,27 +4,19 @@
 use super::batch::{Batch, BatchOperation};
 use super::bytecode::{self, Element};
 use super::expression::{EncodedVerdict, Expression, Register};
-use crate::sys::header::{NLM_F_ACK, NLMSG_HDRLEN};
+use crate::sys::header::NLM_F_ACK;
 use crate::sys::message::{self, Messages};
-
-/// The expression without the header of its list item: name, then data.
-fn encoded(expression: &Expression) -> Vec<u8> {
-    let mut messages = Messages::default();
-    messages.message(0, 0, 0, &[]);
-    expression.encode(&mut messages);
-    messages.bytes()[NLMSG_HDRLEN..].to_vec()
-}
 
 #[test]
 fn strange_expressions_are_others() {
     let item = |name: &str, numbers: &[(u16, u32)]| {
-        let mut messages = Messages::default();
-        messages.message(0, 0, 0, &[]).text(1, name).nest(2, |data| {
-            for (kind, number) in numbers {
-                data.number(*kind, *number);
-            }
-        });
-        messages.bytes()[NLMSG_HDRLEN..].to_vec()
+        Messages::alone(|item| {
+            item.text(1, name).nest(2, |data| {
+                for (kind, number) in numbers {
+                    data.number(*kind, *number);
+                }
+            });
+        })
     };
     let strange = [
         item("meta", &[(1, 8), (2, 16)]),
@@ -42,7 +34,7 @@ fn strange_expressions_are_others() {
     }
     assert_eq!(Expression::decode(&[]), None);
     // Nothing that is cut off may harm.
-    let whole = encoded(&Expression::Lookup("ports".to_owned(), false));
+    let whole = Messages::alone(|item| Expression::Lookup("ports".to_owned(), false).encode(item));
     for cut in 0..whole.len() {
         let _ = Expression::decode(&whole[..cut]);
     }
@@ -144,11 +136,10 @@ fn a_chain_of_interfaces_is_called_for_those_alone() {
         };
         assert_eq!(condition.holds(rules::nft::interface_number("eth0")), is_covered, "{device}");
     }
-    let mut hook = Messages::default();
-    hook.message(0, 0, 0, &[]).nest(4, |devices| {
-        devices.text(1, "lo").text(2, "eth");
+    let hook = Messages::alone(|hook| {
+        hook.nest(4, |devices| _ = devices.text(1, "lo").text(2, "eth"));
     });
-    assert_eq!(super::read::devices(&hook.bytes()[NLMSG_HDRLEN..]), ["eth*", "lo"]);
+    assert_eq!(super::read::devices(&hook), ["eth*", "lo"]);
 }
 
 /// A policy of single interfaces is listed as rules, which count nothing; so are rules for bridges.

@@ -115,8 +115,7 @@ impl<'a> NetworkConfiguration<'a> {
         Ok(Self { text, kind, name, version, plugins, made_of: field(MADE_OF) })
     }
 
-    /// Checks that the plugin accepts its name and supports its version, which is not raised: other plugins may support only
-    /// this.
+    /// Checks that the plugin accepts its name and supports its version, which is not raised: others may support only this.
     pub(super) fn serves(&self, file: &str) -> Result<(), Unusable> {
         let name = self.name_in(file);
         if !is_id(name) {

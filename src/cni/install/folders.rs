@@ -176,8 +176,7 @@ pub(crate) struct RemovedInstallation {
     pub(crate) programs: Vec<PathBuf>,
 }
 
-/// Removes the entry and the programs. A runtime that remembers plugins calls them when a container ends, so they can be
-/// kept.
+/// Removes the entry, and the programs unless they are kept for a runtime that calls known plugins when a container ends.
 pub(crate) fn uninstall(folders: &Folders, keep_program: bool) -> Result<RemovedInstallation, InstallError> {
     folders.exist()?;
     let _held = folders.lock()?.ok_or_else(|| InstallError::Busy(folders.configurations.clone()))?;

@@ -7,26 +7,19 @@ use std::{error::Error, ffi::OsString, fmt::Display, iter, path::PathBuf};
 
 /// A version that the plugin supports. Earlier ones have no `prevResult`, so that no plugin can be chained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum CniVersion {
-    V0_3_0,
-    V0_3_1,
-    V0_4_0,
-    V1_0_0,
-    V1_1_0,
-}
+pub(crate) struct CniVersion(&'static str);
 
 impl CniVersion {
+    pub(crate) const V0_3_0: Self = Self("0.3.0");
+    pub(crate) const V0_3_1: Self = Self("0.3.1");
+    pub(crate) const V0_4_0: Self = Self("0.4.0");
+    pub(crate) const V1_0_0: Self = Self("1.0.0");
+    pub(crate) const V1_1_0: Self = Self("1.1.0");
     pub(crate) const ALL: [Self; 5] = [Self::V0_3_0, Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
     pub(crate) const LATEST: Self = Self::V1_1_0;
 
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::V0_3_0 => "0.3.0",
-            Self::V0_3_1 => "0.3.1",
-            Self::V0_4_0 => "0.4.0",
-            Self::V1_0_0 => "1.0.0",
-            Self::V1_1_0 => "1.1.0",
-        }
+        self.0
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, CniError> {

@@ -1,5 +1,4 @@
-//! Trials under way, and the sockets at which they may arrive: one at each port that rules may lead to, one at each
-//! destination that is this machine's.
+//! Trials under way, and sockets where they may arrive: at each port that rules may lead to, and at each local destination.
 
 use super::{
     ConnectionOutcome, DeliveryPorts, Flows, NoResult, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
@@ -9,7 +8,7 @@ use crate::sys::route_lookup;
 use rules::{Family, Protocol, simulate::LOOPBACK};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -67,8 +66,8 @@ impl<'a> ProbeAttempt<'a> {
         let is_fresh =
             |port| source.is_none_or(|ip| flows.goes_to(protocol, (SocketAddr::new(ip, port), to)).is_none());
         let called = dial::call(protocol, owner, from, to, is_fresh).and_then(|call| {
-            if let DialedSocket::Udp(socket) = &call {
-                socket.send(&attempt.token)?;
+            if protocol == Protocol::Udp {
+                call.send(&attempt.token)?;
             }
             Ok((call.local()?, call))
         });
@@ -99,9 +98,9 @@ impl<'a> ProbeAttempt<'a> {
 
     /// A listener of ours has accepted it: its token is sent now.
     pub(super) fn accepted(&mut self, at: ArrivalPoint, stream: TcpStream) {
-        if let Some(DialedSocket::Tcp(call)) = &mut self.call {
+        if let Some(call) = &self.call {
             // If sending fails, the token does not arrive.
-            let _ = call.write_all(&self.token);
+            let _ = call.send(&self.token);
         }
         self.arrival = Some((at, stream, Vec::new()));
     }
@@ -154,9 +153,9 @@ impl<'a> ProbeAttempt<'a> {
     }
 
     fn read_answer(&mut self) {
-        let (Some(DialedSocket::Udp(socket)), Some((at, answers))) = (&self.call, self.read) else { return };
+        let (Some(call), Some((at, answers))) = (&self.call, self.read) else { return };
         let mut room = [0; 64];
-        if !answers || socket.recv(&mut room).is_ok_and(|length| room[..length] == self.token) {
+        if !answers || call.receive(&mut room).is_ok_and(|length| room[..length] == self.token) {
             self.end(ConnectionOutcome::Redirected(at), ProbeEvidence::Token);
         }
     }

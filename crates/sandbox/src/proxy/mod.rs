@@ -8,10 +8,10 @@ mod relay;
 use super::{network::name_servers, serve};
 pub(super) use relay::relay;
 use rules::{Family, Port, PortRange, Protocol};
-use std::io::{self, Write};
+use std::io::{self, PipeWriter, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
-use std::{fs::File, thread, time::Duration};
+use std::{thread, time::Duration};
 use sys::{dial, listener::user_of, namespace::OpenNamespace};
 
 /// The proxy as the rules expect it.
@@ -44,13 +44,13 @@ enum ConnectionDirection {
 
 struct SandboxProxy {
     facts: ExpectedProxy,
-    log: Mutex<File>,
+    log: Mutex<PipeWriter>,
 }
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Listens at all ports, and serves on threads from then on.
-pub(super) fn start(facts: ExpectedProxy, log: File) -> io::Result<()> {
+pub(super) fn start(facts: ExpectedProxy, log: PipeWriter) -> io::Result<()> {
     let mut listeners = Vec::new();
     let mut agents = Vec::new();
     for host in serve::unspecified(facts.ipv6) {

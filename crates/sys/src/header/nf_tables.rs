@@ -2,32 +2,21 @@
 
 // linux/netfilter/nf_tables.h
 
-pub const NFT_REG_VERDICT: u32 = 0;
-pub const NFT_REG_1: u32 = 1;
-pub const NFT_REG_2: u32 = 2;
-pub const NFT_REG32_00: u32 = 8;
+pub use nix::libc::{
+    NFT_BYTEORDER_HTON, NFT_CMP_EQ, NFT_CMP_GT, NFT_CMP_GTE, NFT_CMP_LT, NFT_CMP_LTE, NFT_CMP_NEQ,
+    NFT_CT_MARK, NFT_CT_STATE, NFT_CT_ZONE, NFT_GOTO, NFT_JUMP, NFT_META_IIF, NFT_META_IIFNAME,
+    NFT_META_L4PROTO, NFT_META_MARK, NFT_META_NFPROTO, NFT_META_NFTRACE, NFT_META_OIF, NFT_META_OIFNAME,
+    NFT_META_PRIORITY, NFT_META_PROTOCOL, NFT_META_SKGID, NFT_META_SKUID, NFT_MSG_DELCHAIN, NFT_MSG_DELRULE,
+    NFT_MSG_DELSET, NFT_MSG_DELSETELEM, NFT_MSG_DELTABLE, NFT_MSG_GETCHAIN, NFT_MSG_GETGEN, NFT_MSG_GETOBJ,
+    NFT_MSG_GETRULE, NFT_MSG_GETSET, NFT_MSG_GETSETELEM, NFT_MSG_GETTABLE, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE,
+    NFT_MSG_NEWSET, NFT_MSG_NEWSETELEM, NFT_MSG_NEWTABLE, NFT_MSG_TRACE, NFT_NAT_DNAT, NFT_NAT_SNAT,
+    NFT_PAYLOAD_NETWORK_HEADER, NFT_PAYLOAD_TRANSPORT_HEADER, NFT_REG_1, NFT_REG_2, NFT_REG_VERDICT,
+    NFT_REG32_00, NFT_RETURN, NFT_SET_ANONYMOUS, NFT_SET_CONSTANT, NFT_SET_ELEM_INTERVAL_END,
+    NFT_SET_INTERVAL, NFT_SET_MAP, NFT_SET_TIMEOUT, NFT_TRACETYPE_POLICY, NFT_TRACETYPE_RETURN,
+    NFT_TRACETYPE_RULE,
+};
 
-pub use nix::libc::{NFT_GOTO, NFT_JUMP, NFT_RETURN};
-
-pub const NFT_MSG_NEWTABLE: u8 = 0;
-pub const NFT_MSG_GETTABLE: u8 = 1;
-pub const NFT_MSG_DELTABLE: u8 = 2;
-pub const NFT_MSG_NEWCHAIN: u8 = 3;
-pub const NFT_MSG_GETCHAIN: u8 = 4;
-pub const NFT_MSG_DELCHAIN: u8 = 5;
-pub const NFT_MSG_NEWRULE: u8 = 6;
-pub const NFT_MSG_GETRULE: u8 = 7;
-pub const NFT_MSG_DELRULE: u8 = 8;
-pub const NFT_MSG_NEWSET: u8 = 9;
-pub const NFT_MSG_GETSET: u8 = 10;
-pub const NFT_MSG_DELSET: u8 = 11;
-pub const NFT_MSG_NEWSETELEM: u8 = 12;
-pub const NFT_MSG_GETSETELEM: u8 = 13;
-pub const NFT_MSG_DELSETELEM: u8 = 14;
-pub const NFT_MSG_GETGEN: u8 = 16;
-pub const NFT_MSG_TRACE: u8 = 17;
-pub const NFT_MSG_GETOBJ: u8 = 19;
-pub const NFT_MSG_GETFLOWTABLE: u8 = 23;
+pub const NFT_MSG_GETFLOWTABLE: i32 = 23;
 
 pub const NFTA_LIST_ELEM: u16 = 1;
 
@@ -58,12 +47,7 @@ pub const NFTA_RULE_HANDLE: u16 = 3;
 pub const NFTA_RULE_EXPRESSIONS: u16 = 4;
 pub const NFTA_RULE_USERDATA: u16 = 7;
 
-pub const NFT_SET_ANONYMOUS: u32 = 1;
-pub const NFT_SET_CONSTANT: u32 = 2;
-pub const NFT_SET_INTERVAL: u32 = 4;
-pub const NFT_SET_MAP: u32 = 8;
-pub const NFT_SET_TIMEOUT: u32 = 0x10;
-pub const NFT_SET_CONCAT: u32 = 0x80;
+pub const NFT_SET_CONCAT: i32 = 0x80;
 
 pub const NFTA_SET_TABLE: u16 = 1;
 pub const NFTA_SET_NAME: u16 = 2;
@@ -76,8 +60,6 @@ pub const NFTA_SET_GC_INTERVAL: u16 = 12;
 pub const NFTA_SET_USERDATA: u16 = 13;
 
 pub const NFTA_SET_DESC_SIZE: u16 = 1;
-
-pub const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
 
 pub const NFTA_SET_ELEM_KEY: u16 = 1;
 pub const NFTA_SET_ELEM_DATA: u16 = 2;
@@ -114,19 +96,12 @@ pub const NFTA_BITWISE_LEN: u16 = 3;
 pub const NFTA_BITWISE_MASK: u16 = 4;
 pub const NFTA_BITWISE_XOR: u16 = 5;
 
-pub const NFT_BYTEORDER_HTON: u32 = 1;
 pub const NFTA_BYTEORDER_SREG: u16 = 1;
 pub const NFTA_BYTEORDER_DREG: u16 = 2;
 pub const NFTA_BYTEORDER_OP: u16 = 3;
 pub const NFTA_BYTEORDER_LEN: u16 = 4;
 pub const NFTA_BYTEORDER_SIZE: u16 = 5;
 
-pub const NFT_CMP_EQ: u32 = 0;
-pub const NFT_CMP_NEQ: u32 = 1;
-pub const NFT_CMP_LT: u32 = 2;
-pub const NFT_CMP_LTE: u32 = 3;
-pub const NFT_CMP_GT: u32 = 4;
-pub const NFT_CMP_GTE: u32 = 5;
 pub const NFTA_CMP_SREG: u16 = 1;
 pub const NFTA_CMP_OP: u16 = 2;
 pub const NFTA_CMP_DATA: u16 = 3;
@@ -141,8 +116,6 @@ pub const NFTA_LOOKUP_SREG: u16 = 2;
 pub const NFTA_LOOKUP_DREG: u16 = 3;
 pub const NFTA_LOOKUP_FLAGS: u16 = 5;
 
-pub const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
-pub const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
 pub const NFTA_PAYLOAD_DREG: u16 = 1;
 pub const NFTA_PAYLOAD_BASE: u16 = 2;
 pub const NFTA_PAYLOAD_OFFSET: u16 = 3;
@@ -152,32 +125,17 @@ pub const NFTA_PAYLOAD_SREG: u16 = 5;
 pub const NFTA_EXTHDR_DREG: u16 = 1;
 
 pub const NFTA_OBJREF_IMM_TYPE: u16 = 1;
-pub const NFT_OBJECT_COUNTER: u32 = 1;
-pub const NFT_OBJECT_QUOTA: u32 = 2;
-pub const NFT_OBJECT_CT_HELPER: u32 = 3;
-pub const NFT_OBJECT_LIMIT: u32 = 4;
-pub const NFT_OBJECT_CONNLIMIT: u32 = 5;
-pub const NFT_OBJECT_CT_TIMEOUT: u32 = 7;
+pub const NFT_OBJECT_COUNTER: i32 = 1;
+pub const NFT_OBJECT_QUOTA: i32 = 2;
+pub const NFT_OBJECT_CT_HELPER: i32 = 3;
+pub const NFT_OBJECT_LIMIT: i32 = 4;
+pub const NFT_OBJECT_CONNLIMIT: i32 = 5;
+pub const NFT_OBJECT_CT_TIMEOUT: i32 = 7;
 
-pub const NFT_META_PROTOCOL: u32 = 1;
-pub const NFT_META_PRIORITY: u32 = 2;
-pub const NFT_META_MARK: u32 = 3;
-pub const NFT_META_IIF: u32 = 4;
-pub const NFT_META_OIF: u32 = 5;
-pub const NFT_META_IIFNAME: u32 = 6;
-pub const NFT_META_OIFNAME: u32 = 7;
-pub const NFT_META_SKUID: u32 = 10;
-pub const NFT_META_SKGID: u32 = 11;
-pub const NFT_META_NFTRACE: u32 = 12;
-pub const NFT_META_NFPROTO: u32 = 15;
-pub const NFT_META_L4PROTO: u32 = 16;
 pub const NFTA_META_DREG: u16 = 1;
 pub const NFTA_META_KEY: u16 = 2;
 pub const NFTA_META_SREG: u16 = 3;
 
-pub const NFT_CT_STATE: u32 = 0;
-pub const NFT_CT_MARK: u32 = 3;
-pub const NFT_CT_ZONE: u32 = 17;
 pub const NFTA_OBJ_TABLE: u16 = 1;
 pub const NFTA_FLOWTABLE_TABLE: u16 = 1;
 pub const NFTA_CT_DREG: u16 = 1;
@@ -193,8 +151,6 @@ pub const NFTA_REDIR_REG_PROTO_MIN: u16 = 1;
 pub const NFTA_REDIR_REG_PROTO_MAX: u16 = 2;
 pub const NFTA_REDIR_FLAGS: u16 = 3;
 
-pub const NFT_NAT_SNAT: u32 = 0;
-pub const NFT_NAT_DNAT: u32 = 1;
 pub const NFTA_NAT_TYPE: u16 = 1;
 pub const NFTA_NAT_FAMILY: u16 = 2;
 pub const NFTA_NAT_REG_ADDR_MIN: u16 = 3;
@@ -203,8 +159,8 @@ pub const NFTA_NAT_REG_PROTO_MIN: u16 = 5;
 pub const NFTA_NAT_REG_PROTO_MAX: u16 = 6;
 pub const NFTA_NAT_FLAGS: u16 = 7;
 
-pub const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
-pub const NFTA_FIB_F_DADDR: u32 = 2;
+pub const NFT_FIB_RESULT_ADDRTYPE: i32 = 3;
+pub const NFTA_FIB_F_DADDR: i32 = 2;
 pub const NFTA_FIB_DREG: u16 = 1;
 pub const NFTA_FIB_RESULT: u16 = 2;
 pub const NFTA_FIB_FLAGS: u16 = 3;
@@ -227,13 +183,9 @@ pub const NFTA_TRACE_OIF: u16 = 12;
 pub const NFTA_TRACE_MARK: u16 = 14;
 pub const NFTA_TRACE_POLICY: u16 = 16;
 
-pub const NFT_TRACETYPE_POLICY: u32 = 1;
-pub const NFT_TRACETYPE_RETURN: u32 = 2;
-pub const NFT_TRACETYPE_RULE: u32 = 3;
-
 // linux/netfilter/nf_tables_compat.h
 
-pub const NFNL_MSG_COMPAT_GET: u8 = 0;
+pub const NFNL_MSG_COMPAT_GET: i32 = 0;
 pub const NFTA_COMPAT_NAME: u16 = 1;
 pub const NFTA_COMPAT_REV: u16 = 2;
 pub const NFTA_COMPAT_TYPE: u16 = 3;

@@ -46,14 +46,9 @@ impl Lifter<'_> {
                     return self.unknown_condition();
                 }
                 // Fewer bytes are a prefix: of a name, or of an address.
-                let free = 8 * (width(field) - bytes.len());
-                let first = field
-                    .data_type()
-                    .decode(bytes, false)
-                    .checked_shl(u32::try_from(free).unwrap_or(u32::MAX));
-                let first = first.unwrap_or(0);
-                let prefixed =
-                    first | 1u128.checked_shl(u32::try_from(free).unwrap_or(0)).map_or(u128::MAX, |n| n - 1);
+                let free = u32::try_from(8 * (width(field) - bytes.len())).unwrap_or(u128::BITS);
+                let first = field.data_type().decode(bytes, false).checked_shl(free).unwrap_or(0);
+                let prefixed = first | u128::MAX.checked_shr(u128::BITS - free).unwrap_or(0);
                 // A name is padded with zeros.
                 let last = if is_name && bytes.contains(&0) { first } else { prefixed };
                 self.require(field, negated, first, last);
@@ -73,34 +68,30 @@ impl Lifter<'_> {
                 let number = |bytes: &[u8]| field.data_type().decode(bytes, false);
                 self.compare_bits(field, negated, number(&mask), number(bytes));
             }
-            RegisterValue::Index(field) => match <[u8; 4]>::try_from(bytes).ok().map(u32::from_ne_bytes) {
-                Some(index) if is_equality => match self.context.interfaces.get(&index) {
+            RegisterValue::Index(field) if is_equality => {
+                let index = <[u8; 4]>::try_from(bytes).ok().map(u32::from_ne_bytes);
+                match index.and_then(|index| self.context.interfaces.get(&index)) {
                     Some(name) => {
                         let name = nft::interface_number(name);
                         self.require(field, negated, name, name);
                     }
                     None => self.unknown_condition(),
-                },
-                _ => self.unknown_condition(),
-            },
+                }
+            }
             RegisterValue::EtherType if is_equality => match bytes {
                 // `ETH_P_IP` and `ETH_P_IPV6` of `linux/if_ether.h`.
                 [0x08, 0x00] => self.ask_family(negated, Family::V4),
                 [0x86, 0xdd] => self.ask_family(negated, Family::V6),
                 _ => self.unknown_condition(),
             },
-            RegisterValue::TcpFlags(Some(mask)) if is_equality && self.asks_tcp() => {
-                match (mask & ECN, bytes) {
-                    // The flags for congestion may be set in the first segment or not.
-                    (0, [value]) => {
-                        let matches_syn = (SYN & mask == *value) != negated;
-                        let sign = if negated { "!=" } else { "==" };
-                        let text = format!("tcp flags & {mask:#04x} {sign} {value:#04x}");
-                        self.words.push(text.clone());
-                        self.put(ListedCondition::TcpFlags { matches_syn, text });
-                    }
-                    _ => self.unknown_condition(),
-                }
+            // The flags for congestion may be set in the first segment or not.
+            RegisterValue::TcpFlags(Some(mask)) if is_equality && mask & ECN == 0 && self.asks_tcp() => {
+                let &[value] = bytes else { return self.unknown_condition() };
+                let matches_syn = (SYN & mask == value) != negated;
+                let sign = if negated { "!=" } else { "==" };
+                let text = format!("tcp flags & {mask:#04x} {sign} {value:#04x}");
+                self.words.push(text.clone());
+                self.put(ListedCondition::TcpFlags { matches_syn, text });
             }
             RegisterValue::DestinationType if is_equality && *bytes == u32::from(RTN_LOCAL).to_ne_bytes() => {
                 let operand = if negated { Negatable::Not(()) } else { Negatable::Is(()) };
@@ -196,8 +187,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// A key of several fields: the condition on each of them, as far as it is known. Of several keys this is less than what
-    /// the kernel tests.
+    /// A key of several fields: the condition on each, as far as it is known. Of several keys this is less than the kernel tests.
     fn look_up_parts(&mut self, set: &EncodedSet) {
         let mut parts = Vec::new();
         let mut at = 0;
@@ -287,8 +277,8 @@ impl RegisterValue {
     }
 }
 
-fn word(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX) / WORD
+fn word(at: usize) -> i32 {
+    i32::try_from(at / WORD as usize).unwrap_or(i32::MAX)
 }
 
 fn width(field: Field) -> usize {

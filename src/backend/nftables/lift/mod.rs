@@ -60,7 +60,7 @@ struct Lifter<'a> {
     content: RegisterValue,
     second: Option<Vec<u8>>,
     /// Content of the 32-bit registers after the first, by their numbers: parts of a longer key.
-    further_registers: BTreeMap<u32, RegisterValue>,
+    further_registers: BTreeMap<i32, RegisterValue>,
     /// Tests that the model can say, for the rule's text.
     tests: Vec<Test>,
     conditions: Vec<ListedCondition>,

@@ -3,12 +3,12 @@
 use super::{Lifter, RegisterValue, family_of, verdict_action};
 use crate::backend::nftables::expression::Expression;
 use crate::sys::header::*;
-use crate::sys::message::{attribute, ip, name, number, text};
+use crate::sys::message::{self, attribute, ip, name, text};
 use rules::{Action, PortRange};
 
 /// Words of registers after the first: of 4 bytes each, and as many as a key that is understood has.
-const SECOND_WORD: u32 = NFT_REG32_00 + 1;
-const LAST_WORD: u32 = NFT_REG32_00 + 3;
+const SECOND_WORD: i32 = NFT_REG32_00 + 1;
+const LAST_WORD: i32 = NFT_REG32_00 + 3;
 
 impl Lifter<'_> {
     pub(super) fn other(&mut self, name: &str, data: &[u8]) {
@@ -16,7 +16,7 @@ impl Lifter<'_> {
         {
             return self.load_part(register - NFT_REG32_00, &expression);
         }
-        let number = |kind| number(data, kind);
+        let number = |kind| signed(data, kind);
         let stores = |kind| number(kind).is_some();
         match name {
             "meta" if stores(NFTA_META_SREG) => self.actions.push(Action::Unknown("meta set".to_owned())),
@@ -49,7 +49,7 @@ impl Lifter<'_> {
                 }
             }
             "nat" => {
-                let family = number(NFTA_NAT_FAMILY);
+                let family = message::number(data, NFTA_NAT_FAMILY);
                 match number(NFTA_NAT_TYPE) {
                     Some(NFT_NAT_DNAT) => {
                         self.ask_family_of_nat(family);
@@ -93,7 +93,7 @@ impl Lifter<'_> {
     }
 
     /// A part of a longer key, loaded after its first word.
-    fn load_part(&mut self, word: u32, expression: &Expression) {
+    fn load_part(&mut self, word: i32, expression: &Expression) {
         let (first, before) = (self.content.clone(), std::mem::take(&mut self.further_registers));
         self.step(expression);
         let part = std::mem::replace(&mut self.content, first);
@@ -123,7 +123,7 @@ impl Lifter<'_> {
 
     /// A map's value replaces the register, or decides. A key without a value ends the rule.
     fn look_up_answer(&mut self, data: &[u8]) {
-        let number = |kind| number(data, kind);
+        let number = |kind| signed(data, kind);
         let name = attribute(data, NFTA_LOOKUP_SET).map(name).unwrap_or_default();
         let is_map =
             number(NFTA_LOOKUP_SREG) == Some(NFT_REG_1) && number(NFTA_LOOKUP_FLAGS).unwrap_or(0) == 0;
@@ -145,7 +145,7 @@ impl Lifter<'_> {
 
     /// Destination of `dnat`: one address, one range of ports, or both.
     fn destination(&self, data: &[u8]) -> Action {
-        let register = |kind| number(data, kind);
+        let register = |kind| signed(data, kind);
         let (address, last_address) = (register(NFTA_NAT_REG_ADDR_MIN), register(NFTA_NAT_REG_ADDR_MAX));
         let (port, last_port) = (register(NFTA_NAT_REG_PROTO_MIN), register(NFTA_NAT_REG_PROTO_MAX));
         let unknown = || Action::Unknown("dnat".to_owned());
@@ -164,4 +164,8 @@ impl Lifter<'_> {
             _ => unknown(),
         }
     }
+}
+
+fn signed(data: &[u8], kind: u16) -> Option<i32> {
+    message::number(data, kind).map(u32::cast_signed)
 }
