@@ -33,10 +33,8 @@ impl ChartTemplate {
         }
     }
 
-    /// The objects that `helm template` prints with these values over the chart's.
-    ///
-    /// # Panics
-    /// When the chart is not one: its tests fill every template.
+    /// The objects that `helm template` prints with these values over the chart's. Panics where the chart is not one: its tests
+    /// fill every template.
     pub fn objects(self, namespace: &str, values: &Value) -> Vec<Value> {
         let filled = filled(self.text(), namespace, values);
         let mut objects = mesh::pod::values("chart", &filled).unwrap_or_else(|problems| panic!("{problems}"));

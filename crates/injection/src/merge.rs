@@ -26,8 +26,7 @@ impl Unmergeable {
     }
 }
 
-/// # Errors
-/// When a directive is unknown, or an item of a keyed list lacks its key.
+/// Refused where a directive is unknown, or an item of a keyed list lacks its key.
 pub fn merge(onto: Value, patch: &Value, kind: SchemaKind) -> Result<Value, Unmergeable> {
     match (onto, patch) {
         (Value::Object(onto), Value::Object(patch)) => object(onto, patch, kind).map(Value::Object),

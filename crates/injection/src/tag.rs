@@ -15,9 +15,7 @@ use serde_json::{Value, json};
 pub const VARIABLE: &str = "VIRTUAL_ENVIRONMENT_TAG";
 
 /// The labels of which the first that a pod has is its environment, from a list with commas; `name` is its flag or variable.
-///
-/// # Errors
-/// When none is named, and for each one that is not a key of a label.
+/// Refused where none is named, and for each one that is not a key of a label.
 pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     if text.trim().is_empty() {
         let text = "names no label; expected a list such as virtual-env,team-env";
@@ -51,7 +49,7 @@ pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
         Ok(review) => review,
         Err(unreadable) => return Answer::text(400, &unreadable.reason),
     };
-    let Some(request) = review.request() else { return Answer::text(400, "the review has no request") };
+    let request = review.request();
     let reply = |outcome, reason| ReviewResponse::to(&review, request, outcome, reason);
     let reply = match decide(request, labels) {
         Ok((reason, None)) => reply(ReviewOutcome::Skipped, reason),

@@ -129,7 +129,7 @@ fn report(note: &Note) {
     match note {
         // As upstream prints it, because scripts look for it in logs.
         Note::Skipped { .. } => output::report(note),
-        Note::Unknown { .. } | Note::Warning { .. } | Note::Rewritten { .. } => warn(note),
+        Note::Warning { .. } => warn(note),
     }
 }
 

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
+#[derive(Default)]
 pub(super) struct Inventory<'a> {
     pub(super) pods: Vec<DescribedPod<'a>>,
     pub(super) services: BTreeMap<String, Vec<&'a KubernetesObject>>,
@@ -51,13 +52,7 @@ impl<'a> Inventory<'a> {
             };
             known.entry(name.to_owned()).or_insert_with(of).clone()
         };
-        let mut found = Self {
-            pods: Vec::new(),
-            services: BTreeMap::new(),
-            webhooks: Vec::new(),
-            config_maps: Vec::new(),
-            is_whole: question.is_whole,
-        };
+        let mut found = Self { is_whole: question.is_whole, ..Self::default() };
         let workloads: BTreeSet<ObjectName> = (question.objects.iter())
             .map(|object| name_in(object, &namespace(object.meta("namespace")).namespace.name))
             .collect();
@@ -170,27 +165,24 @@ pub struct NeededResource {
     pub is_namespaced: bool,
 }
 
-const fn needed(name: &'static str, is_namespaced: bool) -> NeededResource {
-    NeededResource { name, is_namespaced }
-}
-
 /// All kinds that findings are based on, beside ConfigMaps. Names of pods show the Deployment behind a ReplicaSet.
 pub const RESOURCES: &[NeededResource] = &[
-    needed("namespaces", false),
-    needed("mutatingwebhookconfigurations.admissionregistration.k8s.io", false),
-    needed("pods", true),
-    needed("services", true),
-    needed("deployments.apps", true),
-    needed("statefulsets.apps", true),
-    needed("daemonsets.apps", true),
-    needed("jobs.batch", true),
-    needed("cronjobs.batch", true),
+    NeededResource { name: "namespaces", is_namespaced: false },
+    NeededResource {
+        name: "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        is_namespaced: false,
+    },
+    NeededResource { name: "pods", is_namespaced: true },
+    NeededResource { name: "services", is_namespaced: true },
+    NeededResource { name: "deployments.apps", is_namespaced: true },
+    NeededResource { name: "statefulsets.apps", is_namespaced: true },
+    NeededResource { name: "daemonsets.apps", is_namespaced: true },
+    NeededResource { name: "jobs.batch", is_namespaced: true },
+    NeededResource { name: "cronjobs.batch", is_namespaced: true },
 ];
 
-/// The objects of a file, at least one. `name` is that of the file, for findings and problems.
-///
-/// # Errors
-/// When it is neither YAML nor JSON, or holds no object.
+/// The objects of a file, at least one. `name` is that of the file, for findings and problems. Refused where it is neither YAML nor
+/// JSON, or holds no object.
 pub fn objects_of_file(name: &str, text: &str) -> Result<Vec<KubernetesObject>, Problems> {
     let found = KubernetesObject::all(name, text)?;
     let expected = "expected manifests, or what kubectl get -o yaml prints";

@@ -93,7 +93,7 @@ impl MeshConfig {
         static DEFAULTS: LazyLock<Value> = LazyLock::new(|| MeshConfig::default().proxy_config().clone());
         let fields = proxy_config.as_object().into_iter().flatten();
         let stated = fields.filter(|(name, value)| DEFAULTS.get(name.as_str()) != Some(value));
-        stated.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into()
+        stated.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     pub fn proxy_config(&self) -> &Value {
@@ -104,8 +104,7 @@ impl MeshConfig {
 /// The fields of a message by their names in JSON, for which Protocol Buffers takes two spellings; deeper keys may be the user's.
 pub(crate) fn camel(message: &Value) -> Value {
     let Value::Object(map) = message else { return message.clone() };
-    let renamed = map.iter().map(|(key, value)| (camel_case(key), value.clone()));
-    Value::Object(renamed.collect::<Map<_, _>>())
+    map.iter().map(|(key, value)| (camel_case(key), value.clone())).collect()
 }
 
 /// The fields of a message that are given by both names, of which [`camel`] keeps one. Protocol Buffers refuses them.

@@ -6,5 +6,5 @@ mod values;
 
 pub use mesh::{InboundPolicy, MeshConfig};
 pub(crate) use mesh::{STATUS_PORT, camel, default_mesh, default_values, without};
-pub use values::{Cni, IstioValues, Native, ProxyInitValues, ProxyReadinessProbe, ProxyValues};
+pub use values::{IstioValues, Native, ProxyReadinessProbe, ProxyValues};
 pub(crate) use values::{excess, listed};

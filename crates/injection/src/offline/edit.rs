@@ -22,10 +22,8 @@ pub struct Edited {
 
 /// The text in which each document has its new value. A document whose value is the same keeps its text, byte for byte.
 ///
-/// `name` is that of the file, for problems. `new` has as many values as the text has documents.
-///
-/// # Errors
-/// When the text is neither YAML nor JSON, or when a value can't be written.
+/// `name` is that of the file, for problems. `new` has as many values as the text has documents. Refused where the text is neither
+/// YAML nor JSON, or where a value can't be written.
 pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
     let old = mesh::pod::values(name, text)?;
     if old == new {

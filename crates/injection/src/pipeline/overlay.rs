@@ -58,13 +58,7 @@ pub(super) fn apply(
         let both = overlay.items(list).iter().filter_map(|item| own.get(item.name()));
         both.for_each(|item| overrides.keep(list, (*item).clone()));
     }
-    let warn = |name: String| {
-        format!(
-            "the volume {name} stays as the pod has it, though the injected proxy expects another content in it; \
-             rename it if that is not intended"
-        )
-    };
-    let warnings = conflicting_volumes(&mut pod, &own, &overlay).into_iter().map(warn).collect();
+    let warnings = keep_volumes(&mut pod, &own, &overlay);
     Ok(Overlaid { pod, overlay, overrides, warnings })
 }
 
@@ -120,14 +114,11 @@ const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
 /// Resolves the conflicts that a patch has caused in the containers of a merged pod.
 fn settle(merged: &mut CheckedPod, patch: &Value) {
-    let given = |list: PodSpecList| patch.get("spec")?.get(list.field())?.as_array();
     for list in PodSpecList::OF_CONTAINERS {
-        let Some(given) = given(list) else { continue };
         let places = merged.places(list);
-        for over in given.iter().filter_map(Value::as_object) {
-            let name = over.get("name").and_then(Value::as_str);
-            if let Some(at) = name.and_then(|name| places.get(name)) {
-                settle_container(merged.items_mut(list)[*at].fields_mut(), over);
+        for over in patch["spec"].list(list.field()) {
+            if let (Some(at), Some(fields)) = (places.get(over.name()), over.as_object()) {
+                settle_container(merged.items_mut(list)[*at].fields_mut(), fields);
             }
         }
     }
@@ -176,8 +167,8 @@ fn one_of(merged: &mut Map<String, Value>, over: &Map<String, Value>, fields: &[
     }
 }
 
-/// Keeps volumes of the user's whose content differs from the overlay's as he wrote them. Returns their names.
-fn conflicting_volumes(merged: &mut CheckedPod, own: &CheckedPod, overlay: &CheckedPod) -> Vec<String> {
+/// Keeps volumes of the user's whose content differs from the overlay's as he wrote them. Returns warnings.
+fn keep_volumes(merged: &mut CheckedPod, own: &CheckedPod, overlay: &CheckedPod) -> Vec<String> {
     let content = |volume: &Value| -> Vec<String> {
         let fields = volume.as_object().into_iter().flat_map(Map::keys);
         fields.filter(|field| *field != "name").cloned().collect()
@@ -189,7 +180,10 @@ fn conflicting_volumes(merged: &mut CheckedPod, own: &CheckedPod, overlay: &Chec
         if let (Some(own), Some(other)) = (own.get(name), overlay.get(name))
             && content(own) != content(other)
         {
-            found.push(name.to_owned());
+            found.push(format!(
+                "the volume {name} stays as the pod has it, though the injected proxy expects another content in it; \
+                 rename it if that is not intended"
+            ));
             *volume = (*own).clone();
         }
     }

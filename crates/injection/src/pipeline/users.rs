@@ -37,21 +37,21 @@ pub(super) fn settle(
     let of = |identity: Identity, id: &str| if id == IDS[0] { identity.user } else { identity.group };
     if let Some(proxy) = pod.container_mut(PROXY) {
         let context = object_in(proxy.fields_mut(), "securityContext");
-        stated.iter().for_each(|id| set(context, id, of(sidecar.proxy_identity, id)));
+        stated.iter().for_each(|id| set(context, id, of(sidecar.identities.proxy, id)));
     }
     let starting = pod.items_mut(PodSpecList::InitContainers).iter_mut();
     for container in starting.filter(|container| [INIT, VALIDATION].contains(&container.name())) {
         if container.name() == VALIDATION {
             let context = object_in(container.fields_mut(), "securityContext");
-            stated.iter().for_each(|id| set(context, id, of(sidecar.init_identity, id)));
+            stated.iter().for_each(|id| set(context, id, of(sidecar.identities.init, id)));
         }
         name_proxy(container, sidecar);
     }
-    let given = user.runs_as(IDS[0]).filter(|given| *given != sidecar.proxy_identity.user)?;
+    let given = user.runs_as(IDS[0]).filter(|given| *given != sidecar.identities.proxy.user)?;
     Some(format!(
         "runAsUser {given} of {PROXY} is passed over: with interception mode {} it has to be {}",
         sidecar.mode.name(),
-        sidecar.proxy_identity.user
+        sidecar.identities.proxy.user
     ))
 }
 

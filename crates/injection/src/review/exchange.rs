@@ -122,27 +122,31 @@ impl Review {
     pub(crate) fn read(body: &[u8], depth: Depth, cancellation: &Cancellation) -> Result<Self, Unreadable> {
         let fields = tree::read(body, depth, cancellation).map_err(|reason| {
             let PartialReview { api_version, request } = serde_json::from_slice(body).unwrap_or_default();
-            let version = VERSIONS.into_iter().find(|known| *known == api_version);
-            Unreadable { reason, version: version.unwrap_or(VERSIONS[0]), uid: request.uid }
+            let version = known(&api_version).unwrap_or(VERSIONS[0]);
+            Unreadable { reason, version, uid: request.uid }
         })?;
         let (version, kind) = (text(&fields, "apiVersion"), text(&fields, "kind"));
-        let known = VERSIONS.into_iter().find(|known| *known == version);
-        match known.filter(|_| kind == KIND) {
-            Some(version) => Ok(Self { version, fields }),
-            None => Err(Unreadable {
-                reason: format!(
-                    "the body is {kind:?} of {version:?}; expected {KIND} of {}",
-                    VERSIONS.join(" or ")
-                ),
-                version: known.unwrap_or(VERSIONS[0]),
-                uid: fields.get("request").map(|request| text(request, "uid")).unwrap_or_default().to_owned(),
-            }),
+        let (known, request) = (known(version), &fields["request"]);
+        let reason = if known.is_none() || kind != KIND {
+            let versions = VERSIONS.join(" or ");
+            Some(format!("the body is {kind:?} of {version:?}; expected {KIND} of {versions}"))
+        } else {
+            (!request.is_object()).then(|| "the review has no request".to_owned())
+        };
+        let (version, uid) = (known.unwrap_or(VERSIONS[0]), text(request, "uid").to_owned());
+        match reason {
+            Some(reason) => Err(Unreadable { reason, version, uid }),
+            None => Ok(Self { version, fields }),
         }
     }
 
-    pub(crate) fn request(&self) -> Option<Request<'_>> {
-        self.fields.get("request").filter(|request| request.is_object()).map(Request)
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request(&self.fields["request"])
     }
+}
+
+fn known(version: &str) -> Option<&'static str> {
+    VERSIONS.into_iter().find(|known| *known == version)
 }
 
 /// The parts of a review that is JSON, though it is too large or nested too deeply to be read as a whole.
@@ -168,11 +172,11 @@ impl<'a> Request<'a> {
     }
 
     fn object(self) -> &'a Value {
-        self.0.get("object").unwrap_or(&Value::Null)
+        &self.0["object"]
     }
 
     fn metadata(self) -> &'a Value {
-        self.object().get("metadata").unwrap_or(&Value::Null)
+        &self.object()["metadata"]
     }
 
     /// The pod's own; a pod that is being created seldom says one.
@@ -183,14 +187,13 @@ impl<'a> Request<'a> {
 
     /// The node of a pod that names it itself and passes the scheduler by.
     pub(crate) fn node(self) -> Option<&'a str> {
-        let spec = self.object().get("spec").unwrap_or(&Value::Null);
-        Some(text(spec, "nodeName")).filter(|name| !name.is_empty())
+        Some(text(&self.object()["spec"], "nodeName")).filter(|name| !name.is_empty())
     }
 
     /// As the log names it. A pod that a controller makes has no name yet, but a beginning of one.
     pub(crate) fn object_name(self) -> String {
         let kind = match text(self.object(), "kind") {
-            "" => self.0.get("kind").map_or("", |kind| text(kind, "kind")),
+            "" => text(&self.0["kind"], "kind"),
             kind => kind,
         };
         let name = called(self.metadata()).unwrap_or_else(|| self.text("name").to_owned());

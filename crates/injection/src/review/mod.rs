@@ -14,7 +14,6 @@ use crate::admission::{AdmissionContext, Namespace, path_variables};
 use crate::configuration::Configuration;
 use crate::patch;
 use crate::pipeline::{self, unread};
-use exchange::Unreadable;
 use mesh::Problems;
 use serde_json::Value;
 
@@ -69,19 +68,15 @@ fn answered(
         Ok(review) => review,
         Err(unreadable) => return Some(ReviewResponse::malformed(unreadable).answer()),
     };
-    let Some(request) = review.request() else {
-        let (reason, uid) = ("the review has no request".to_owned(), String::new());
-        return Some(ReviewResponse::malformed(Unreadable { reason, version: review.version, uid }).answer());
-    };
+    let request = review.request();
     let reply = |outcome, reason: String| ReviewResponse::to(&review, request, outcome, reason);
     // A webhook that is called for more than it should be must not keep pods from being deleted.
-    if !matches!(request.text("operation"), "" | "CREATE") {
-        let operation = request.text("operation");
-        let reason = format!("the operation is {operation}, and pods are injected when they are created");
-        return Some(reply(ReviewOutcome::Skipped, reason).answer());
-    }
-    if let Some(other) = request.other_than_pods() {
-        let reason = format!("it is about {other}, and pods are injected");
+    let skipped = match (request.text("operation"), request.other_than_pods()) {
+        ("" | "CREATE", None) => None,
+        ("" | "CREATE", Some(other)) => Some(format!("it is about {other}, and pods are injected")),
+        (other, _) => Some(format!("the operation is {other}, and pods are injected when they are created")),
+    };
+    if let Some(reason) = skipped {
         return Some(reply(ReviewOutcome::Skipped, reason).answer());
     }
     let pod = match request.pod() {

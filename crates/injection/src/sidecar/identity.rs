@@ -3,6 +3,7 @@
 use super::annotations::Annotations;
 use super::{InitMode, Mode};
 use crate::admission::Namespace;
+use crate::pipeline::pod::PodSpecItem;
 use mesh::InputProblem;
 use mesh::istio::defaults::PROXY_ID;
 use mesh::settings::mapping::PROXY;
@@ -22,12 +23,12 @@ pub struct Identity {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Identities {
-    /// `ProxyUID` and `ProxyGID` of Go templates: the namespace's, else 1337.
-    pub(super) of_namespace: Identity,
-    /// The proxy's, with the security context that the author of the pod gives its container.
-    pub(super) proxy: Identity,
-    pub(super) init: Identity,
+pub struct Identities {
+    /// `ProxyUID` and `ProxyGID` of Go templates: 1337, or the last of an OpenShift namespace's range.
+    pub of_namespace: Identity,
+    /// The proxy's: root where the mode or low ports need it, else those of the pod's container istio-proxy.
+    pub proxy: Identity,
+    pub init: Identity,
     /// The value of `-u`. Without `-g` the rules take it for the proxy's group too.
     pub(super) known_by: i64,
 }
@@ -81,10 +82,9 @@ pub(super) fn identities(
 
 /// A field of the security context that the author of the pod gives the proxy's container.
 fn own(pod: &Value, field: &str, problems: &mut Vec<InputProblem>) -> Option<i64> {
-    let lists = ["containers", "initContainers"].map(|key| pod.get("spec")?.get(key)?.as_array());
-    let mut containers = lists.into_iter().flatten().flatten();
-    let proxy = containers.find(|one| one.get("name").and_then(Value::as_str) == Some(PROXY))?;
-    let value = proxy.get("securityContext")?.get(field).filter(|value| !value.is_null())?;
+    let mut containers = ["containers", "initContainers"].iter().flat_map(|list| pod["spec"].list(list));
+    let proxy = containers.find(|container| container.name() == PROXY)?;
+    let value = Some(&proxy["securityContext"][field]).filter(|value| !value.is_null())?;
     let number = value.as_i64().filter(|number| (0..=i64::from(MAX_ID)).contains(number));
     if number.is_none() {
         let name = format!("container {PROXY}: securityContext.{field}");

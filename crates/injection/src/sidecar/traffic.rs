@@ -120,14 +120,12 @@ impl Traffic {
 
     /// Adapts the capture to another proxy, or to another one beside it.
     pub(super) fn follow(&mut self, proxy: &OtherProxy) {
-        let mut changed = |setting, is_changed: bool| {
-            if is_changed && !self.of_other_proxy.contains(&setting) {
-                self.of_other_proxy.push(setting);
-            }
-        };
-        changed(Setting::EnvoyPort, proxy.outbound_port.is_some());
-        changed(Setting::InboundCapturePort, proxy.inbound_port.is_some());
-        changed(Setting::ProxyUid, proxy.uid.is_some());
+        let changed = [
+            proxy.outbound_port.map(|_| Setting::EnvoyPort),
+            proxy.inbound_port.map(|_| Setting::InboundCapturePort),
+            proxy.uid.map(|_| Setting::ProxyUid),
+        ];
+        self.of_other_proxy.extend(changed.into_iter().flatten());
         self.outbound_port = proxy.outbound_port.unwrap_or(self.outbound_port);
         self.inbound_port = proxy.inbound_port.unwrap_or(self.inbound_port);
         self.proxy = proxy.uid.map_or(self.proxy, i64::from);

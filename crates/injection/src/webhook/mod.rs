@@ -45,16 +45,12 @@ impl Webhook {
         pod: &'a BTreeMap<String, String>,
     ) -> Vec<Miss<'a>> {
         let both = [(Bearer::Namespace, &self.namespace, namespace), (Bearer::Pod, &self.object, pod)];
-        let mut found = Vec::new();
-        for (bearer, selector, labels) in both {
+        let missed = both.into_iter().flat_map(|(bearer, selector, labels)| {
             let missed = selector.0.iter().filter(|requirement| !requirement.is_met(labels));
-            found.extend(missed.map(|requirement| Miss {
-                bearer,
-                requirement,
-                found: labels.get(&requirement.key).map(String::as_str),
-            }));
-        }
-        found
+            let found = |requirement: &LabelRequirement| labels.get(&requirement.key).map(String::as_str);
+            missed.map(move |requirement| Miss { bearer, requirement, found: found(requirement) })
+        });
+        missed.collect()
     }
 }
 
@@ -108,9 +104,16 @@ pub struct DeployedInjector {
 }
 
 impl DeployedInjector {
-    /// `everywhere` adds the webhook for namespaces and pods without labels.
+    /// With the webhooks that the chart installs; `everywhere` adds the one for namespaces and pods without labels.
     pub fn installed(revision: &str, everywhere: bool, configuration: Configuration) -> Self {
-        Self { revision: revision.to_owned(), webhooks: webhooks(revision, everywhere), configuration }
+        let values = json!({ "injector": { "revision": revision, "auto": everywhere } });
+        let installed = ChartTemplate::Webhooks.objects("", &values);
+        let webhooks = installed.iter().flat_map(|one| {
+            let named =
+                |webhook| Some(Webhook { name: short_name(webhook).to_owned(), ..of_value(one, webhook)? });
+            injecting(one).filter_map(named)
+        });
+        Self { revision: revision.to_owned(), webhooks: webhooks.collect(), configuration }
     }
 }
 
@@ -327,19 +330,6 @@ fn injects(webhook: &Value) -> bool {
     path == "inject" || path.starts_with("inject/")
 }
 
-/// The webhooks of a revision, as they are installed; with `everywhere`, also the one for all that say nothing.
-pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
-    let values = json!({ "injector": { "revision": revision, "auto": everywhere } });
-    let configurations = ChartTemplate::Webhooks.objects("", &values);
-    let all = configurations.iter().flat_map(|configuration| {
-        let named = |webhook| {
-            Some(Webhook { name: short_name(webhook).to_owned(), ..of_value(configuration, webhook)? })
-        };
-        injecting(configuration).filter_map(named)
-    });
-    all.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,7 +339,7 @@ mod tests {
     /// revision of the pod.
     #[test]
     fn at_most_one_of_them_matches_and_these_do() {
-        let all = webhooks("default", true);
+        let all = DeployedInjector::installed("default", true, Configuration::default()).webhooks;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         let values = |matching| [None, Some(matching), Some("other")];
         let labels = |pairs: [(&str, Option<&str>); 2]| -> BTreeMap<String, String> {

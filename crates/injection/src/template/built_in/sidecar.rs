@@ -2,6 +2,7 @@
 //! of Lightstep and Datadog, certificates of Google's workloads and core dumps by a privileged container.
 
 use super::context::{RenderContext, TemplateParts, is_on, pod_field, resource_limit, set, variable};
+use crate::admission::Workload;
 use crate::configuration::selector::is_empty;
 use crate::merge::{MOUNT_PATH, identity};
 use crate::mesh_config::{InboundPolicy, MeshConfig};
@@ -108,14 +109,8 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
     let TemplateContext { sidecar, values, mesh, .. } = *context.input;
     let optional = |name: &str, value: Option<&str>| value.map(|value| variable(name, value));
     let workload = context.input.admission.workload.as_ref().filter(|workload| !workload.name.is_empty());
-    let owner = workload.map(|workload| {
-        format!(
-            "kubernetes://apis/{}/namespaces/{}/{}s/{}",
-            workload.api_version,
-            workload.namespace,
-            workload.kind.to_lowercase(),
-            workload.name
-        )
+    let owner = workload.map(|Workload { api_version, kind, name, namespace }| {
+        format!("kubernetes://apis/{api_version}/namespaces/{namespace}/{}s/{name}", kind.to_lowercase())
     });
     let ports = Value::Array(context.ports().cloned().collect()).to_string();
     let containers = context.app_containers().collect::<Vec<_>>().join(",");
@@ -188,7 +183,8 @@ fn volumes(context: &mut RenderContext<'_>, bootstrap: Option<&str>) -> Vec<Valu
     let audience = context.value("global.sds.token.aud").unwrap_or_else(|| "istio-ca".to_owned());
     let bundle = context.value("global.trustBundleName").unwrap_or_else(|| "istio-ca-root-cert".to_owned());
     let token = json!({"path": "istio-token", "audience": audience, "expirationSeconds": 43200});
-    let field = |name: &str| json!({"path": name, "fieldRef": {"fieldPath": format!("metadata.{name}")}});
+    let podinfo = ["labels", "annotations"]
+        .map(|name| json!({"path": name, "fieldRef": {"fieldPath": format!("metadata.{name}")}}));
     let volumes = [
         Some(json!({"name": "workload-socket", "emptyDir": {}})),
         Some(json!({"name": "credential-socket", "emptyDir": {}})),
@@ -196,9 +192,7 @@ fn volumes(context: &mut RenderContext<'_>, bootstrap: Option<&str>) -> Vec<Valu
         bootstrap.map(|name| json!({"name": BOOTSTRAP_VOLUME, "configMap": {"name": name}})),
         Some(json!({"name": "istio-envoy", "emptyDir": {"medium": "Memory"}})),
         Some(json!({"name": "istio-data", "emptyDir": {}})),
-        Some(
-            json!({"name": "istio-podinfo", "downwardAPI": {"items": [field("labels"), field("annotations")]}}),
-        ),
+        Some(json!({"name": "istio-podinfo", "downwardAPI": {"items": podinfo}})),
         Some(json!({"name": "istio-token", "projected": {"sources": [{"serviceAccountToken": token}]}})),
         Some(json!({"name": "istiod-ca-cert", "configMap": {"name": bundle}})),
         // It exists only where the mesh's own authority revokes certificates.

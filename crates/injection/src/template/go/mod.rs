@@ -53,19 +53,13 @@ impl fmt::Debug for Template {
 }
 
 impl Template {
-    /// `name` is its name in problems.
-    ///
-    /// # Errors
-    /// A syntax error, with its line.
+    /// `name` is its name in problems. A syntax error has its line.
     pub fn read(name: &str, text: &str) -> Result<Self, Problems> {
         Ok(Self { name: name.into(), parsed: Arc::new(parsed(name, text, &[])?) })
     }
 
-    /// The patch of the pod, and `warnings` about it.
-    ///
-    /// # Errors
-    /// Parts of the template that can't be filled in, a result that is not a patch, and texts of the pod that would be read
-    /// as YAML in it.
+    /// The patch of the pod, and `warnings` about it. Refused are parts of the template that can't be filled in, a result that is
+    /// not a patch, and texts of the pod that would be read as YAML in it.
     pub fn render(
         &self,
         context: &TemplateContext<'_>,
@@ -227,31 +221,24 @@ const NOTHING: [&str; 2] = ["<no value>", "<nil>"];
 /// The patch that a text holds: its first document, a mapping. Of a key that a mapping holds twice, the later one counts, as for
 /// Istio, whose templates write a volume's `name` and then what the pod says of the volume. `warnings` gets those keys.
 fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Problems> {
-    let lacking: Vec<InputProblem> = text
-        .lines()
-        .enumerate()
-        .filter_map(|(index, line)| {
-            let nothing = NOTHING.iter().find(|nothing| line.contains(**nothing))?;
-            let number = index + 1;
-            let what = "the template prints a value there that is not set; give it one, or a default";
-            Some(InputProblem::with_item(
-                name,
-                line.trim(),
-                format!("holds {nothing}, in line {number} of what it makes: {what}"),
-            ))
-        })
-        .collect();
-    Problems::check(lacking)?;
+    Problems::check(text.lines().zip(1..).filter_map(|(line, number)| {
+        let nothing = NOTHING.iter().find(|nothing| line.contains(**nothing))?;
+        let what = format!(
+            "holds {nothing}, in line {number} of what it makes: the template prints a value there that is not set; \
+             give it one, or a default"
+        );
+        Some(InputProblem::with_item(name, line.trim(), what))
+    }))?;
     let (documents, remarks) = mesh::pod::values_of_later_keys(name, text)?;
     warnings.extend(remarks.iter().map(|remark| format!("{name}: in what it makes, {remark}")));
     match documents.into_iter().next() {
         Some(patch @ Value::Object(_)) => Ok(patch),
         // A template may have nothing to say about a pod.
         Some(Value::Null) | None => Ok(Value::Object(Map::new())),
-        Some(_) => Err(Problems(vec![InputProblem::of(
-            name,
-            "makes YAML that is not a mapping; expected metadata and spec of a pod",
-        )])),
+        Some(_) => {
+            let text = "makes YAML that is not a mapping; expected metadata and spec of a pod";
+            Err(Problems(vec![InputProblem::of(name, text)]))
+        }
     }
 }
 
