@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+/// The labels or annotations of an object.
+pub type Labels = BTreeMap<String, String>;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
     pub name: String,
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
+    pub labels: Labels,
+    pub annotations: Labels,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -94,18 +97,14 @@ pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespaces {
     default: String,
-    labels: Option<BTreeMap<String, String>>,
-    annotations: BTreeMap<String, String>,
+    labels: Option<Labels>,
+    annotations: Labels,
     described: BTreeMap<String, Namespace>,
 }
 
 impl Namespaces {
     /// `default` is that of objects that name none; all have the labels, if any are given, and the annotations.
-    pub fn new(
-        default: &str,
-        labels: Option<BTreeMap<String, String>>,
-        annotations: BTreeMap<String, String>,
-    ) -> Self {
+    pub fn new(default: &str, labels: Option<Labels>, annotations: Labels) -> Self {
         Self { default: default.to_owned(), labels, annotations, described: BTreeMap::new() }
     }
 
@@ -197,7 +196,7 @@ pub(crate) fn strings<'a>(
 }
 
 /// The same by their names.
-pub fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
+pub fn texts(object: &Value, field: &str) -> Labels {
     strings(object, field).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 

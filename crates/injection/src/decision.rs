@@ -1,8 +1,7 @@
 //! Decision about a pod: the first of Istio's reasons that holds, in its order.
 
-use crate::admission::texts;
+use crate::admission::{Labels, texts};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// The label, and where there is none the annotation, by which a pod says yes or no.
@@ -136,18 +135,18 @@ pub enum Operator {
 
 impl LabelSelector {
     /// An empty selector matches nothing, as in Istio's configuration.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &Labels) -> bool {
         !self.0.is_empty() && self.is_met(labels)
     }
 
     /// An empty selector matches everything, as in a webhook's configuration.
-    pub fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn is_met(&self, labels: &Labels) -> bool {
         self.0.iter().all(|requirement| requirement.is_met(labels))
     }
 }
 
 impl LabelRequirement {
-    pub fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn is_met(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         match &self.operator {
             Operator::Exists => value.is_some(),

@@ -5,7 +5,7 @@
 
 use crate::decision::SYSTEM_NAMESPACES;
 use crate::pipeline::pod::{CheckedPod, PodSpecItem, PodSpecList};
-use crate::review::{Answer, Depth, JSON, Request, Review, ReviewOutcome, ReviewResponse, WebhookCall};
+use crate::review::{Answer, Depth, JSON, Request, Review, ReviewOutcome, ReviewReport, WebhookCall};
 use crate::sidecar::PROXY;
 use crate::syntax;
 use mesh::{InputProblem, Problems};
@@ -47,19 +47,16 @@ pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
     }
     let review = match Review::read(call.body, Depth::Whole, &call.cancellation) {
         Ok(review) => review,
-        Err(unreadable) => return Answer::text(400, &unreadable.reason),
+        Err((report, _)) => return Answer::text(400, &report.reason),
     };
     let request = review.request();
-    let reply = |outcome, reason| ReviewResponse::to(&review, request, outcome, reason);
-    let reply = match decide(request, labels) {
-        Ok((reason, None)) => reply(ReviewOutcome::Skipped, reason),
-        Ok((reason, Some(operation))) => {
-            let patch = Some(Value::Array(vec![operation]).to_string());
-            ReviewResponse { patch, ..reply(ReviewOutcome::Injected, reason) }
-        }
-        Err(reason) => reply(ReviewOutcome::Refused, reason),
+    let (outcome, reason, operation) = match decide(request, labels) {
+        Ok((reason, None)) => (ReviewOutcome::Skipped, reason, None),
+        Ok((reason, operation)) => (ReviewOutcome::Injected, reason, operation),
+        Err(reason) => (ReviewOutcome::Refused, reason, None),
     };
-    reply.answer()
+    let patch = operation.map(|operation| json!([operation]).to_string());
+    ReviewReport::of(request, outcome, reason).answer(review.version, patch.as_deref())
 }
 
 /// The reason, with the operation that a pod gets, if any; or why the pod can't be read.

@@ -4,7 +4,7 @@ use crate::configuration::selector::is_empty;
 use crate::merge::{MOUNT_PATH, SchemaKind, Strategy, clean, identity as key_of};
 use crate::syntax::{is_more, quantity};
 use mesh::visible;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -45,24 +45,13 @@ pub(super) fn all(runs: &Value, made: &Value) -> Vec<PodDifference> {
 }
 
 fn walk(path: &str, runs: &Value, made: &Value, kind: SchemaKind, found: &mut Vec<PodDifference>) {
-    match (runs, made) {
-        (Value::Object(runs), Value::Object(made)) => objects(path, runs, made, kind, found),
-        _ if same(path, runs, made) => {}
-        _ => found.push(PodDifference {
-            path: path.to_owned(),
-            runs: Some(runs.clone()),
-            made: Some(made.clone()),
-        }),
-    }
-}
-
-fn objects(
-    path: &str,
-    runs: &Map<String, Value>,
-    made: &Map<String, Value>,
-    kind: SchemaKind,
-    found: &mut Vec<PodDifference>,
-) {
+    let (Value::Object(runs), Value::Object(made)) = (runs, made) else {
+        if !same(path, runs, made) {
+            let (path, runs, made) = (path.to_owned(), Some(runs.clone()), Some(made.clone()));
+            found.push(PodDifference { path, runs, made });
+        }
+        return;
+    };
     let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     for (name, value) in runs {
         let (strategy, inner) = kind.field(name);

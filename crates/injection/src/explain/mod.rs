@@ -4,7 +4,7 @@ mod security;
 
 pub use security::BY_PLUGIN;
 
-use crate::admission::{Namespaces, texts};
+use crate::admission::{Labels, Namespaces, texts};
 use crate::decision::DecisionReason;
 use crate::offline::{AdmissionSubject, Surroundings};
 use crate::pipeline::pod::PodSpecItem;
@@ -18,7 +18,7 @@ use mesh::pod::{ENFORCE, INIT, KubernetesObject, Standard, VALIDATION};
 use mesh::{InputProblem, Problems, visible};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -181,11 +181,7 @@ impl AdmissionSubject<'_> {
     }
 
     /// Webhooks of several injectors that are called for the pod.
-    fn rivals(
-        &self,
-        admission: &PodAdmission<'_>,
-        labels: &BTreeMap<String, String>,
-    ) -> impl Iterator<Item = String> {
+    fn rivals(&self, admission: &PodAdmission<'_>, labels: &Labels) -> impl Iterator<Item = String> {
         let called = admission.webhooks.iter().filter(|(.., misses)| misses.is_empty());
         let called: Vec<&Webhook> = called.map(|(_, webhook, _)| *webhook).collect();
         let namespace = &self.admission.namespace.labels;

@@ -51,14 +51,29 @@ pub(crate) trait PodSpecItem {
 
     fn fields_mut(&mut self) -> &mut PodFields;
 
-    fn variable(&self, name: &str) -> Option<&str>;
+    fn variable(&self, name: &str) -> Option<&str> {
+        let variable = self.list("env").iter().rev().find(|variable| variable["name"] == name)?;
+        variable.get("value")?.as_str()
+    }
 
     fn set_variable(&mut self, name: &str, value: &str) {
         self.set_variables(&BTreeMap::from([(name, value)]));
     }
 
     /// Sets variables, after all others, in the order of their names.
-    fn set_variables(&mut self, variables: &BTreeMap<&str, &str>);
+    fn set_variables(&mut self, variables: &BTreeMap<&str, &str>) {
+        if variables.is_empty() {
+            return;
+        }
+        let env = self.fields_mut().entry("env").or_insert(Value::Null);
+        if !env.is_array() {
+            *env = Value::Array(Vec::new());
+        }
+        if let Value::Array(env) = env {
+            env.retain(|variable| !variables.contains_key(variable.name()));
+            env.extend(variables.iter().map(|(name, value)| json!({"name": name, "value": value})));
+        }
+    }
 
     /// `runAsUser` or `runAsGroup` of a container; `None` where it is absent or not a whole number.
     fn runs_as(&self, field: &str) -> Option<i64>;
@@ -83,25 +98,6 @@ impl PodSpecItem for Value {
 
     fn fields_mut(&mut self) -> &mut PodFields {
         self.as_object_mut().expect("the items of a checked pod are objects")
-    }
-
-    fn variable(&self, name: &str) -> Option<&str> {
-        let variable = self.list("env").iter().rev().find(|variable| variable["name"] == name)?;
-        variable.get("value")?.as_str()
-    }
-
-    fn set_variables(&mut self, variables: &BTreeMap<&str, &str>) {
-        if variables.is_empty() {
-            return;
-        }
-        let env = self.fields_mut().entry("env").or_insert(Self::Null);
-        if !env.is_array() {
-            *env = Self::Array(Vec::new());
-        }
-        if let Self::Array(env) = env {
-            env.retain(|variable| !variables.contains_key(PodSpecItem::name(variable)));
-            env.extend(variables.iter().map(|(name, value)| json!({"name": name, "value": value})));
-        }
     }
 
     fn runs_as(&self, field: &str) -> Option<i64> {

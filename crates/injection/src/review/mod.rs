@@ -7,7 +7,7 @@ mod tree;
 
 pub use crate::admission::Cancellation;
 pub use exchange::{Answer, ReviewOutcome, ReviewReport};
-pub(crate) use exchange::{JSON, Request, Review, ReviewResponse};
+pub(crate) use exchange::{JSON, Request, Review};
 pub(crate) use tree::Depth;
 
 use crate::admission::{AdmissionContext, Namespace, path_variables};
@@ -66,10 +66,10 @@ fn answered(
 ) -> Option<Answer> {
     let review = match Review::read(call.body, depth, &call.cancellation) {
         Ok(review) => review,
-        Err(unreadable) => return Some(ReviewResponse::malformed(unreadable).answer()),
+        Err((report, version)) => return Some(report.answer(version, None)),
     };
     let request = review.request();
-    let reply = |outcome, reason: String| ReviewResponse::to(&review, request, outcome, reason);
+    let report = |outcome, reason| ReviewReport::of(request, outcome, reason);
     // A webhook that is called for more than it should be must not keep pods from being deleted.
     let skipped = match (request.text("operation"), request.other_than_pods()) {
         ("" | "CREATE", None) => None,
@@ -77,11 +77,11 @@ fn answered(
         (other, _) => Some(format!("the operation is {other}, and pods are injected when they are created")),
     };
     if let Some(reason) = skipped {
-        return Some(reply(ReviewOutcome::Skipped, reason).answer());
+        return Some(report(ReviewOutcome::Skipped, reason).answer(review.version, None));
     }
     let pod = match request.pod() {
         Ok(pod) => pod,
-        Err(reason) => return Some(reply(ReviewOutcome::Refused, reason).answer()),
+        Err(reason) => return Some(report(ReviewOutcome::Refused, reason).answer(review.version, None)),
     };
     let admission = AdmissionContext {
         namespace: cluster.namespace(request.namespace()),
@@ -91,12 +91,12 @@ fn answered(
         ..AdmissionContext::default()
     };
     let is_partial = depth == Depth::Shallow && unread::is_in(pod);
-    let reply = match inject(pod, &admission).and_then(|outcome| call.cancellation.check().map(|()| outcome))
-    {
+    let outcome = inject(pod, &admission).and_then(|outcome| call.cancellation.check().map(|()| outcome));
+    let (report, patch) = match outcome {
         Ok(pipeline::InjectionOutcome::Skipped(decision)) => {
-            let mut reply = reply(ReviewOutcome::Skipped, format!("not injected: {}", decision.reason));
-            reply.report.warnings.extend(decision.warning());
-            reply
+            let mut report = report(ReviewOutcome::Skipped, format!("not injected: {}", decision.reason));
+            report.warnings.extend(decision.warning());
+            (report, None)
         }
         Ok(pipeline::InjectionOutcome::Injected(injected)) => {
             let patch = patch::between(pod, &injected.pod);
@@ -104,16 +104,17 @@ fn answered(
             if is_partial && (unread::has_mark(&patch) || !unread::is_kept(pod, &injected.pod)) {
                 return None;
             }
-            let mut reply = reply(ReviewOutcome::Injected, format!("injected: {}", injected.decision.reason));
-            reply.report.warnings.extend(injected.warnings);
-            ReviewResponse { patch: Some(patch), ..reply }
+            let reason = format!("injected: {}", injected.decision.reason);
+            let warnings = injected.warnings;
+            (ReviewReport { warnings, ..report(ReviewOutcome::Injected, reason) }, Some(patch))
         }
         Err(_) if is_partial => return None,
         Err(problems) => {
-            reply(ReviewOutcome::Refused, format!("the pod can't be injected: {}", problems.joined()))
+            let reason = format!("the pod can't be injected: {}", problems.joined());
+            (report(ReviewOutcome::Refused, reason), None)
         }
     };
-    Some(reply.answer())
+    Some(report.answer(review.version, patch.as_deref()))
 }
 
 /// The first minor version of Kubernetes 1 in which native sidecars are stable; Istio waits for the same one.

@@ -6,7 +6,7 @@ pub(crate) mod remedy;
 
 pub use judge::{CONDITIONS, KnownCluster, SelectedPod, Unjudged, WebhookFinding, judge, rivals};
 
-use crate::admission::Namespace;
+use crate::admission::{Labels, Namespace};
 use crate::chart::ChartTemplate;
 use crate::configuration::{Configuration, selector};
 use crate::decision::{Decision, LabelRequirement, LabelSelector, Operator, decide};
@@ -34,16 +34,12 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    pub fn matches(&self, namespace: &BTreeMap<String, String>, pod: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, namespace: &Labels, pod: &Labels) -> bool {
         self.namespace.is_met(namespace) && self.object.is_met(pod)
     }
 
     /// Requirements that are not met; none where it is called.
-    pub fn misses<'a>(
-        &'a self,
-        namespace: &'a BTreeMap<String, String>,
-        pod: &'a BTreeMap<String, String>,
-    ) -> Vec<Miss<'a>> {
+    pub fn misses<'a>(&'a self, namespace: &'a Labels, pod: &'a Labels) -> Vec<Miss<'a>> {
         let both = [(Bearer::Namespace, &self.namespace, namespace), (Bearer::Pod, &self.object, pod)];
         let missed = both.into_iter().flat_map(|(bearer, selector, labels)| {
             let missed = selector.0.iter().filter(|requirement| !requirement.is_met(labels));
@@ -144,7 +140,7 @@ pub struct PodAdmission<'a> {
 pub fn admit<'a>(
     injectors: &'a [DeployedInjector],
     namespace: &'a Namespace,
-    labels: &'a BTreeMap<String, String>,
+    labels: &'a Labels,
     pod: &Value,
 ) -> Option<PodAdmission<'a>> {
     let each = injectors.iter().flat_map(|injector| injector.webhooks.iter().map(move |one| (injector, one)));
@@ -163,13 +159,13 @@ pub fn admit<'a>(
 /// Labels of a namespace and of a pod for which two webhooks are called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedPod {
-    pub namespace: BTreeMap<String, String>,
-    pub pod: BTreeMap<String, String>,
+    pub namespace: Labels,
+    pub pod: Labels,
 }
 
 impl fmt::Display for SharedPod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |labels: &BTreeMap<String, String>| match labels.is_empty() {
+        let list = |labels: &Labels| match labels.is_empty() {
             true => "without labels".to_owned(),
             false => labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","),
         };
@@ -189,7 +185,7 @@ pub fn overlap(one: &Webhook, other: &Webhook) -> Option<SharedPod> {
 const NAME: &str = "kubernetes.io/metadata.name";
 
 /// Labels that meet both selectors, as few as possible: each is absent, has a value that is named, or one that is not.
-fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<BTreeMap<String, String>> {
+fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<Labels> {
     let mut by_key: BTreeMap<&str, Vec<&LabelRequirement>> = BTreeMap::new();
     for requirement in one.0.iter().chain(&other.0) {
         by_key.entry(&requirement.key).or_default().push(requirement);
@@ -204,8 +200,7 @@ fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<BTreeMap<String,
         let absent = (key != NAME).then_some(None);
         let candidates = absent.into_iter().chain(named.iter().copied().map(Some)).chain([Some(&*fresh)]);
         let value = candidates.into_iter().find(|value| {
-            let labels: BTreeMap<String, String> =
-                value.iter().map(|value| (key.to_owned(), (*value).to_owned())).collect();
+            let labels: Labels = value.iter().map(|value| (key.to_owned(), (*value).to_owned())).collect();
             requirements.iter().all(|requirement| requirement.is_met(&labels))
         })?;
         found.extend(value.map(|value| (key.to_owned(), value.to_owned())));

@@ -137,11 +137,13 @@ impl Template {
     }
 }
 
-/// `further` are functions beside those of all templates.
+/// Functions beside those of all templates.
+type FurtherFunctions = [(&'static str, Func)];
+
 pub(crate) fn parsed(
     name: &str,
     text: &str,
-    further: &[(&'static str, Func)],
+    further: &FurtherFunctions,
 ) -> Result<gtmpl_ng::Template, Problems> {
     let is_further = |name: &str| further.iter().any(|(known, _)| *known == name);
     let text = text::prepare(text, &|name| functions::lacking(name).filter(|_| !is_further(name)));
@@ -166,7 +168,7 @@ pub(crate) fn rendered(
 pub(crate) fn filled(
     name: &str,
     text: &str,
-    further: &[(&'static str, Func)],
+    further: &FurtherFunctions,
     data: &Value,
 ) -> Result<String, Problems> {
     functions::begin(BTreeMap::new(), Cancellation::default());
