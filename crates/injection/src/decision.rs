@@ -80,16 +80,16 @@ impl fmt::Display for DecisionReason {
 /// `namespace` is the one in which the pod will run.
 pub fn decide(namespace: &str, pod: &Value, rules: &InjectionRules) -> Decision {
     let by = |inject, reason| Decision { inject, reason, unclear: None };
-    if pod["spec"]["hostNetwork"] == true {
-        return by(false, DecisionReason::HostNetwork);
+    let is_linux = matches!(pod["spec"]["os"]["name"].as_str(), None | Some("" | "linux"));
+    let never = [
+        (pod["spec"]["hostNetwork"] == true, DecisionReason::HostNetwork),
+        (!is_linux, DecisionReason::OtherSystem),
+        (SYSTEM_NAMESPACES.contains(&namespace), DecisionReason::SystemNamespace),
+        (rules.policy.is_none(), DecisionReason::NoPolicy),
+    ];
+    if let Some((_, reason)) = never.into_iter().find(|(holds, _)| *holds) {
+        return by(false, reason);
     }
-    if !matches!(pod["spec"]["os"]["name"].as_str(), None | Some("" | "linux")) {
-        return by(false, DecisionReason::OtherSystem);
-    }
-    if SYSTEM_NAMESPACES.contains(&namespace) {
-        return by(false, DecisionReason::SystemNamespace);
-    }
-    let Some(policy) = rules.policy else { return by(false, DecisionReason::NoPolicy) };
     // A label decides alone where there is one, whatever it says.
     let labels = texts(pod, "labels");
     let given = labels.get(INJECT).map(|text| (text.clone(), DecisionReason::Label));
@@ -110,7 +110,7 @@ pub fn decide(namespace: &str, pod: &Value, rules: &InjectionRules) -> Decision 
     } else if any(&rules.always) {
         (true, DecisionReason::AlwaysSelected)
     } else {
-        (policy == InjectionPolicy::Enabled, DecisionReason::ByPolicy)
+        (rules.policy == Some(InjectionPolicy::Enabled), DecisionReason::ByPolicy)
     };
     Decision { inject, reason, unclear }
 }

@@ -118,48 +118,28 @@ pub enum Strategy {
     Set,
 }
 
-/// Fields whose lists merge, with the types of their items.
-type StrategyTable = &'static [(&'static str, Strategy, SchemaKind)];
-
-const POD: StrategyTable =
-    &[("metadata", Strategy::Atomic, SchemaKind::Meta), ("spec", Strategy::Atomic, SchemaKind::Spec)];
-
-const META: StrategyTable = &[
-    ("finalizers", Strategy::Set, SchemaKind::Other),
-    ("ownerReferences", Strategy::Keyed("uid"), SchemaKind::Other),
-];
-
-const SPEC: StrategyTable = &[
-    ("containers", Strategy::Keyed("name"), SchemaKind::Container),
-    ("ephemeralContainers", Strategy::Keyed("name"), SchemaKind::Container),
-    ("hostAliases", Strategy::Keyed("ip"), SchemaKind::Other),
-    ("imagePullSecrets", Strategy::Keyed("name"), SchemaKind::Other),
-    ("initContainers", Strategy::Keyed("name"), SchemaKind::Container),
-    ("resourceClaims", Strategy::Keyed("name"), SchemaKind::Other),
-    ("schedulingGates", Strategy::Keyed("name"), SchemaKind::Other),
-    ("topologySpreadConstraints", Strategy::Keyed("topologyKey"), SchemaKind::Other),
-    ("volumes", Strategy::Keyed("name"), SchemaKind::Other),
-];
-
-const CONTAINER: StrategyTable = &[
-    ("env", Strategy::Keyed("name"), SchemaKind::Other),
-    ("ports", Strategy::Keyed("containerPort"), SchemaKind::Other),
-    ("volumeDevices", Strategy::Keyed("devicePath"), SchemaKind::Other),
-    ("volumeMounts", Strategy::Keyed("mountPath"), SchemaKind::Other),
-];
-
 impl SchemaKind {
     /// The strategy of a field's list, and the kind of its items, or of the field itself.
     pub fn field(self, name: &str) -> (Strategy, Self) {
-        let table = match self {
-            Self::Pod => POD,
-            Self::Meta => META,
-            Self::Spec => SPEC,
-            Self::Container => CONTAINER,
-            Self::Other => &[],
-        };
-        let row = table.iter().find(|(field, ..)| *field == name);
-        row.map_or((Strategy::Atomic, Self::Other), |(_, strategy, kind)| (*strategy, *kind))
+        match (self, name) {
+            (Self::Pod, "metadata") => (Strategy::Atomic, Self::Meta),
+            (Self::Pod, "spec") => (Strategy::Atomic, Self::Spec),
+            (Self::Meta, "finalizers") => (Strategy::Set, Self::Other),
+            (Self::Meta, "ownerReferences") => (Strategy::Keyed("uid"), Self::Other),
+            (Self::Spec, "containers" | "ephemeralContainers" | "initContainers") => {
+                (Strategy::Keyed("name"), Self::Container)
+            }
+            (Self::Spec, "imagePullSecrets" | "resourceClaims" | "schedulingGates" | "volumes") => {
+                (Strategy::Keyed("name"), Self::Other)
+            }
+            (Self::Spec, "hostAliases") => (Strategy::Keyed("ip"), Self::Other),
+            (Self::Spec, "topologySpreadConstraints") => (Strategy::Keyed("topologyKey"), Self::Other),
+            (Self::Container, "env") => (Strategy::Keyed("name"), Self::Other),
+            (Self::Container, "ports") => (Strategy::Keyed("containerPort"), Self::Other),
+            (Self::Container, "volumeDevices") => (Strategy::Keyed("devicePath"), Self::Other),
+            (Self::Container, "volumeMounts") => (Strategy::Keyed(MOUNT_PATH), Self::Other),
+            _ => (Strategy::Atomic, Self::Other),
+        }
     }
 }
 

@@ -24,13 +24,11 @@ pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     let mut found: Vec<String> = Vec::new();
     let mut problems = Vec::new();
     for item in text.split(',').map(str::trim) {
-        match syntax::is_label_key(item) {
-            true if found.iter().any(|there| there == item) => {}
-            true => found.push(item.to_owned()),
-            false => {
-                let text = format!("is not a label; {}", syntax::LABEL_KEY);
-                problems.push(InputProblem::with_item(name, item, text));
-            }
+        if !syntax::is_label_key(item) {
+            let text = format!("is not a label; {}", syntax::LABEL_KEY);
+            problems.push(InputProblem::with_item(name, item, text));
+        } else if !found.iter().any(|there| there == item) {
+            found.push(item.to_owned());
         }
     }
     Problems::check(problems).map(|()| found)

@@ -2,7 +2,7 @@
 //! `configuration.txt`, whose problems and warnings `UPDATE_GOLDENS=1` writes.
 
 use injection::Configuration;
-use injection::configuration::{ConfigurationText, InboundPolicy, Native, Texts};
+use injection::configuration::{ConfigurationText, Native, Texts};
 use injection::decision::InjectionPolicy;
 use mesh::Setting;
 use serde_json::json;
@@ -83,7 +83,7 @@ defaultConfig:
     let configuration = read("policy: disabled", "", mesh).expect("good texts");
     let mesh = &configuration.mesh;
     assert_eq!((mesh.outbound_port, mesh.inbound_port, mesh.merges_metrics), (16001, 15006, true));
-    assert_eq!(mesh.inbound_policy, InboundPolicy::Localhost);
+    assert!(mesh.is_inbound_local);
     let config = mesh.proxy_config();
     assert_eq!(config["interceptionMode"], "TPROXY");
     assert_eq!((&config["serviceCluster"], &config["statusPort"]), (&json!(null), &json!(15020)));

@@ -3,9 +3,7 @@
 mod injector;
 pub(crate) mod selector;
 
-pub use crate::mesh_config::{
-    InboundPolicy, IstioValues, MeshConfig, Native, ProxyReadinessProbe, ProxyValues,
-};
+pub use crate::mesh_config::{IstioValues, MeshConfig, Native, ProxyReadinessProbe, ProxyValues};
 
 use crate::decision::{InjectionPolicy, InjectionRules};
 use crate::mesh_config::{camel, default_mesh, default_values};

@@ -22,25 +22,9 @@ pub struct MeshConfig {
     pub status_port: u16,
     /// `enablePrometheusMerge`. Only Istio's agent merges metrics, so the default is off.
     pub merges_metrics: bool,
-    pub inbound_policy: InboundPolicy,
+    /// `inboundTrafficPolicy.mode` is `LOCALHOST`: the proxy hands connections on to that address, else to the pod's own.
+    pub is_inbound_local: bool,
     pub trust_domain: String,
-}
-
-/// `inboundTrafficPolicy.mode`: the address to which the proxy hands connections on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InboundPolicy {
-    Passthrough,
-    Localhost,
-}
-
-impl InboundPolicy {
-    /// As templates see it (`InboundTrafficPolicyMode`).
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Passthrough => "passthrough",
-            Self::Localhost => "localhost",
-        }
-    }
 }
 
 impl Default for MeshConfig {
@@ -72,15 +56,14 @@ impl MeshConfig {
                 fields.problem(&path, None, "is missing; expected the provider's name");
             }
         }
-        let policies = [("PASSTHROUGH", InboundPolicy::Passthrough), ("LOCALHOST", InboundPolicy::Localhost)];
+        let is_local =
+            fields.one_of("inboundTrafficPolicy.mode", &[("PASSTHROUGH", false), ("LOCALHOST", true)]);
         let mesh = Self {
             outbound_port: fields.port("proxyListenPort", OUTBOUND_LISTENER.number()),
             inbound_port: fields.port("proxyInboundListenPort", INBOUND_LISTENER.number()),
             status_port: fields.port("defaultConfig.statusPort", STATUS_PORT),
             merges_metrics: fields.flag("enablePrometheusMerge"),
-            inbound_policy: fields
-                .one_of("inboundTrafficPolicy.mode", &policies)
-                .unwrap_or(InboundPolicy::Passthrough),
+            is_inbound_local: is_local.unwrap_or(false),
             trust_domain: fields.text("trustDomain"),
             raw: Value::Null,
         };

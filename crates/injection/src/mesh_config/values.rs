@@ -198,11 +198,12 @@ fn capture(fields: &mut DocumentReader<'_>) -> BTreeMap<Setting, String> {
     ] {
         let path = format!("global.proxy.{key}");
         let Some(row) = TABLE.iter().find(|row| row.setting == setting) else { continue };
-        match listed(&fields.text(&path), row.form) {
+        let text = fields.text(&path);
+        match listed(&text, row.form) {
             Ok(list) if !list.is_empty() => drop(capture.entry(setting).or_insert(list)),
             Ok(_) => {}
             Err(faults) => {
-                faults.into_iter().for_each(|(item, text)| fields.problem(&path, Some(&item), text))
+                faults.into_iter().for_each(|(item, text)| fields.problem(&path, Some(item), text))
             }
         }
     }
@@ -245,13 +246,11 @@ pub(crate) fn excess(text: &str) -> Option<String> {
     (items > MAX_ITEMS).then(|| format!("holds {items} items; expected at most {MAX_ITEMS}"))
 }
 
-pub(crate) type Faults = Vec<(String, String)>;
-
 /// A comma-separated list, or `*`, in its usual spelling. Networks keep their host bits, which the rules interpret.
-pub(crate) fn listed(text: &str, form: AnnotationForm) -> Result<String, Faults> {
+pub(crate) fn listed(text: &str, form: AnnotationForm) -> Result<String, Vec<(&str, String)>> {
     let faults = form.faults(text);
     if !faults.is_empty() {
-        return Err(faults.into_iter().map(|(item, text)| (item.to_owned(), text)).collect());
+        return Err(faults);
     }
     let spelled = |item: &str| match form {
         AnnotationForm::Ports | AnnotationForm::PortsOrAll => Some(item.parse::<u16>().ok()?.to_string()),

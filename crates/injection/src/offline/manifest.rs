@@ -4,7 +4,7 @@ use super::edit::edit;
 use super::subject::AdmissionSubject;
 use crate::admission::Namespaces;
 use crate::configuration::Configuration;
-use crate::decision::{Decision, DecisionReason, InjectionPolicy};
+use crate::decision::{DecisionReason, InjectionPolicy};
 use crate::pipeline::InjectionOutcome;
 use mesh::data::Tree;
 use mesh::data::document::field;
@@ -44,25 +44,14 @@ impl From<Problems> for RefusedManifest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    Skipped { kind: String, name: String, decision: Decision },
-    Warning { at: String, text: String },
+    Skipped(String),
+    Warning(String),
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Skipped { kind, name, decision } => {
-                write!(f, "===> Skipping injection because {} \"{}\" ", visible(kind), visible(name))?;
-                match decision.reason {
-                    DecisionReason::HostNetwork => f.write_str("has host networking enabled"),
-                    DecisionReason::Label | DecisionReason::Annotation => {
-                        f.write_str("has sidecar injection disabled")
-                    }
-                    reason => write!(f, "is not changed: {reason}"),
-                }
-            }
-            Self::Warning { at, text } => write!(f, "{}: {}", visible(at), visible(text)),
-        }
+        let (Self::Skipped(text) | Self::Warning(text)) = self;
+        f.write_str(text)
     }
 }
 
@@ -97,11 +86,9 @@ pub fn manifest(
         return Err(RefusedManifest { problems, notes });
     }
     let edited = edit(name, text, &values)?;
-    notes.extend(edited.rewritten.iter().map(|number| Note::Warning {
-        at: format!("{name}: document {}", number + 1),
-        text:
-            "could not be edited in place and was written again; the comments within it are lost".to_owned(),
-    }));
+    let lost = "could not be edited in place and was written again; the comments within it are lost";
+    let at = |number: &usize| format!("{name}: document {}", number + 1);
+    notes.extend(edited.rewritten.iter().map(|number| warning(&at(number), lost)));
     Ok(Manifest { text: edited.text, injected, notes })
 }
 
@@ -146,7 +133,16 @@ impl ManifestInjection<'_> {
             }
             Ok(InjectionOutcome::Skipped(decision)) => {
                 self.warn(&at, &decision.warning());
-                self.notes.push(Note::Skipped { kind: object.kind().to_owned(), name, decision });
+                let why = match decision.reason {
+                    DecisionReason::HostNetwork => "has host networking enabled".to_owned(),
+                    DecisionReason::Label | DecisionReason::Annotation => {
+                        "has sidecar injection disabled".to_owned()
+                    }
+                    reason => format!("is not changed: {reason}"),
+                };
+                let (kind, name) = (visible(object.kind()), visible(&name));
+                let text = format!("===> Skipping injection because {kind} \"{name}\" {why}");
+                self.notes.push(Note::Skipped(text));
             }
             Ok(InjectionOutcome::Injected(injected)) => {
                 self.injected += 1;
@@ -157,9 +153,12 @@ impl ManifestInjection<'_> {
     }
 
     fn warn<'b>(&mut self, at: &str, warnings: impl IntoIterator<Item = &'b String>) {
-        let notes = warnings.into_iter().map(|text| Note::Warning { at: at.to_owned(), text: text.clone() });
-        self.notes.extend(notes);
+        self.notes.extend(warnings.into_iter().map(|text| warning(at, text)));
     }
+}
+
+fn warning(at: &str, text: &str) -> Note {
+    Note::Warning(format!("{}: {}", visible(at), visible(text)))
 }
 
 fn located(problem: InputProblem, pod: Option<&Tree>, at: &str) -> InputProblem {

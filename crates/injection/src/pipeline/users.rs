@@ -45,7 +45,14 @@ pub(super) fn settle(
             let context = object_in(container.fields_mut(), "securityContext");
             stated.iter().for_each(|id| set(context, id, of(sidecar.identities.init, id)));
         }
-        name_proxy(container, sidecar);
+        // The number by which the arguments of a template's init container know the proxy.
+        if let Some(Value::Array(args)) =
+            container.get_mut("args").filter(|_| sidecar.init != InitMode::Nothing)
+            && let Some(at) = args.iter().position(|word| word == "-u")
+            && let Some(number) = args.get_mut(at + 1)
+        {
+            *number = sidecar.proxy_number().into();
+        }
     }
     let given = user.runs_as(IDS[0]).filter(|given| *given != sidecar.identities.proxy.user)?;
     Some(format!(
@@ -53,19 +60,6 @@ pub(super) fn settle(
         sidecar.mode.name(),
         sidecar.identities.proxy.user
     ))
-}
-
-/// Sets the number by which the arguments of a template's init container know the proxy.
-fn name_proxy(container: &mut Value, sidecar: &Sidecar) {
-    let Some(Value::Array(args)) = container.get_mut("args").filter(|_| sidecar.init != InitMode::Nothing)
-    else {
-        return;
-    };
-    if let Some(at) = args.iter().position(|word| word == "-u")
-        && let Some(user) = args.get_mut(at + 1)
-    {
-        *user = sidecar.proxy_number().into();
-    }
 }
 
 fn set(context: &mut Map<String, Value>, id: &str, value: i64) {

@@ -91,7 +91,7 @@ impl<'a> Annotations<'a> {
             return None;
         }
         let list = listed(text, form).map_err(|faults| {
-            faults.into_iter().for_each(|(item, text)| self.problem(name, &item, text));
+            faults.into_iter().for_each(|(item, text)| self.problem(name, item, text));
         });
         list.ok()
     }

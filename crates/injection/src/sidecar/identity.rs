@@ -47,9 +47,8 @@ pub(super) fn identities(
         let last = last_of(text);
         if last.is_none() {
             warnings.push(format!(
-                    "the namespace's annotation {name} is {text:?}, which is not a range such as 1000620000/10000, and has no \
-                     effect"
-                ));
+                "the namespace's annotation {name} is {text:?}, which is not a range such as 1000620000/10000, and has no effect"
+            ));
         }
         last
     };
@@ -127,12 +126,8 @@ mod tests {
         let namespace = Namespace { annotations, ..Namespace::default() };
         let mut annotations = Annotations::of(&pod);
         let found = identities(&mut annotations, &pod, &namespace, (mode, InitMode::Validation), low);
-        let pair = |one: Identity| (one.user, one.group);
-        assert_eq!(
-            (found.known_by, pair(found.proxy), pair(found.init)),
-            expected,
-            "{mode:?} {own} {range:?}"
-        );
+        let [proxy, init] = [found.proxy, found.init].map(|one| (one.user, one.group));
+        assert_eq!((found.known_by, proxy, init), expected, "{mode:?} {own} {range:?}");
         assert_eq!((annotations.problems, annotations.warnings), (Vec::new(), Vec::<String>::new()));
     }
 
@@ -145,14 +140,9 @@ mod tests {
         check(Redirect, false, &none, Some("1000-1005"), (1005, (1005, 1005), (1005, 1005)));
         check(Redirect, false, &json!({"runAsUser": 7}), None, (7, (7, 1337), (7, 1337)));
         check(Redirect, false, &json!({"runAsUser": 0}), None, (1337, (0, 1337), (1337, 1337)));
-        check(Redirect, false, &json!({"runAsUser": 0, "runAsGroup": 0}), None, (1337, (0, 0), (1337, 0)));
-        check(
-            Redirect,
-            false,
-            &json!({"runAsUser": 0, "runAsGroup": 0}),
-            Some("1000/10"),
-            (1009, (0, 0), (1009, 0)),
-        );
+        let root = json!({"runAsUser": 0, "runAsGroup": 0});
+        check(Redirect, false, &root, None, (1337, (0, 0), (1337, 0)));
+        check(Redirect, false, &root, Some("1000/10"), (1009, (0, 0), (1009, 0)));
         check(Redirect, true, &none, Some("1000/10"), (1337, (0, 1337), (1337, 1337)));
         check(Tproxy, false, &none, Some("1000/10"), (1337, (0, 1337), (1337, 1337)));
         check(Tproxy, false, &json!({"runAsUser": 7}), None, (1337, (0, 1337), (1337, 1337)));
@@ -181,12 +171,8 @@ mod tests {
             let Annotations { problems, warnings, .. } = annotations;
             assert_eq!((found.init.user, found.init.group), (0, 0), "what sets rules is root");
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            (
-                (found.of_namespace.user, found.of_namespace.group),
-                (found.proxy.user, found.proxy.group),
-                problems,
-                warnings,
-            )
+            let [of_namespace, proxy] = [found.of_namespace, found.proxy].map(|one| (one.user, one.group));
+            (of_namespace, proxy, problems, warnings)
         };
         let none = || json!({});
         let warning = |name: &str| {

@@ -103,7 +103,7 @@ impl DeployedInjector {
     /// With the webhooks that the chart installs; `everywhere` adds the one for namespaces and pods without labels.
     pub fn installed(revision: &str, everywhere: bool, configuration: Configuration) -> Self {
         let values = json!({ "injector": { "revision": revision, "auto": everywhere } });
-        let installed = ChartTemplate::Webhooks.objects("", &values);
+        let installed = ChartTemplate::WEBHOOKS.objects("", &values);
         let webhooks = installed.iter().flat_map(|one| {
             let named =
                 |webhook| Some(Webhook { name: short_name(webhook).to_owned(), ..of_value(one, webhook)? });

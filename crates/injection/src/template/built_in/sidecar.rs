@@ -5,7 +5,7 @@ use super::context::{RenderContext, TemplateParts, is_on, pod_field, resource_li
 use crate::admission::Workload;
 use crate::configuration::selector::is_empty;
 use crate::merge::{MOUNT_PATH, identity};
-use crate::mesh_config::{InboundPolicy, MeshConfig};
+use crate::mesh_config::MeshConfig;
 use crate::template::context::TemplateContext;
 use crate::template::opentelemetry;
 use mesh::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
@@ -114,13 +114,12 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
     });
     let ports = Value::Array(context.ports().cloned().collect()).to_string();
     let containers = context.app_containers().collect::<Vec<_>>().join(",");
-    let is_local = mesh.inbound_policy == InboundPolicy::Localhost;
     let pod = context.input.pod;
     let texts = ["annotations", "labels"].map(|field| &pod["metadata"][field]);
     let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
     let attributes = opentelemetry::attributes(&mesh.raw, texts, namespace, &pod["spec"]["containers"]);
     let variables = [
-        is_local.then(|| variable("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", "true")),
+        mesh.is_inbound_local.then(|| variable("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", "true")),
         Some(variable("PILOT_CERT_PROVIDER", certificates.as_deref().unwrap_or("istiod"))),
         optional("CA_ADDR", set(&values.ca_address)),
         Some(pod_field("POD_NAME", "metadata.name")),

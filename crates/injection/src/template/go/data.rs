@@ -47,6 +47,7 @@ pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> V
     let mut proxy_config = structure(&sidecar.proxy_config, GoStructure::ProxyConfig, of_config);
     // The default that protobuf prints.
     proxy_config.entry("InterceptionMode".to_owned()).or_insert_with(|| "REDIRECT".into());
+    let inbound = if mesh.is_inbound_local { "localhost" } else { "passthrough" };
     let compliance = values.environment().remove("COMPLIANCE_POLICY").unwrap_or_default();
     let fields: [(&str, Value); 15] = [
         ("TypeMeta", texts(&[("Kind", &workload.kind), ("APIVersion", &workload.api_version)])),
@@ -62,7 +63,7 @@ pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> V
         ("ProxyInitImage", of_images(&sidecar.init_image).into()),
         ("ProxyUID", sidecar.identities.of_namespace.user.into()),
         ("ProxyGID", sidecar.identities.of_namespace.group.into()),
-        ("InboundTrafficPolicyMode", mesh.inbound_policy.name().into()),
+        ("InboundTrafficPolicyMode", inbound.into()),
         ("CompliancePolicy", compliance.into()),
     ];
     // Istio's own has these fields and no others, so another name is an error.
