@@ -1,4 +1,4 @@
-//! The context of a pod's admission: its namespace, the workload that it belongs to, and what the request says.
+//! The context of a pod's admission: its namespace, its workload, and the request's settings.
 
 use mesh::{InputProblem, Problems};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The Helm chart as the one source of what is installed: its templates are filled here as Helm fills them, with the functions that
+//! The Helm chart as the one source of installed objects: its templates are filled here as Helm fills them, with the functions that
 //! Helm adds to sprig's.
 
 use crate::template::go;

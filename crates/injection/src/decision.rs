@@ -4,14 +4,14 @@ use crate::admission::{Labels, texts};
 use serde_json::Value;
 use std::fmt;
 
-/// The label, and where there is none the annotation, by which a pod says yes or no.
+/// The label, or without it the annotation, by which a pod takes or refuses injection.
 pub const INJECT: &str = "sidecar.istio.io/inject";
 
 /// Namespaces of the cluster itself, whose pods are never injected.
 pub const SYSTEM_NAMESPACES: [&str; 4] =
     ["kube-system", "kube-public", "kube-node-lease", "local-path-storage"];
 
-/// Default for a pod that says nothing.
+/// Default for a pod with neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectionPolicy {
     Enabled,

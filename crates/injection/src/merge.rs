@@ -77,7 +77,7 @@ fn value(onto: Option<Value>, field: &str, target: &Value, kind: SchemaKind) -> 
     })
 }
 
-/// A value without directives, and without nulls that delete what is not there.
+/// A value without directives, and without nulls, which would delete absent fields.
 fn plain(value: &Value) -> Value {
     let mut plain = value.clone();
     make_plain(&mut plain);

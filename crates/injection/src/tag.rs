@@ -103,7 +103,7 @@ fn change(pod: &CheckedPod, tag: &str) -> Result<Value, &'static str> {
     match variable.get("value").filter(|_| variable["valueFrom"].is_null()) {
         Some(value) if value == tag => Err("its proxy has the tag already"),
         Some(_) => Ok(json!({"op": "replace", "path": format!("{path}/env/{at}/value"), "value": tag})),
-        // A value beside `valueFrom` would be refused; and what is empty has no field that could be replaced.
+        // A value beside `valueFrom` would be refused, and an empty variable has no field that could be replaced.
         None => Ok(json!({"op": "replace", "path": format!("{path}/env/{at}"), "value": entry})),
     }
 }

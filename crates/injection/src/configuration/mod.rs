@@ -32,7 +32,7 @@ impl ConfigurationText {
 pub struct Texts {
     /// `config` of the ConfigMap `istio-sidecar-injector`: policy, templates, selectors.
     pub config: Option<ConfigurationText>,
-    /// `values` of the same: what the templates are filled with.
+    /// `values` of the same: the input of the templates.
     pub values: Option<ConfigurationText>,
     /// `mesh` of the ConfigMap `istio`: MeshConfig.
     pub mesh: Option<ConfigurationText>,

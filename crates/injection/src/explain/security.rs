@@ -10,7 +10,7 @@ use std::fmt;
 pub const BY_PLUGIN: &str = "let the CNI plugin set the rules, which needs no capability in the pod: pilot.cni.enabled=true in the \
                              injector's values";
 
-/// Where the namespace's Pod Security Standard refuses what is put in.
+/// Remedies where the namespace's Pod Security Standard refuses injected containers.
 pub(super) fn of_security(refused: &[RefusedContainer], namespace: &str) -> Vec<String> {
     let has = |fault: &SecurityViolation| refused.iter().any(|refused| refused.faults.contains(fault));
     let sets_rules = refused.iter().any(|refused| refused.name == mesh::pod::INIT);

@@ -1,6 +1,6 @@
 //! Settings of the whole mesh: Istio's `MeshConfig`, and the `ProxyConfig` in it; and Istio's defaults, which `defaults.yaml`
 //! holds: its MeshConfig and the values of its chart, as far as templates ask for them. They differ in one thing: functions of
-//! Istio's agent, rewritten probes and merged metrics, are off until a text asks for them.
+//! Istio's agent, rewritten probes and merged metrics, are off until a document asks for them.
 
 use super::proxy_config;
 use mesh::InputProblem;

@@ -16,7 +16,7 @@ pub struct IstioValues {
     /// `global.hub`: the prefix of image names.
     pub hub: String,
     pub tag: String,
-    /// `global.variant`: the type of image, `debug` or `distroless`; empty for what the tag says.
+    /// `global.variant`: the type of image, `debug` or `distroless`; empty for the tag's.
     pub variant: String,
     /// `global.imagePullPolicy`, where it is set.
     pub pull_policy: Option<&'static str>,

@@ -153,7 +153,7 @@ fn rewritten(text: &str, new: &Value) -> Option<String> {
     Some(format!("{before}{written}{after}"))
 }
 
-/// A value whose keys have the order of an old one. Where there is none, a name comes first: it is what a reader looks for.
+/// A value whose keys have the order of an old one. Where there is none, a name comes first, for which readers look.
 fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
     match new {
         Value::Array(items) => {

@@ -46,7 +46,7 @@ pub struct Injected {
     pub warnings: Vec<String>,
 }
 
-/// Injects a pod, if it is to be. Refused with every problem of what the pod says, and of a template that makes no pod of it.
+/// Injects a pod, if it is to be. Refused with every problem of the pod, and of a template that makes no pod of it.
 pub fn inject(
     pod: &Value,
     admission: &AdmissionContext,
@@ -55,7 +55,7 @@ pub fn inject(
     size::check(pod)?;
     let submitted = CheckedPod::read("pod", pod.clone())?;
     let mut admission = admission.clone();
-    // Controllers make pods in their own namespace, whatever the pod template says: only a bare pod names its own.
+    // Controllers make pods in their own namespace, whatever the pod template has: only a bare pod names its own.
     if admission.workload.is_none() && !submitted.meta("namespace").is_empty() {
         submitted.meta("namespace").clone_into(&mut admission.namespace.name);
     }
@@ -209,7 +209,7 @@ pub const TEMPLATES: &str = "inject.istio.io/templates";
 /// The most templates that a pod may name. The API server limits annotations only after it has called webhooks.
 const MAX_NAMED: usize = 64;
 
-/// The templates of a pod, in their order: those that it names, else the default ones.
+/// The templates of a pod, in their order: the named ones, else the default ones.
 fn chosen<'a>(
     pod: &CheckedPod,
     configuration: &'a Configuration,

@@ -77,7 +77,7 @@ fn patch_container(
 }
 
 fn patched(pod: CheckedPod, patch: &Value, title: &str) -> Result<CheckedPod, Problems> {
-    // A patch may delete, so it does not have the form of a pod itself: what it makes is checked.
+    // A patch may delete, so it does not have the form of a pod itself: the merged pod is checked.
     let merged = merge(pod.into_value(), patch, SchemaKind::Pod)
         .map_err(|error| Problems(vec![InputProblem::of(title, error.to_string())]))?;
     let mut merged = CheckedPod::read(title, merged)?;
@@ -102,7 +102,7 @@ fn with_proxy_in_list_of(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     pod
 }
 
-/// A null or an empty list of the user's says nothing, where a null of a patch deletes and an empty list replaces. The record keeps
+/// A null or an empty list of the user's has no effect, where a null of a patch deletes and an empty list replaces. The record keeps
 /// them, so that the pod comes back as it was written.
 fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)

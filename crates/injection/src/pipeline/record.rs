@@ -97,10 +97,6 @@ impl Overrides {
         &self.0[list as usize]
     }
 
-    pub(super) fn item(&self, list: PodSpecList, name: &str) -> Option<&Value> {
-        self.items(list).iter().find(|item| item.name() == name)
-    }
-
     pub(super) fn keep(&mut self, list: PodSpecList, item: Value) {
         self.0[list as usize].push(item);
     }
@@ -149,8 +145,9 @@ pub(super) fn undone(
         });
     }
     // Among the containers that start first, the user's proxy was recorded where an injection had moved it.
-    let recorded = overrides.item(PodSpecList::InitContainers, PROXY);
-    let moved = recorded.is_some_and(|proxy| proxy.get("restartPolicy").is_none());
+    let mut recorded =
+        overrides.items(PodSpecList::InitContainers).iter().filter(|item| item.name() == PROXY);
+    let moved = recorded.next().is_some_and(|proxy| proxy.get("restartPolicy").is_none());
     if moved && let Some(proxy) = pod.take(PodSpecList::InitContainers, PROXY) {
         pod.edit(PodSpecList::Containers, |items| items.push(proxy));
     }

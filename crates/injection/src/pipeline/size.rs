@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The memory that the values of a pod may take, in bytes, by the estimate below. The API server stores objects of up to
 /// 1.5 MB (etcd's `--max-request-bytes`); read, the most wasteful of them takes less than this.
 const MAX_BYTES: usize = 96 << 20;
-/// A value, or a name of a field, with what the allocator adds.
+/// A value, or a name of a field, with the allocator's addition.
 const VALUE: usize = 48;
 /// A node of the tree that the fields of an object are kept in, and for how many fields one is counted.
 const NODE: usize = 640;

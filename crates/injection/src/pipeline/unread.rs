@@ -49,7 +49,7 @@ pub(super) fn check(own: &CheckedPod, overlay: &CheckedPod) -> Result<(), Proble
     unread.find(|(name, _)| overlay.contains_key(name)).map_or(Ok(()), |(name, _)| Err(refusal(name)))
 }
 
-/// The error of a step that needs what was not read; the pod is then read as a whole.
+/// The error of a step that needs unread variables; the pod is then read as a whole.
 pub(crate) fn refusal(place: &str) -> Problems {
     Problems(vec![InputProblem::of(place, "needs variables of the pod that were not read")])
 }

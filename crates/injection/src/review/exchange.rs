@@ -154,7 +154,7 @@ impl<'a> Request<'a> {
         &self.object()["metadata"]
     }
 
-    /// The pod's own; a pod that is being created seldom says one.
+    /// The pod's own, which a pod that is being created seldom has; else the request's.
     pub(crate) fn namespace(self) -> &'a str {
         let own = text(self.metadata(), "namespace");
         if own.is_empty() { self.text("namespace") } else { own }

@@ -120,7 +120,7 @@ fn answered(
 /// The first minor version of Kubernetes 1 in which native sidecars are stable; Istio waits for the same one.
 const STABLE_MINOR: u32 = 33;
 
-/// A cluster. It is queried during a review, so it answers at once, with what it knows.
+/// A cluster. It is queried during a review, so it answers at once, by its present knowledge.
 pub trait Cluster {
     /// A namespace, with its labels and annotations as far as they are known.
     fn namespace(&self, name: &str) -> Namespace;

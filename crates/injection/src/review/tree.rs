@@ -48,7 +48,7 @@ struct ReviewReading<'a> {
     lacks_variables: Cell<bool>,
 }
 
-/// The place of a value, as far as it decides what is read of it.
+/// The place of a value, as far as it decides which parts are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReviewPart {
     Review,

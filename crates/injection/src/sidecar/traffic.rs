@@ -24,7 +24,7 @@ pub enum Mode {
 pub enum InitMode {
     /// `istio-init`, which sets the rules.
     Capture,
-    /// `istio-validation`, which checks those that a plugin has set.
+    /// `istio-validation`, which checks the rules of a plugin.
     Validation,
     Nothing,
 }
@@ -157,16 +157,10 @@ impl Traffic {
         annotations: &Annotations<'_>,
         own: &BTreeMap<Setting, String>,
     ) -> Vec<(Setting, Given)> {
-        let by_istio = |setting: Setting| {
-            let names = setting.row().annotations;
-            names.iter().find(|name| annotations.get(name).is_some()).map(|name| (*name).to_owned())
-        };
         let settings = self.settings().into_iter().map(|(setting, value)| {
-            let source = match by_istio(setting) {
-                Some(name) => Source::Annotation(name),
-                None => Source::Flag(setting.row().long),
-            };
-            (setting, Given { value, source })
+            let by_istio = setting.row().annotations.iter().find(|name| annotations.get(name).is_some());
+            let by_istio = by_istio.map(|name| Source::Annotation((*name).to_owned()));
+            (setting, Given { value, source: by_istio.unwrap_or(Source::Flag(setting.row().long)) })
         });
         let own = own.iter().map(|(setting, value)| {
             let name = setting.row().annotation().unwrap_or_else(|| setting.row().option());

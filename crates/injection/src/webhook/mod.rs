@@ -273,7 +273,7 @@ impl InjectorIdentity {
 
 const SUFFIX: &str = ".sidecar-injector.istio.io";
 
-/// The webhooks of a configuration that inject: those that are called for new pods, at Istio's path.
+/// The injecting webhooks of a configuration, which are called for new pods at Istio's path.
 pub fn read(configuration: &Value) -> Vec<Webhook> {
     injecting(configuration).filter_map(|webhook| of_value(configuration, webhook)).collect()
 }

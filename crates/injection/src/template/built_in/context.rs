@@ -30,34 +30,23 @@ pub(super) struct RenderContext<'a> {
 impl<'a> RenderContext<'a> {
     /// Lists and mappings without entries are not part of it.
     pub(super) fn patch(&self, parts: TemplateParts) -> Value {
-        let TemplateParts { labels, mut annotations, proxy, volumes } = parts;
-        let (sidecar, values) = (self.input.sidecar, self.input.values);
-        let mut proxy = without_unset(proxy);
-        proxy["name"] = self.container.into();
-        if let Some(policy) = values.pull_policy {
-            proxy["imagePullPolicy"] = policy.into();
-        }
-        if !is_empty(&sidecar.resources) {
-            proxy["resources"] = sidecar.resources.clone();
-        }
-        let mut starting: Vec<Value> = self.init_container().into_iter().collect();
-        let mut running = Vec::new();
-        if sidecar.native {
-            proxy["restartPolicy"] = "Always".into();
-            starting.push(proxy);
-        } else {
-            running.push(proxy);
-        }
-        let secrets: Vec<Value> = values.pull_secrets.iter().map(|name| json!({"name": name})).collect();
         const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+        let TemplateParts { labels, mut annotations, mut proxy, volumes } = parts;
+        let (sidecar, values) = (self.input.sidecar, self.input.values);
+        proxy["name"] = self.container.into();
+        proxy["imagePullPolicy"] = values.pull_policy.into();
+        proxy["resources"] = sidecar.resources.clone();
+        proxy["restartPolicy"] = sidecar.native.then_some("Always").into();
+        let (mut starting, mut running) = (Vec::from_iter(self.init_container()), Vec::new());
+        let list = if sidecar.native { &mut starting } else { &mut running };
+        list.push(filled(proxy));
+        let secrets: Vec<Value> = values.pull_secrets.iter().map(|name| json!({"name": name})).collect();
         self.put_default(&mut annotations, "annotations", DEFAULT_CONTAINER, self.first_container());
         annotations.extend(self.plugin_annotations());
-        let metadata = json!({"labels": labels, "annotations": annotations});
         let spec = json!({
             "initContainers": starting, "containers": running, "volumes": volumes, "imagePullSecrets": secrets,
         });
-        let [metadata, spec] = [metadata, spec].map(|fields| with_fields(fields, |value| !is_empty(value)));
-        json!({"metadata": metadata, "spec": spec})
+        json!({"metadata": filled(json!({"labels": labels, "annotations": annotations})), "spec": filled(spec)})
     }
 
     fn init_container(&self) -> Option<Value> {
@@ -68,12 +57,12 @@ impl<'a> RenderContext<'a> {
         let privileged = self.input.values.proxy.privileged;
         let variables: Vec<Value> =
             sidecar.init_variables.iter().map(|(name, value)| variable(name, value.as_str())).collect();
-        Some(without_unset(json!({
+        Some(filled(json!({
             "name": name,
             "image": sidecar.init_image,
             "imagePullPolicy": self.input.values.pull_policy,
             "args": sidecar.arguments(),
-            "env": (!variables.is_empty()).then_some(variables),
+            "env": variables,
             "resources": sidecar.init_resources,
             "securityContext": self.security_context(sidecar.identities.init, capabilities, privileged, !sets_rules),
         })))
@@ -109,16 +98,15 @@ impl<'a> RenderContext<'a> {
         privileged: bool,
         read_only: bool,
     ) -> Value {
-        let profile = &self.input.values.proxy.seccomp;
-        without_unset(json!({
+        filled(json!({
             "allowPrivilegeEscalation": privileged,
             "privileged": privileged,
-            "capabilities": without_unset(json!({"add": (!added.is_empty()).then_some(added), "drop": ["ALL"]})),
+            "capabilities": filled(json!({"add": added, "drop": ["ALL"]})),
             "readOnlyRootFilesystem": read_only,
             "runAsGroup": group,
             "runAsNonRoot": user != 0,
             "runAsUser": user,
-            "seccompProfile": (!is_empty(profile)).then_some(profile),
+            "seccompProfile": self.input.values.proxy.seccomp,
         }))
     }
 
@@ -211,14 +199,10 @@ pub(super) fn set(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// An object without those of its fields that are null: in a patch they would remove what the pod has.
-fn without_unset(object: Value) -> Value {
-    with_fields(object, |value| !value.is_null())
-}
-
-fn with_fields(mut object: Value, counts: fn(&Value) -> bool) -> Value {
+/// An object without those of its fields that hold nothing: in a patch a null would remove what the pod has.
+fn filled(mut object: Value) -> Value {
     if let Value::Object(fields) = &mut object {
-        fields.retain(|_, value| counts(value));
+        fields.retain(|_, value| !is_empty(value));
     }
     object
 }

@@ -1,6 +1,6 @@
 //! Templates in Go's language, as Istio's ConfigMap has them.
 //!
-//! - `text` rewrites what the engine lacks, such as calls of methods; then the engine parses the template.
+//! - `text` rewrites parts that the engine lacks, such as calls of methods; then the engine parses the template.
 //! - `data` makes the values that a template sees, with the names that they have in Go.
 //! - The engine renders the template with `functions`; steps, sizes and depth have limits.
 //! - The result is read as YAML, which has to be a mapping; no text of the pod may be read as structure (`standin`).

@@ -113,7 +113,7 @@ pub(super) fn indented(args: &[Value], first: bool) -> Result<String, String> {
     Ok(if first { spaces + &rest } else { rest })
 }
 
-/// Compares the characters that stand-ins stand for, and keeps the stand-ins of what is not replaced. `new` stays as it is:
+/// Compares the characters that stand-ins stand for, and keeps the stand-ins of all others. `new` stays as it is:
 /// the template may intend it as structure.
 fn replaced(old: &str, new: &str, text: &str) -> Result<String, String> {
     let originals = |text: &str| text.chars().map(standin::original).collect::<Vec<char>>();

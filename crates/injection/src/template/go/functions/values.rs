@@ -85,7 +85,7 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A whole number, as sprig makes one of anything: what is none counts as 0.
+/// A whole number, as sprig makes one of anything; all else counts as 0.
 pub(super) fn whole(value: &Value) -> i64 {
     match value {
         Value::Number(number) => number.as_i64().unwrap_or_else(|| truncated(number.as_f64().unwrap_or(0.0))),
