@@ -32,13 +32,13 @@ pub(super) fn judge(
     injectors: Option<&[DeployedInjector]>,
     groups: &mut FindingGroups,
 ) -> Membership {
-    let namespace = &pod.namespace.namespace;
-    let known = injectors.filter(|_| pod.namespace.is_known);
+    let namespace = &*pod.namespace;
+    let known = injectors.filter(|_| pod.is_namespace_known);
     let mut found = Membership {
         signs: signs(&pod.read.pod, &namespace.labels, &namespace.annotations),
         is_known: known.is_some(),
     };
-    if !pod.namespace.is_known && injectors.is_some() && !inventory.is_whole {
+    if !pod.is_namespace_known && injectors.is_some() && !inventory.is_whole {
         let why =
             "whether pods of {} are to be injected: the input does not have the labels of the namespace";
         groups.not_judged(Unjudged(why), &namespace.name);
@@ -79,7 +79,7 @@ struct InjectionWish {
 }
 
 fn wish(pod: &DescribedPod<'_>) -> Option<InjectionWish> {
-    let namespace = &pod.namespace.namespace.labels;
+    let namespace = &pod.namespace.labels;
     let own = pod.labels.get(INJECT).or_else(|| pod.read.pod.annotations.get(INJECT)).map(String::as_str);
     let of_pod = pod.labels.get(REVISION);
     let (option, is_of_pod) =

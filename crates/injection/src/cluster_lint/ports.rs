@@ -29,7 +29,7 @@ pub(super) fn judge(
             }
         }
     }
-    let namespace = &pod.namespace.namespace.name;
+    let namespace = &pod.namespace.name;
     let mut uncaptured = BTreeSet::new();
     for service in inventory.services.get(namespace).into_iter().flatten() {
         if !selects(service, pod) {
