@@ -27,7 +27,6 @@ use mesh::{InputProblem, Problems};
 use overlay::Overlaid;
 use pod::{CheckedPod, PodSpecItem, PodSpecList};
 pub(crate) use record::InjectionStatus;
-use record::Overrides;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -84,9 +83,9 @@ fn injected(
             None
         });
     let mut problems = Vec::new();
-    let overrides = Overrides::of(submitted).unwrap_or_else(|found| {
+    let overrides = record::overrides(submitted).unwrap_or_else(|found| {
         problems.extend(found.0);
-        Overrides::default()
+        CheckedPod::default()
     });
     // The pod as it was before an earlier injection.
     let mut original = record::undone(submitted, status.as_ref(), &overrides);
@@ -133,7 +132,9 @@ fn injected(
     }
     let now = InjectionStatus::of_overlay(&overlay, &values.revision);
     pod.set("annotations", STATUS, now.text());
-    overrides.text().into_iter().for_each(|text| pod.set("annotations", OVERRIDES, text));
+    if let Some(spec) = overrides.value().get("spec") {
+        pod.set("annotations", OVERRIDES, spec.to_string());
+    }
     for (name, text) in &configuration.injected_annotations {
         pod.set("annotations", name, text);
     }

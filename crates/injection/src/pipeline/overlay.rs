@@ -2,7 +2,6 @@
 //! other, of which a strategic merge knows nothing: the old one gives way, as the API server refuses a variable of two sources.
 
 use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
-use super::record::Overrides;
 use crate::admission::Cancellation;
 use crate::merge::{SchemaKind, merge};
 use crate::mesh_config::without;
@@ -20,7 +19,8 @@ pub(super) type Patch<'a> = (&'a str, Value);
 pub(super) struct Overlaid {
     pub(super) pod: CheckedPod,
     pub(super) overlay: CheckedPod,
-    pub(super) overrides: Overrides,
+    /// The user's own parts of injected items.
+    pub(super) overrides: CheckedPod,
     pub(super) warnings: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn apply(
         cancellation.check()?;
         pod = patched(pod, patch, &format!("template {name}"))?;
     }
-    let mut overrides = Overrides::default();
+    let mut overrides = CheckedPod::default();
     for list in PodSpecList::OF_CONTAINERS {
         let (own, places) = (own.by_name(list), pod.places(list));
         for container in overlay.items(list) {
@@ -50,13 +50,13 @@ pub(super) fn apply(
                 given.fields_mut().remove("image");
             }
             patch_container(&mut pod, (list, *at), &without(&given, is_nothing))?;
-            overrides.keep(list, given);
+            overrides.edit(list, |kept| kept.push(given));
         }
     }
     for list in [PodSpecList::Volumes, PodSpecList::ImagePullSecrets] {
         let own = own.by_name(list);
         let both = overlay.items(list).iter().filter_map(|item| own.get(item.name()));
-        both.for_each(|item| overrides.keep(list, (*item).clone()));
+        overrides.edit(list, |kept| kept.extend(both.map(|item| (*item).clone())));
     }
     let warnings = keep_volumes(&mut pod, &own, &overlay);
     Ok(Overlaid { pod, overlay, overrides, warnings })
