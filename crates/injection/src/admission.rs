@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The labels or annotations of an object.
-pub type Labels = BTreeMap<String, String>;
+pub type ObjectLabels = BTreeMap<String, String>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
     pub name: String,
-    pub labels: Labels,
-    pub annotations: Labels,
+    pub labels: ObjectLabels,
+    pub annotations: ObjectLabels,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -97,14 +97,14 @@ pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespaces {
     default: String,
-    labels: Option<Labels>,
-    annotations: Labels,
+    labels: Option<ObjectLabels>,
+    annotations: ObjectLabels,
     described: BTreeMap<String, Namespace>,
 }
 
 impl Namespaces {
     /// `default` is that of objects that name none; all have the labels, if any are given, and the annotations.
-    pub fn new(default: &str, labels: Option<Labels>, annotations: Labels) -> Self {
+    pub fn new(default: &str, labels: Option<ObjectLabels>, annotations: ObjectLabels) -> Self {
         Self { default: default.to_owned(), labels, annotations, described: BTreeMap::new() }
     }
 
@@ -196,7 +196,7 @@ pub(crate) fn strings<'a>(
 }
 
 /// The same by their names.
-pub fn texts(object: &Value, field: &str) -> Labels {
+pub fn texts(object: &Value, field: &str) -> ObjectLabels {
     strings(object, field).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 

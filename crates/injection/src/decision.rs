@@ -1,6 +1,6 @@
 //! Decision about a pod: the first of Istio's reasons that holds, in its order.
 
-use crate::admission::{Labels, texts};
+use crate::admission::{ObjectLabels, texts};
 use serde_json::Value;
 use std::fmt;
 
@@ -135,18 +135,18 @@ pub enum Operator {
 
 impl LabelSelector {
     /// An empty selector matches nothing, as in Istio's configuration.
-    pub fn matches(&self, labels: &Labels) -> bool {
+    pub fn matches(&self, labels: &ObjectLabels) -> bool {
         !self.0.is_empty() && self.is_met(labels)
     }
 
     /// An empty selector matches everything, as in a webhook's configuration.
-    pub fn is_met(&self, labels: &Labels) -> bool {
+    pub fn is_met(&self, labels: &ObjectLabels) -> bool {
         self.0.iter().all(|requirement| requirement.is_met(labels))
     }
 }
 
 impl LabelRequirement {
-    pub fn is_met(&self, labels: &Labels) -> bool {
+    pub fn is_met(&self, labels: &ObjectLabels) -> bool {
         let value = labels.get(&self.key);
         match &self.operator {
             Operator::Exists => value.is_some(),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-type Fields = Map<String, Value>;
+type JsonFields = Map<String, Value>;
 
 const PATCH: &str = "$patch";
 
@@ -38,7 +38,7 @@ pub fn merge(onto: Value, patch: &Value, kind: SchemaKind) -> Result<Value, Unme
     }
 }
 
-fn object(mut onto: Fields, patch: &Fields, kind: SchemaKind) -> MergeResult<Fields> {
+fn object(mut onto: JsonFields, patch: &JsonFields, kind: SchemaKind) -> MergeResult<JsonFields> {
     match patch.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
         None => {}
         Some("delete") => return Ok(Map::new()),

@@ -1,7 +1,7 @@
 //! The input: objects of a cluster as values, with the place of those that are written in files, and the same by kind: pods and
 //! templates of pods with the workload behind them, namespaces, Services, webhooks.
 
-use crate::admission::{Labels, Namespace, Namespaces, Workload, controller_of};
+use crate::admission::{Namespace, Namespaces, ObjectLabels, Workload, controller_of};
 use mesh::data::document::at;
 use mesh::pod::{ENFORCE, KubernetesObject, ManifestObject, Standard};
 use mesh::{InputProblem, Problems};
@@ -29,7 +29,7 @@ pub(super) struct DescribedPod<'a> {
     pub(super) namespace: Rc<Namespace>,
     /// The labels of the namespace are known.
     pub(super) is_namespace_known: bool,
-    pub(super) labels: Labels,
+    pub(super) labels: ObjectLabels,
     pub(super) is_pod: bool,
     /// Its containers have not ended for good.
     pub(super) is_running: bool,

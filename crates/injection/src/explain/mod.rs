@@ -4,7 +4,7 @@ mod security;
 
 pub use security::BY_PLUGIN;
 
-use crate::admission::{Labels, Namespaces, texts};
+use crate::admission::{Namespaces, ObjectLabels, texts};
 use crate::decision::DecisionReason;
 use crate::offline::{AdmissionSubject, Surroundings};
 use crate::pipeline::pod::PodSpecItem;
@@ -181,7 +181,7 @@ impl AdmissionSubject<'_> {
     }
 
     /// Webhooks of several injectors that are called for the pod.
-    fn rivals(&self, admission: &PodAdmission<'_>, labels: &Labels) -> impl Iterator<Item = String> {
+    fn rivals(&self, admission: &PodAdmission<'_>, labels: &ObjectLabels) -> impl Iterator<Item = String> {
         let called = admission.webhooks.iter().filter(|(.., misses)| misses.is_empty());
         let called: Vec<&Webhook> = called.map(|(_, webhook, _)| *webhook).collect();
         let namespace = &self.admission.namespace.labels;

@@ -203,7 +203,7 @@ fn capture(fields: &mut DocumentReader<'_>) -> BTreeMap<Setting, String> {
             Ok(list) if !list.is_empty() => drop(capture.entry(setting).or_insert(list)),
             Ok(_) => {}
             Err(faults) => {
-                faults.into_iter().for_each(|(item, text)| fields.problem(&path, Some(item), text))
+                faults.into_iter().for_each(|(item, text)| fields.problem(&path, Some(item), text));
             }
         }
     }

@@ -173,8 +173,7 @@ impl CheckedPod {
     }
 
     pub(crate) fn set(&mut self, field: &str, name: impl Into<String>, text: impl Into<String>) {
-        let pod = self.0.as_object_mut().expect("a checked pod is an object");
-        object_in(object_in(pod, "metadata"), field).insert(name.into(), Value::String(text.into()));
+        self.0["metadata"][field][name.into()] = text.into().into();
     }
 
     /// Removes the mapping with its last annotation; one that was empty stays.
@@ -209,11 +208,10 @@ impl CheckedPod {
         };
         let was_empty = items.is_empty();
         let outcome = change(&mut items);
-        let pod = self.0.as_object_mut().expect("a checked pod is an object");
         if !items.is_empty() {
-            object_in(pod, "spec").insert(field.to_owned(), Value::Array(items));
-        } else if !was_empty {
-            object_in(pod, "spec").remove(field);
+            self.0["spec"][field] = items.into();
+        } else if let Some(Value::Object(spec)) = self.0.get_mut("spec").filter(|_| !was_empty) {
+            spec.remove(field);
         }
         outcome
     }
@@ -264,8 +262,7 @@ impl CheckedPod {
 
     pub(crate) fn set_default_namespace(&mut self, namespace: &str) {
         if self.meta("namespace").is_empty() && !namespace.is_empty() {
-            let pod = self.0.as_object_mut().expect("a checked pod is an object");
-            object_in(pod, "metadata").insert("namespace".to_owned(), namespace.into());
+            self.0["metadata"]["namespace"] = namespace.into();
         }
     }
 

@@ -2,7 +2,7 @@
 //! called for the same pods.
 
 use super::{Webhook, WebhookClient, injecting, of_pods, of_value, overlap, short_name};
-use crate::admission::Labels;
+use crate::admission::ObjectLabels;
 use rules::finding::{Code, Finding, Level};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,8 +21,8 @@ pub struct KnownCluster<'a> {
 pub struct SelectedPod<'a> {
     /// The kind, namespace and name of its workload.
     pub workload: String,
-    pub namespace: &'a Labels,
-    pub labels: &'a Labels,
+    pub namespace: &'a ObjectLabels,
+    pub labels: &'a ObjectLabels,
 }
 
 /// A finding and the names of the configurations that it is about.

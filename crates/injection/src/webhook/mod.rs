@@ -6,7 +6,7 @@ pub(crate) mod remedy;
 
 pub use judge::{CONDITIONS, KnownCluster, SelectedPod, Unjudged, WebhookFinding, judge, rivals};
 
-use crate::admission::{Labels, Namespace};
+use crate::admission::{Namespace, ObjectLabels};
 use crate::chart::ChartTemplate;
 use crate::configuration::{Configuration, selector};
 use crate::decision::{Decision, LabelRequirement, LabelSelector, Operator, decide};
@@ -34,12 +34,12 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    pub fn matches(&self, namespace: &Labels, pod: &Labels) -> bool {
+    pub fn matches(&self, namespace: &ObjectLabels, pod: &ObjectLabels) -> bool {
         self.namespace.is_met(namespace) && self.object.is_met(pod)
     }
 
     /// Requirements that are not met; none where it is called.
-    pub fn misses<'a>(&'a self, namespace: &'a Labels, pod: &'a Labels) -> Vec<Miss<'a>> {
+    pub fn misses<'a>(&'a self, namespace: &'a ObjectLabels, pod: &'a ObjectLabels) -> Vec<Miss<'a>> {
         let both = [(Bearer::Namespace, &self.namespace, namespace), (Bearer::Pod, &self.object, pod)];
         let missed = both.into_iter().flat_map(|(bearer, selector, labels)| {
             let missed = selector.0.iter().filter(|requirement| !requirement.is_met(labels));
@@ -140,7 +140,7 @@ pub struct PodAdmission<'a> {
 pub fn admit<'a>(
     injectors: &'a [DeployedInjector],
     namespace: &'a Namespace,
-    labels: &'a Labels,
+    labels: &'a ObjectLabels,
     pod: &Value,
 ) -> Option<PodAdmission<'a>> {
     let each = injectors.iter().flat_map(|injector| injector.webhooks.iter().map(move |one| (injector, one)));
@@ -159,13 +159,13 @@ pub fn admit<'a>(
 /// Labels of a namespace and of a pod for which two webhooks are called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedPod {
-    pub namespace: Labels,
-    pub pod: Labels,
+    pub namespace: ObjectLabels,
+    pub pod: ObjectLabels,
 }
 
 impl fmt::Display for SharedPod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |labels: &Labels| match labels.is_empty() {
+        let list = |labels: &ObjectLabels| match labels.is_empty() {
             true => "without labels".to_owned(),
             false => labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","),
         };
@@ -185,7 +185,7 @@ pub fn overlap(one: &Webhook, other: &Webhook) -> Option<SharedPod> {
 const NAME: &str = "kubernetes.io/metadata.name";
 
 /// Labels that meet both selectors, as few as possible: each is absent, has a value that is named, or one that is not.
-fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<Labels> {
+fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<ObjectLabels> {
     let mut by_key: BTreeMap<&str, Vec<&LabelRequirement>> = BTreeMap::new();
     for requirement in one.0.iter().chain(&other.0) {
         by_key.entry(&requirement.key).or_default().push(requirement);
@@ -200,7 +200,8 @@ fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<Labels> {
         let absent = (key != NAME).then_some(None);
         let candidates = absent.into_iter().chain(named.iter().copied().map(Some)).chain([Some(&*fresh)]);
         let value = candidates.into_iter().find(|value| {
-            let labels: Labels = value.iter().map(|value| (key.to_owned(), (*value).to_owned())).collect();
+            let labels: ObjectLabels =
+                value.iter().map(|value| (key.to_owned(), (*value).to_owned())).collect();
             requirements.iter().all(|requirement| requirement.is_met(&labels))
         })?;
         found.extend(value.map(|value| (key.to_owned(), value.to_owned())));
