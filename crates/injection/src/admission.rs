@@ -1,4 +1,4 @@
-//! The context of a pod's admission: its namespace, the workload that it belongs to, and what the request says.
+//! The context of a pod's admission: its namespace, its workload, and the request's settings.
 
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+/// The labels or annotations of an object.
+pub type ObjectLabels = BTreeMap<String, String>;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
     pub name: String,
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
+    pub labels: ObjectLabels,
+    pub annotations: ObjectLabels,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -59,42 +62,29 @@ impl Workload {
         found.behind(&meta["labels"])
     }
 
-    fn behind(mut self, labels: &Value) -> Self {
+    fn behind(self, labels: &Value) -> Self {
         let label = |name: &str| labels[name].as_str().filter(|value| !value.is_empty());
-        let without = |hash: Option<&str>| {
-            let rest = self.name.strip_suffix(hash?)?.strip_suffix('-')?;
-            (!rest.is_empty()).then(|| rest.to_owned())
-        };
-        match self.kind.as_str() {
-            "ReplicaSet" => {
-                if let Some(name) = without(label("pod-template-hash")) {
-                    (self.kind, self.name) = ("Deployment".to_owned(), name);
-                } else if let Some(name) = without(label("rollouts-pod-template-hash")) {
-                    // Without its group, as with Istio.
-                    self.api_version = "v1alpha1".to_owned();
-                    (self.kind, self.name) = ("Rollout".to_owned(), name);
-                }
-            }
-            "ReplicationController" => {
-                if let Some(name) = label("deploymentconfig") {
-                    // Its API version stays the controller's, as with Istio, whose dashboards know such workloads by it.
-                    (self.kind, self.name) = ("DeploymentConfig".to_owned(), name.to_owned());
-                }
-            }
+        let without = |hash: &str| self.name.strip_suffix(label(hash)?)?.strip_suffix('-');
+        let own = self.api_version.as_str();
+        let found = match self.kind.as_str() {
+            // A Rollout without its group, as with Istio.
+            "ReplicaSet" => (without("pod-template-hash").map(|name| (own, "Deployment", name)))
+                .or_else(|| Some(("v1alpha1", "Rollout", without("rollouts-pod-template-hash")?))),
+            // Its API version stays the controller's, as with Istio, whose dashboards know such workloads by it.
+            "ReplicationController" => label("deploymentconfig").map(|name| (own, "DeploymentConfig", name)),
             "Job" => {
                 // A CronJob gives its jobs the minute, or before Kubernetes 1.21 the second, for which they were due.
-                if let Some((name, due)) = self.name.rsplit_once('-')
-                    && !name.is_empty()
-                    && (8..=10).contains(&due.len())
-                    && due.bytes().all(|byte| byte.is_ascii_digit())
-                {
-                    self.api_version = "batch/v1".to_owned();
-                    (self.kind, self.name) = ("CronJob".to_owned(), name.to_owned());
-                }
+                let is_due = |due: &str| {
+                    (8..=10).contains(&due.len()) && due.bytes().all(|byte| byte.is_ascii_digit())
+                };
+                let named = self.name.rsplit_once('-').filter(|(_, due)| is_due(due));
+                named.map(|(name, _)| ("batch/v1", "CronJob", name))
             }
-            _ => {}
-        }
-        self
+            _ => None,
+        };
+        let Some((version, kind, name)) = found.filter(|(.., name)| !name.is_empty()) else { return self };
+        let [api_version, kind, name] = [version, kind, name].map(str::to_owned);
+        Self { api_version, kind, name, ..self }
     }
 }
 
@@ -107,18 +97,14 @@ pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespaces {
     default: String,
-    labels: Option<BTreeMap<String, String>>,
-    annotations: BTreeMap<String, String>,
+    labels: Option<ObjectLabels>,
+    annotations: ObjectLabels,
     described: BTreeMap<String, Namespace>,
 }
 
 impl Namespaces {
     /// `default` is that of objects that name none; all have the labels, if any are given, and the annotations.
-    pub fn new(
-        default: &str,
-        labels: Option<BTreeMap<String, String>>,
-        annotations: BTreeMap<String, String>,
-    ) -> Self {
+    pub fn new(default: &str, labels: Option<ObjectLabels>, annotations: ObjectLabels) -> Self {
         Self { default: default.to_owned(), labels, annotations, described: BTreeMap::new() }
     }
 
@@ -210,7 +196,7 @@ pub(crate) fn strings<'a>(
 }
 
 /// The same by their names.
-pub fn texts(object: &Value, field: &str) -> BTreeMap<String, String> {
+pub fn texts(object: &Value, field: &str) -> ObjectLabels {
     strings(object, field).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 

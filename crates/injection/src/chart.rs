@@ -1,4 +1,4 @@
-//! The Helm chart as the one source of what is installed: its templates are filled here as Helm fills them, with the functions that
+//! The Helm chart as the one source of installed objects: its templates are filled here as Helm fills them, with the functions that
 //! Helm adds to sprig's.
 
 use crate::template::go;
@@ -11,34 +11,22 @@ use std::sync::LazyLock;
 const HELPERS: &str = include_str!("../chart/templates/_helpers.tpl");
 const VALUES: &str = include_str!("../chart/values.yaml");
 
+/// A template of the chart, by its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChartTemplate {
-    Injector,
-    Webhooks,
-    Operator,
-    Crd,
-    Cni,
-    Repair,
-}
+pub struct ChartTemplate(&'static str);
 
 impl ChartTemplate {
-    fn text(self) -> &'static str {
-        match self {
-            Self::Injector => include_str!("../chart/templates/injector.yaml"),
-            Self::Webhooks => include_str!("../chart/templates/webhooks.yaml"),
-            Self::Operator => include_str!("../chart/templates/operator.yaml"),
-            Self::Crd => include_str!("../chart/templates/crd.yaml"),
-            Self::Cni => include_str!("../chart/templates/cni.yaml"),
-            Self::Repair => include_str!("../chart/templates/repair.yaml"),
-        }
-    }
+    pub const INJECTOR: Self = Self(include_str!("../chart/templates/injector.yaml"));
+    pub const WEBHOOKS: Self = Self(include_str!("../chart/templates/webhooks.yaml"));
+    pub const OPERATOR: Self = Self(include_str!("../chart/templates/operator.yaml"));
+    pub const CRD: Self = Self(include_str!("../chart/templates/crd.yaml"));
+    pub const CNI: Self = Self(include_str!("../chart/templates/cni.yaml"));
+    pub const REPAIR: Self = Self(include_str!("../chart/templates/repair.yaml"));
 
-    /// The objects that `helm template` prints with these values over the chart's.
-    ///
-    /// # Panics
-    /// When the chart is not one: its tests fill every template.
+    /// The objects that `helm template` prints with these values over the chart's. Panics where the chart is not one: its tests
+    /// fill every template.
     pub fn objects(self, namespace: &str, values: &Value) -> Vec<Value> {
-        let filled = filled(self.text(), namespace, values);
+        let filled = filled(self.0, namespace, values);
         let mut objects = mesh::pod::values("chart", &filled).unwrap_or_else(|problems| panic!("{problems}"));
         objects.retain(|object| !object.is_null());
         objects

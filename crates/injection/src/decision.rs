@@ -1,18 +1,17 @@
 //! Decision about a pod: the first of Istio's reasons that holds, in its order.
 
-use crate::admission::texts;
+use crate::admission::{ObjectLabels, texts};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fmt;
 
-/// The label, and where there is none the annotation, by which a pod says yes or no.
+/// The label, or without it the annotation, by which a pod takes or refuses injection.
 pub const INJECT: &str = "sidecar.istio.io/inject";
 
 /// Namespaces of the cluster itself, whose pods are never injected.
 pub const SYSTEM_NAMESPACES: [&str; 4] =
     ["kube-system", "kube-public", "kube-node-lease", "local-path-storage"];
 
-/// Default for a pod that says nothing.
+/// Default for a pod with neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectionPolicy {
     Enabled,
@@ -81,16 +80,16 @@ impl fmt::Display for DecisionReason {
 /// `namespace` is the one in which the pod will run.
 pub fn decide(namespace: &str, pod: &Value, rules: &InjectionRules) -> Decision {
     let by = |inject, reason| Decision { inject, reason, unclear: None };
-    if pod["spec"]["hostNetwork"] == true {
-        return by(false, DecisionReason::HostNetwork);
+    let is_linux = matches!(pod["spec"]["os"]["name"].as_str(), None | Some("" | "linux"));
+    let never = [
+        (pod["spec"]["hostNetwork"] == true, DecisionReason::HostNetwork),
+        (!is_linux, DecisionReason::OtherSystem),
+        (SYSTEM_NAMESPACES.contains(&namespace), DecisionReason::SystemNamespace),
+        (rules.policy.is_none(), DecisionReason::NoPolicy),
+    ];
+    if let Some((_, reason)) = never.into_iter().find(|(holds, _)| *holds) {
+        return by(false, reason);
     }
-    if !matches!(pod["spec"]["os"]["name"].as_str(), None | Some("" | "linux")) {
-        return by(false, DecisionReason::OtherSystem);
-    }
-    if SYSTEM_NAMESPACES.contains(&namespace) {
-        return by(false, DecisionReason::SystemNamespace);
-    }
-    let Some(policy) = rules.policy else { return by(false, DecisionReason::NoPolicy) };
     // A label decides alone where there is one, whatever it says.
     let labels = texts(pod, "labels");
     let given = labels.get(INJECT).map(|text| (text.clone(), DecisionReason::Label));
@@ -111,7 +110,7 @@ pub fn decide(namespace: &str, pod: &Value, rules: &InjectionRules) -> Decision 
     } else if any(&rules.always) {
         (true, DecisionReason::AlwaysSelected)
     } else {
-        (policy == InjectionPolicy::Enabled, DecisionReason::ByPolicy)
+        (rules.policy == Some(InjectionPolicy::Enabled), DecisionReason::ByPolicy)
     };
     Decision { inject, reason, unclear }
 }
@@ -136,18 +135,18 @@ pub enum Operator {
 
 impl LabelSelector {
     /// An empty selector matches nothing, as in Istio's configuration.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &ObjectLabels) -> bool {
         !self.0.is_empty() && self.is_met(labels)
     }
 
     /// An empty selector matches everything, as in a webhook's configuration.
-    pub fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn is_met(&self, labels: &ObjectLabels) -> bool {
         self.0.iter().all(|requirement| requirement.is_met(labels))
     }
 }
 
 impl LabelRequirement {
-    pub fn is_met(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn is_met(&self, labels: &ObjectLabels) -> bool {
         let value = labels.get(&self.key);
         match &self.operator {
             Operator::Exists => value.is_some(),

@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+type JsonFields = Map<String, Value>;
+
 const PATCH: &str = "$patch";
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +16,8 @@ pub struct Unmergeable {
     pub at: String,
     pub what: String,
 }
+
+type MergeResult<T> = Result<T, Unmergeable>;
 
 impl Unmergeable {
     fn new(what: impl Into<String>) -> Self {
@@ -26,8 +30,7 @@ impl Unmergeable {
     }
 }
 
-/// # Errors
-/// When a directive is unknown, or an item of a keyed list lacks its key.
+/// Refused where a directive is unknown, or an item of a keyed list lacks its key.
 pub fn merge(onto: Value, patch: &Value, kind: SchemaKind) -> Result<Value, Unmergeable> {
     match (onto, patch) {
         (Value::Object(onto), Value::Object(patch)) => object(onto, patch, kind).map(Value::Object),
@@ -35,11 +38,7 @@ pub fn merge(onto: Value, patch: &Value, kind: SchemaKind) -> Result<Value, Unme
     }
 }
 
-fn object(
-    mut onto: Map<String, Value>,
-    patch: &Map<String, Value>,
-    kind: SchemaKind,
-) -> Result<Map<String, Value>, Unmergeable> {
+fn object(mut onto: JsonFields, patch: &JsonFields, kind: SchemaKind) -> MergeResult<JsonFields> {
     match patch.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
         None => {}
         Some("delete") => return Ok(Map::new()),
@@ -62,12 +61,7 @@ fn object(
 }
 
 /// The value of a field after the merge; `None` where it is removed.
-fn value(
-    onto: Option<Value>,
-    field: &str,
-    target: &Value,
-    kind: SchemaKind,
-) -> Result<Option<Value>, Unmergeable> {
+fn value(onto: Option<Value>, field: &str, target: &Value, kind: SchemaKind) -> MergeResult<Option<Value>> {
     let (strategy, inner) = kind.field(field);
     Ok(match (onto, target) {
         (_, Value::Null) => None,
@@ -75,7 +69,7 @@ fn value(
             Some(Value::Object(object(onto, target, inner)?))
         }
         (Some(Value::Array(onto)), Value::Array(target)) => Some(Value::Array(match strategy {
-            Strategy::Keyed(key) => merge_items(onto, target, key, inner)?,
+            Strategy::Keyed(key) => items(onto, target, key, inner)?,
             Strategy::Set => merge_scalars(&onto, target),
             Strategy::Atomic => target.clone(),
         })),
@@ -83,7 +77,7 @@ fn value(
     })
 }
 
-/// A value without directives, and without nulls that delete what is not there.
+/// A value without directives, and without nulls, which would delete absent fields.
 fn plain(value: &Value) -> Value {
     let mut plain = value.clone();
     make_plain(&mut plain);
@@ -124,60 +118,35 @@ pub enum Strategy {
     Set,
 }
 
-/// Fields whose lists merge, with the types of their items.
-type StrategyTable = &'static [(&'static str, Strategy, SchemaKind)];
-
-const POD: StrategyTable =
-    &[("metadata", Strategy::Atomic, SchemaKind::Meta), ("spec", Strategy::Atomic, SchemaKind::Spec)];
-
-const META: StrategyTable = &[
-    ("finalizers", Strategy::Set, SchemaKind::Other),
-    ("ownerReferences", Strategy::Keyed("uid"), SchemaKind::Other),
-];
-
-const SPEC: StrategyTable = &[
-    ("containers", Strategy::Keyed("name"), SchemaKind::Container),
-    ("ephemeralContainers", Strategy::Keyed("name"), SchemaKind::Container),
-    ("hostAliases", Strategy::Keyed("ip"), SchemaKind::Other),
-    ("imagePullSecrets", Strategy::Keyed("name"), SchemaKind::Other),
-    ("initContainers", Strategy::Keyed("name"), SchemaKind::Container),
-    ("resourceClaims", Strategy::Keyed("name"), SchemaKind::Other),
-    ("schedulingGates", Strategy::Keyed("name"), SchemaKind::Other),
-    ("topologySpreadConstraints", Strategy::Keyed("topologyKey"), SchemaKind::Other),
-    ("volumes", Strategy::Keyed("name"), SchemaKind::Other),
-];
-
-const CONTAINER: StrategyTable = &[
-    ("env", Strategy::Keyed("name"), SchemaKind::Other),
-    ("ports", Strategy::Keyed("containerPort"), SchemaKind::Other),
-    ("volumeDevices", Strategy::Keyed("devicePath"), SchemaKind::Other),
-    ("volumeMounts", Strategy::Keyed("mountPath"), SchemaKind::Other),
-];
-
 impl SchemaKind {
     /// The strategy of a field's list, and the kind of its items, or of the field itself.
     pub fn field(self, name: &str) -> (Strategy, Self) {
-        let table = match self {
-            Self::Pod => POD,
-            Self::Meta => META,
-            Self::Spec => SPEC,
-            Self::Container => CONTAINER,
-            Self::Other => &[],
-        };
-        let row = table.iter().find(|(field, ..)| *field == name);
-        row.map_or((Strategy::Atomic, Self::Other), |(_, strategy, kind)| (*strategy, *kind))
+        match (self, name) {
+            (Self::Pod, "metadata") => (Strategy::Atomic, Self::Meta),
+            (Self::Pod, "spec") => (Strategy::Atomic, Self::Spec),
+            (Self::Meta, "finalizers") => (Strategy::Set, Self::Other),
+            (Self::Meta, "ownerReferences") => (Strategy::Keyed("uid"), Self::Other),
+            (Self::Spec, "containers" | "ephemeralContainers" | "initContainers") => {
+                (Strategy::Keyed("name"), Self::Container)
+            }
+            (Self::Spec, "imagePullSecrets" | "resourceClaims" | "schedulingGates" | "volumes") => {
+                (Strategy::Keyed("name"), Self::Other)
+            }
+            (Self::Spec, "hostAliases") => (Strategy::Keyed("ip"), Self::Other),
+            (Self::Spec, "topologySpreadConstraints") => (Strategy::Keyed("topologyKey"), Self::Other),
+            (Self::Container, "env") => (Strategy::Keyed("name"), Self::Other),
+            (Self::Container, "ports") => (Strategy::Keyed("containerPort"), Self::Other),
+            (Self::Container, "volumeDevices") => (Strategy::Keyed("devicePath"), Self::Other),
+            (Self::Container, "volumeMounts") => (Strategy::Keyed(MOUNT_PATH), Self::Other),
+            _ => (Strategy::Atomic, Self::Other),
+        }
     }
 }
 
 /// The first place of each key of a list. Lists may have 100,000 items, so none is searched for each item of another.
 type KeyPlaces<'a> = HashMap<Option<Cow<'a, Value>>, usize>;
 
-fn merge_items(
-    mut onto: Vec<Value>,
-    patch: &[Value],
-    key: &str,
-    kind: SchemaKind,
-) -> Result<Vec<Value>, Unmergeable> {
+fn items(mut onto: Vec<Value>, patch: &[Value], key: &str, kind: SchemaKind) -> MergeResult<Vec<Value>> {
     let mut rest: Vec<&Value> = Vec::new();
     let mut deleted: HashSet<Option<Cow<'_, Value>>> = HashSet::new();
     let mut replaces = false;
@@ -313,10 +282,10 @@ mod tests {
         let old = all(|number| json!({"name": number, "value": "old"}));
         let mut patch = all(|number| json!({"name": number, "value": "new"}));
         patch.reverse();
-        let merged = merge_items(old.clone(), &patch, "name", SchemaKind::Other).expect("they merge");
+        let merged = items(old.clone(), &patch, "name", SchemaKind::Other).expect("they merge");
         assert!(merged == patch);
         let deletions = all(|number| json!({"name": number, "$patch": "delete"}));
-        assert_eq!(merge_items(old, &deletions, "name", SchemaKind::Other), Ok(Vec::new()));
+        assert_eq!(items(old, &deletions, "name", SchemaKind::Other), Ok(Vec::new()));
         let numbers = all(Value::from);
         let mut reversed = numbers.clone();
         reversed.reverse();
@@ -326,13 +295,12 @@ mod tests {
     #[test]
     fn of_two_items_with_one_key_the_first_is_merged() {
         let item = |value: &str| json!({"name": "a", "value": value});
-        let merged = merge_items(vec![item("1"), item("2")], &[item("3")], "name", SchemaKind::Other);
+        let merged = items(vec![item("1"), item("2")], &[item("3")], "name", SchemaKind::Other);
         assert_eq!(merged, Ok(vec![item("3"), item("2")]));
         let mount = |path: &str, name: &str| json!({"mountPath": path, "name": name});
-        let merged =
-            merge_items(vec![mount("/a", "1")], &[mount("/b/../a/", "2")], "mountPath", SchemaKind::Other);
+        let merged = items(vec![mount("/a", "1")], &[mount("/b/../a/", "2")], "mountPath", SchemaKind::Other);
         assert_eq!(merged, Ok(vec![mount("/b/../a/", "2")]));
-        let merged = merge_items(Vec::new(), &[item("1"), item("2")], "name", SchemaKind::Other);
+        let merged = items(Vec::new(), &[item("1"), item("2")], "name", SchemaKind::Other);
         assert_eq!(merged, Ok(vec![item("2")]));
     }
 
@@ -340,7 +308,7 @@ mod tests {
     fn a_directive_that_is_not_a_string_is_refused() {
         for directive in [json!(1), Value::Null] {
             let patch = [json!({"name": "a", "$patch": directive})];
-            let error = merge_items(Vec::new(), &patch, "name", SchemaKind::Other).expect_err("unknown");
+            let error = items(Vec::new(), &patch, "name", SchemaKind::Other).expect_err("unknown");
             assert_eq!(error.what, "$patch \"\" is unknown");
         }
     }

@@ -1,4 +1,4 @@
-//! The difference between two documents as a patch by RFC 6902, which is what the API server takes of a webhook.
+//! The difference between two documents as a patch by RFC 6902, the form that the API server takes of a webhook.
 //!
 //! Common parts stay untouched, and items of lists are matched by their names. The order of the operations is that of the fields
 //! and items, so that the same documents always give the same patch.

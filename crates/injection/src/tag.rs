@@ -5,7 +5,7 @@
 
 use crate::decision::SYSTEM_NAMESPACES;
 use crate::pipeline::pod::{CheckedPod, PodSpecItem, PodSpecList};
-use crate::review::{Answer, Depth, JSON, Request, Review, ReviewOutcome, ReviewResponse, WebhookCall};
+use crate::review::{Answer, Depth, JSON, Request, Review, ReviewOutcome, ReviewReport, WebhookCall};
 use crate::sidecar::PROXY;
 use crate::syntax;
 use mesh::{InputProblem, Problems};
@@ -15,9 +15,7 @@ use serde_json::{Value, json};
 pub const VARIABLE: &str = "VIRTUAL_ENVIRONMENT_TAG";
 
 /// The labels of which the first that a pod has is its environment, from a list with commas; `name` is its flag or variable.
-///
-/// # Errors
-/// When none is named, and for each one that is not a key of a label.
+/// Refused where none is named, and for each one that is not a key of a label.
 pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     if text.trim().is_empty() {
         let text = "names no label; expected a list such as virtual-env,team-env";
@@ -26,13 +24,11 @@ pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     let mut found: Vec<String> = Vec::new();
     let mut problems = Vec::new();
     for item in text.split(',').map(str::trim) {
-        match syntax::is_label_key(item) {
-            true if found.iter().any(|there| there == item) => {}
-            true => found.push(item.to_owned()),
-            false => {
-                let text = format!("is not a label; {}", syntax::LABEL_KEY);
-                problems.push(InputProblem::with_item(name, item, text));
-            }
+        if !syntax::is_label_key(item) {
+            let text = format!("is not a label; {}", syntax::LABEL_KEY);
+            problems.push(InputProblem::with_item(name, item, text));
+        } else if !found.iter().any(|there| there == item) {
+            found.push(item.to_owned());
         }
     }
     Problems::check(problems).map(|()| found)
@@ -49,19 +45,16 @@ pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
     }
     let review = match Review::read(call.body, Depth::Whole, &call.cancellation) {
         Ok(review) => review,
-        Err(unreadable) => return Answer::text(400, &unreadable.reason),
+        Err((report, _)) => return Answer::text(400, &report.reason),
     };
-    let Some(request) = review.request() else { return Answer::text(400, "the review has no request") };
-    let reply = |outcome, reason| ReviewResponse::to(&review, request, outcome, reason);
-    let reply = match decide(request, labels) {
-        Ok((reason, None)) => reply(ReviewOutcome::Skipped, reason),
-        Ok((reason, Some(operation))) => {
-            let patch = Some(Value::Array(vec![operation]).to_string());
-            ReviewResponse { patch, ..reply(ReviewOutcome::Injected, reason) }
-        }
-        Err(reason) => reply(ReviewOutcome::Refused, reason),
+    let request = review.request();
+    let (outcome, reason, operation) = match decide(request, labels) {
+        Ok((reason, None)) => (ReviewOutcome::Skipped, reason, None),
+        Ok((reason, operation)) => (ReviewOutcome::Injected, reason, operation),
+        Err(reason) => (ReviewOutcome::Refused, reason, None),
     };
-    reply.answer()
+    let patch = operation.map(|operation| json!([operation]).to_string());
+    ReviewReport::of(request, outcome, reason).answer(review.version, patch.as_deref())
 }
 
 /// The reason, with the operation that a pod gets, if any; or why the pod can't be read.
@@ -110,7 +103,7 @@ fn change(pod: &CheckedPod, tag: &str) -> Result<Value, &'static str> {
     match variable.get("value").filter(|_| variable["valueFrom"].is_null()) {
         Some(value) if value == tag => Err("its proxy has the tag already"),
         Some(_) => Ok(json!({"op": "replace", "path": format!("{path}/env/{at}/value"), "value": tag})),
-        // A value beside `valueFrom` would be refused; and what is empty has no field that could be replaced.
+        // A value beside `valueFrom` would be refused, and an empty variable has no field that could be replaced.
         None => Ok(json!({"op": "replace", "path": format!("{path}/env/{at}"), "value": entry})),
     }
 }

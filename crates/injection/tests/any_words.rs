@@ -66,6 +66,11 @@ fn annotations() -> impl Strategy<Value = Map<String, Value>> {
         .prop_map(|all| all.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect())
 }
 
+const KEYS: &str = "global proxy proxy_init image resources limits statusPort includeIPRanges pilot cni env enabled policy templates \
+                    sidecar aliases defaultTemplates neverInjectSelector matchLabels matchExpressions key operator values \
+                    injectedAnnotations defaultConfig proxyMetadata concurrency interceptionMode proxyListenPort \
+                    inboundTrafficPolicy mode x.y";
+
 fn trees() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -74,42 +79,9 @@ fn trees() -> impl Strategy<Value = Value> {
         (0..70_000_i64).prop_map(Value::from),
         words().prop_map(Value::from),
     ];
-    let keys = [
-        "global",
-        "proxy",
-        "proxy_init",
-        "image",
-        "resources",
-        "limits",
-        "statusPort",
-        "includeIPRanges",
-        "pilot",
-        "cni",
-        "env",
-        "enabled",
-        "policy",
-        "templates",
-        "sidecar",
-        "aliases",
-        "defaultTemplates",
-        "neverInjectSelector",
-        "matchLabels",
-        "matchExpressions",
-        "key",
-        "operator",
-        "values",
-        "injectedAnnotations",
-        "defaultConfig",
-        "proxyMetadata",
-        "concurrency",
-        "interceptionMode",
-        "proxyListenPort",
-        "inboundTrafficPolicy",
-        "mode",
-        "x.y",
-    ];
-    leaf.prop_recursive(4, 40, 5, move |inner| {
-        let map = prop::collection::vec((prop::sample::select(keys.to_vec()), inner.clone()), 0..5);
+    leaf.prop_recursive(4, 40, 5, |inner| {
+        let key = prop::sample::select(KEYS.split(' ').collect::<Vec<_>>());
+        let map = prop::collection::vec((key, inner.clone()), 0..5);
         prop_oneof![
             3 => map.prop_map(|all| Value::Object(all.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())),
             1 => prop::collection::vec(inner, 0..4).prop_map(Value::Array),

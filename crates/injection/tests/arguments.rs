@@ -24,58 +24,28 @@ impl Host for Pod {
     }
 }
 
-/// An annotation in three ways, and what holds without it: by Istio's defaults, by the values below.
-struct Row {
-    name: &'static str,
-    valid: &'static str,
-    default: Option<&'static str>,
-    valued: Option<&'static str>,
-}
+/// An annotation's name, a valid value, and what holds without it: by Istio's defaults, by the values below.
+type Row = (&'static str, &'static str, Option<&'static str>, Option<&'static str>);
 
 const ROWS: [Row; 8] = [
-    Row {
-        name: "traffic.sidecar.istio.io/includeOutboundIPRanges",
-        valid: "10.1.2.3/8,192.168.0.0/16",
-        default: Some("*"),
-        valued: Some("10.96.0.0/12"),
-    },
-    Row {
-        name: "traffic.sidecar.istio.io/excludeOutboundIPRanges",
-        valid: "169.254.169.254/32",
-        default: Some(""),
-        valued: Some("10.97.0.0/16"),
-    },
-    Row {
-        name: "traffic.sidecar.istio.io/includeInboundPorts",
-        valid: "80, 8080",
-        default: Some("*"),
-        valued: Some("8081"),
-    },
-    Row {
-        name: "traffic.sidecar.istio.io/excludeInboundPorts",
-        valid: "7,15020",
-        default: Some(""),
-        valued: Some("9090"),
-    },
-    Row {
-        name: "traffic.sidecar.istio.io/includeOutboundPorts",
-        valid: "443",
-        default: None,
-        valued: Some("8443"),
-    },
-    Row {
-        name: "traffic.sidecar.istio.io/excludeOutboundPorts",
-        valid: "3306,5432",
-        default: None,
-        valued: Some("6379"),
-    },
-    Row {
-        name: "traffic.sidecar.istio.io/excludeInterfaces",
-        valid: "eth1, net_2",
-        default: None,
-        valued: None,
-    },
-    Row { name: "istio.io/reroute-virtual-interfaces", valid: "vnet0", default: None, valued: None },
+    (
+        "traffic.sidecar.istio.io/includeOutboundIPRanges",
+        "10.1.2.3/8,192.168.0.0/16",
+        Some("*"),
+        Some("10.96.0.0/12"),
+    ),
+    (
+        "traffic.sidecar.istio.io/excludeOutboundIPRanges",
+        "169.254.169.254/32",
+        Some(""),
+        Some("10.97.0.0/16"),
+    ),
+    ("traffic.sidecar.istio.io/includeInboundPorts", "80, 8080", Some("*"), Some("8081")),
+    ("traffic.sidecar.istio.io/excludeInboundPorts", "7,15020", Some(""), Some("9090")),
+    ("traffic.sidecar.istio.io/includeOutboundPorts", "443", None, Some("8443")),
+    ("traffic.sidecar.istio.io/excludeOutboundPorts", "3306,5432", None, Some("6379")),
+    ("traffic.sidecar.istio.io/excludeInterfaces", "eth1, net_2", None, None),
+    ("istio.io/reroute-virtual-interfaces", "vnet0", None, None),
 ];
 
 const VALUES: &str = "
@@ -117,23 +87,22 @@ impl Case {
 
     fn annotations(&self) -> Map<String, Value> {
         let mut annotations = Map::new();
-        for (row, way) in ROWS.iter().zip(self.ways) {
-            let text = [None, Some(""), Some(row.valid)][way];
-            annotations.extend(text.map(|text| (row.name.to_owned(), Value::from(text))));
+        for ((name, valid, ..), way) in ROWS.iter().zip(self.ways) {
+            let text = [None, Some(""), Some(*valid)][way];
+            annotations.extend(text.map(|text| ((*name).to_owned(), Value::from(text))));
         }
-        annotations.extend(
-            self.mode.map(|mode| ("sidecar.istio.io/interceptionMode".to_owned(), Value::from(mode))),
-        );
+        let mode = self.mode.map(|mode| ("sidecar.istio.io/interceptionMode".to_owned(), mode.into()));
+        annotations.extend(mode);
         annotations
     }
 
     fn expected(&self, at: usize) -> Option<&'static str> {
-        let row = &ROWS[at];
+        let (_, valid, default, valued) = ROWS[at];
         match self.ways[at] {
-            0 if self.valued => row.valued,
-            0 => row.default,
+            0 if self.valued => valued,
+            0 => default,
             1 => Some(""),
-            _ => Some(row.valid),
+            _ => Some(valid),
         }
     }
 
@@ -152,18 +121,12 @@ impl Case {
 
     /// A plugin excludes the agent's port from outbound capture unless an annotation says otherwise.
     fn check(&self, capture: &CaptureConfig, by_plugin: bool, shown: &str) {
-        let ports = |items: &[&str]| -> Vec<PortRange> {
-            let mut ports: Vec<PortRange> = items.iter().map(|item| item.parse().expect("a port")).collect();
+        let sorted = |mut ports: Vec<PortRange>| {
             ports.sort();
             ports.dedup();
             ports
         };
-        let sorted = |ports: &[PortRange]| {
-            let mut ports = ports.to_vec();
-            ports.sort();
-            ports.dedup();
-            ports
-        };
+        let ports = |items: &[&str]| sorted(items.iter().map(|item| item.parse().expect("a port")).collect());
         let networks = |at| -> Vec<Cidr> {
             let network = |item: &&str| Cidr::parse_noting_host_bits(item).expect("a network").0;
             self.items(at).iter().map(network).collect()
@@ -174,7 +137,7 @@ impl Case {
         match (&capture.inbound_ports, self.expected(2)) {
             (Selection::AllBut(excluded), Some("*")) => {
                 let expected = [self.items(3), vec!["15020", "15021", "15090"]].concat();
-                assert_eq!(sorted(excluded), ports(&expected), "{shown}");
+                assert_eq!(sorted(excluded.clone()), ports(&expected), "{shown}");
             }
             (Selection::Only(only), _) => assert_eq!(only, &ports(&self.items(2)), "{shown}"),
             (Selection::AllBut(_), _) => panic!("all inbound ports: {shown}"),

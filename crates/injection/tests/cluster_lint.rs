@@ -41,17 +41,14 @@ fn cases() -> Vec<LintCase> {
         for case in text.split("#### ").skip(1) {
             let (title, rest) = case.split_once('\n').expect("objects behind the heading");
             let comments: Vec<&str> = rest.lines().filter_map(|line| line.strip_prefix("# ")).collect();
+            let is_finding = |line: &str| !["not ", "says: "].iter().any(|other| line.starts_with(other));
             let of = |prefix: &str| -> Vec<String> {
                 comments.iter().filter_map(|line| line.strip_prefix(prefix).map(str::to_owned)).collect()
             };
             found.push(LintCase {
                 section: section.clone(),
                 title: title.to_owned(),
-                expected: comments
-                    .iter()
-                    .filter(|line| !["not ", "says: "].iter().any(|other| line.starts_with(other)))
-                    .map(ToString::to_string)
-                    .collect(),
+                expected: comments.iter().filter(|line| is_finding(line)).map(ToString::to_string).collect(),
                 not_judged: of("not judged: "),
                 says: of("says: "),
                 objects: match title.starts_with("alone") {
@@ -97,11 +94,9 @@ fn cases_have_their_findings() {
     for case in cases() {
         let found = lint(&objects(&case.objects));
         let all: BTreeSet<String> = found.findings.iter().filter(counts).map(shown).collect();
-        let is_judged = found.not_judged.len() == case.not_judged.len()
-            && case
-                .not_judged
-                .iter()
-                .all(|part| found.not_judged.iter().any(|sentence| sentence.contains(part)));
+        let is_told = |part: &String| found.not_judged.iter().any(|sentence| sentence.contains(part));
+        let is_judged =
+            found.not_judged.len() == case.not_judged.len() && case.not_judged.iter().all(is_told);
         assert_eq!(found.has_warning(), all.iter().any(|line| !line.starts_with("note")), "{}", case.objects);
         let told: Vec<String> = found.findings.iter().map(told).collect();
         if all != case.expected || !is_judged || !case.says.iter().all(|line| told.contains(line)) {

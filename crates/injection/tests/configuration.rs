@@ -2,7 +2,7 @@
 //! `configuration.txt`, whose problems and warnings `UPDATE_GOLDENS=1` writes.
 
 use injection::Configuration;
-use injection::configuration::{ConfigurationText, InboundPolicy, Native, Texts};
+use injection::configuration::{ConfigurationText, Native, Texts};
 use injection::decision::InjectionPolicy;
 use mesh::Setting;
 use serde_json::json;
@@ -27,13 +27,13 @@ fn an_empty_configuration_has_istios_defaults() {
         assert_eq!(rules.policy, Some(InjectionPolicy::Enabled));
         assert_eq!(default_templates, ["sidecar"]);
         assert_eq!((values.hub.as_str(), values.tag.as_str()), ("istio", "latest"));
-        assert_eq!((values.proxy.image.as_str(), values.init.image.as_str()), ("proxyv2", "proxyv2"));
+        assert_eq!((values.proxy.image.as_str(), values.init_image.as_str()), ("proxyv2", "proxyv2"));
         assert_eq!(values.ca_address, "istiod.istio-system.svc:15012");
         assert_eq!(values.proxy.status_port, Some(15020));
         assert_eq!(values.proxy.capture[&Setting::ServiceCidr], "*");
         assert_eq!(values.proxy.resources["limits"]["memory"], "1024Mi");
         assert_eq!(values.proxy.startup_failures, Some(600));
-        assert_eq!((values.native, values.cni.enabled), (Native::Auto, false));
+        assert_eq!((values.native, values.has_plugin), (Native::Auto, false));
         assert!(!values.rewrite_probes && !mesh.merges_metrics, "both need Istio's agent");
         assert_eq!((mesh.outbound_port, mesh.inbound_port), (15001, 15006));
         assert_eq!(mesh.proxy_config()["interceptionMode"], "REDIRECT");
@@ -60,13 +60,13 @@ fn values_are_typed_whether_json_or_yaml() {
     assert_eq!(capture[&Setting::ServiceCidr], "10.1.2.3/8,fd00::/8", "host bits are kept");
     assert_eq!(capture[&Setting::InboundPortsExclude], "80");
     assert_eq!(values.proxy.startup_failures, None);
-    assert!(values.cni.enabled && values.cni.multus);
+    assert!(values.has_plugin && values.has_multus);
     assert_eq!(values.native, Native::Always);
     assert_eq!(values.ca_address, "istiod-canary.istio-system.svc:15012");
     assert_eq!(values.raw["global"]["proxy"]["clusterDomain"], "cluster.local", "defaults are beneath");
     let old = "istio_cni: {enabled: true}\nglobal: {proxy: {excludeOutboundIPRanges: 10.0.0.0/8}}";
     let old = read_values(old).values;
-    assert!(old.cni.enabled && old.proxy.capture[&Setting::ServiceExcludeCidr] == "10.0.0.0/8");
+    assert!(old.has_plugin && old.proxy.capture[&Setting::ServiceExcludeCidr] == "10.0.0.0/8");
 }
 
 #[test]
@@ -83,7 +83,7 @@ defaultConfig:
     let configuration = read("policy: disabled", "", mesh).expect("good texts");
     let mesh = &configuration.mesh;
     assert_eq!((mesh.outbound_port, mesh.inbound_port, mesh.merges_metrics), (16001, 15006, true));
-    assert_eq!(mesh.inbound_policy, InboundPolicy::Localhost);
+    assert!(mesh.is_inbound_local);
     let config = mesh.proxy_config();
     assert_eq!(config["interceptionMode"], "TPROXY");
     assert_eq!((&config["serviceCluster"], &config["statusPort"]), (&json!(null), &json!(15020)));

@@ -128,8 +128,8 @@ fn is_about_templates(problem: &InputProblem) -> bool {
 fn report(note: &Note) {
     match note {
         // As upstream prints it, because scripts look for it in logs.
-        Note::Skipped { .. } => output::report(note),
-        Note::Unknown { .. } | Note::Warning { .. } | Note::Rewritten { .. } => warn(note),
+        Note::Skipped(_) => output::report(note),
+        Note::Warning(_) => warn(note),
     }
 }
 

@@ -12,7 +12,7 @@ const FILE: &str = "10-a.conflist";
 
 fn arguments(mut values: Value) -> Vec<String> {
     values["enabled"] = true.into();
-    let objects = ChartTemplate::Cni.objects("kube-system", &json!({ "cni": values }));
+    let objects = ChartTemplate::CNI.objects("kube-system", &json!({ "cni": values }));
     let set = objects.iter().find(|object| object["kind"] == "DaemonSet").expect("a DaemonSet");
     let words = &set["spec"]["template"]["spec"]["containers"][0]["args"];
     let words: Vec<String> = serde_json::from_value(words.clone()).expect("texts");

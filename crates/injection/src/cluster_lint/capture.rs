@@ -22,7 +22,7 @@ pub(super) struct Captures {
 
 struct LintedCapture {
     findings: Vec<Finding>,
-    valid: Option<ValidCapture>,
+    valid: Option<Rc<ValidCapture>>,
 }
 
 struct ValidCapture {
@@ -32,7 +32,7 @@ struct ValidCapture {
 }
 
 pub(super) struct PodCapture {
-    of: Rc<LintedCapture>,
+    of: Rc<ValidCapture>,
     pub(super) applications: Vec<Application>,
 }
 
@@ -72,10 +72,10 @@ impl Captures {
         if !is_captured || is_never {
             return None;
         }
-        let of = self.linted(&reading);
-        of.findings.iter().for_each(|finding| groups.about(finding.clone(), pod));
-        let valid = of.valid.as_ref()?;
-        let of_pod = of_pod(&valid.raw, &reading, &valid.capture);
+        let linted = self.linted(&reading);
+        linted.findings.iter().for_each(|finding| groups.about(finding.clone(), pod));
+        let of = linted.valid.clone()?;
+        let of_pod = of_pod(&of.raw, &reading, &of.capture);
         of_pod.into_iter().for_each(|finding| groups.about(finding, pod));
         Some(PodCapture { of, applications: reading.applications })
     }
@@ -120,7 +120,7 @@ impl LintedCapture {
                 findings.extend(lint(&raw, &capture, &[]).into_iter().map(without_stand_ins));
                 let own = PodContext::new([IpAddr::V4(STAND_IN.0)], Some(&*capture));
                 let view = RuleView::of_config(&*capture, Family::V4, &own);
-                Self { findings, valid: Some(ValidCapture { capture, raw, view }) }
+                Self { findings, valid: Some(Rc::new(ValidCapture { capture, raw, view })) }
             }
             Err(Problems(problems)) => Self { findings: problems.iter().map(invalid).collect(), valid: None },
         }
@@ -130,7 +130,6 @@ impl LintedCapture {
 impl PodCapture {
     /// True if connections from outside to this port end at the proxy.
     pub(super) fn has_port(&self, port: u16) -> bool {
-        let Some(ValidCapture { view, .. }) = &self.of.valid else { return true };
         let packet = Packet {
             direction: Direction::Inbound { interface: "eth0".to_owned(), local: true },
             protocol: Protocol::Tcp,
@@ -140,23 +139,22 @@ impl PodCapture {
             connmark: 0,
             state: ConnState::New,
         };
-        match walk(&view.view, &view.routing, &packet, &mut ()).verdict {
+        match walk(&self.of.view.view, &self.of.view.routing, &packet, &mut ()).verdict {
             Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Unknown => true,
             Verdict::Pass | Verdict::Drop => false,
         }
     }
 
     pub(super) fn mesh(&self) -> Mesh {
-        self.of.valid.as_ref().map(|valid| valid.raw.mesh()).unwrap_or_default()
+        self.of.raw.mesh()
     }
 
     /// The setting that leaves this port uncaptured (empty if there is none), and its effect.
     pub(super) fn why_not(&self, port: u16) -> (String, &'static str) {
-        let Some(ValidCapture { capture, raw, .. }) = &self.of.valid else { return (String::new(), "") };
-        let dialect = Dialect::of(raw);
+        let dialect = Dialect::of(&self.of.raw);
         let named =
             |setting: Setting| dialect.name(setting).map_or_else(|| setting.row().option(), str::to_owned);
-        let lists = capture.lists();
+        let lists = self.of.capture.lists();
         let inbound = |captured: bool| {
             lists.iter().filter_map(move |listed| match &listed.selector {
                 Selector::InboundPort(ports) if listed.captured == captured => Some((listed.setting, *ports)),

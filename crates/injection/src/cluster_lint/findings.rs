@@ -32,7 +32,7 @@ pub struct ClusterLintReport {
     pub workload_count: usize,
 }
 
-/// A finding, and what it is about.
+/// A finding, and its objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClusterItem {

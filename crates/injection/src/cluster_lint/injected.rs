@@ -32,13 +32,13 @@ pub(super) fn judge(
     injectors: Option<&[DeployedInjector]>,
     groups: &mut FindingGroups,
 ) -> Membership {
-    let namespace = &pod.namespace.namespace;
-    let known = injectors.filter(|_| pod.namespace.is_known);
+    let namespace = &*pod.namespace;
+    let known = injectors.filter(|_| pod.is_namespace_known);
     let mut found = Membership {
         signs: signs(&pod.read.pod, &namespace.labels, &namespace.annotations),
         is_known: known.is_some(),
     };
-    if !pod.namespace.is_known && injectors.is_some() && !inventory.is_whole {
+    if !pod.is_namespace_known && injectors.is_some() && !inventory.is_whole {
         let why =
             "whether pods of {} are to be injected: the input does not have the labels of the namespace";
         groups.not_judged(Unjudged(why), &namespace.name);
@@ -79,7 +79,7 @@ struct InjectionWish {
 }
 
 fn wish(pod: &DescribedPod<'_>) -> Option<InjectionWish> {
-    let namespace = &pod.namespace.namespace.labels;
+    let namespace = &pod.namespace.labels;
     let own = pod.labels.get(INJECT).or_else(|| pod.read.pod.annotations.get(INJECT)).map(String::as_str);
     let of_pod = pod.labels.get(REVISION);
     let (option, is_of_pod) =
@@ -115,25 +115,20 @@ fn unserved(wish: &InjectionWish, admission: Option<&PodAdmission<'_>>) -> (Stri
         let text = format!("{whose} asks for injection, and no webhook injects pods");
         return (text, "install an injector, or remove the label");
     };
-    let missed: Vec<String> = missed.iter().map(Miss::to_string).collect();
-    let text = format!(
-        "{whose} asks for injection, and no webhook selects the pod; webhook {}: {}",
-        webhook.name,
-        missed.join(", ")
-    );
+    let missed = missed.iter().map(Miss::to_string).collect::<Vec<_>>().join(", ");
+    let name = &webhook.name;
+    let text =
+        format!("{whose} asks for injection, and no webhook selects the pod; webhook {name}: {missed}");
     (text, "correct the labels that the webhook requires")
 }
 
 fn not_injected(webhook: &str) -> Finding {
-    Finding::warning(
-        Code::NotInjected,
-        "",
-        format!(
-            "runs without a sidecar, though webhook {webhook} would inject it now: it was created before the labels or the \
-             webhook, or while the injector did not answer"
-        ),
-        "restart the workload (kubectl rollout restart), or create the pod again",
-    )
+    let text = format!(
+        "runs without a sidecar, though webhook {webhook} would inject it now: it was created before the labels or the \
+         webhook, or while the injector did not answer"
+    );
+    let remedy = "restart the workload (kubectl rollout restart), or create the pod again";
+    Finding::warning(Code::NotInjected, "", text, remedy)
 }
 
 fn is_unexpected(reason: DecisionReason, wish: &InjectionWish) -> bool {
@@ -147,25 +142,21 @@ pub(super) fn judge_meshes(pod: &DescribedPod<'_>, membership: &Membership, grou
     if !pod.is_running {
         return;
     }
-    let named = |sign: &MeshSign| format!("{} ({})", title(sign.mesh), sign.text);
+    let [one, other] = [first, second].map(|sign| format!("{} ({})", title(sign.mesh), sign.text));
     let (text, remedy) = if (first.mesh, second.mesh) == (Mesh::Istio, Mesh::Ambient) {
         (
             format!(
-                "is in {} and has, or gets, {}: pods with a sidecar are excluded from ambient mode",
-                named(second),
-                named(first)
+                "is in {other} and has, or gets, {one}: pods with a sidecar are excluded from ambient mode"
             ),
             "give the pod the label istio.io/dataplane-mode: none, or remove the sidecar",
         )
+    } else if first.is_present && second.is_present {
+        (format!("has {one} and {other}: the rules of both capture its traffic"), "remove one of them")
     } else {
-        let both = format!("{} and {}", named(first), named(second));
-        match first.is_present && second.is_present {
-            true => (format!("has {both}: the rules of both capture its traffic"), "remove one of them"),
-            false => (
-                format!("has, or gets, {both}: the rules of both would capture its traffic"),
-                "remove the label or annotation of one of them",
-            ),
-        }
+        (
+            format!("has, or gets, {one} and {other}: the rules of both would capture its traffic"),
+            "remove the label or annotation of one of them",
+        )
     };
     groups.about(Finding::warning(Code::TwoMeshes, "", text, remedy), pod);
 }

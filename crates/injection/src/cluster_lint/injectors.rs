@@ -43,10 +43,10 @@ fn judge_webhooks(configurations: &[&Value], inventory: &Inventory<'_>, groups: 
     let services = inventory.services.iter().map(|(namespace, services)| {
         (namespace.as_str(), services.iter().map(|service| service.meta("name")).collect())
     });
-    let pods = inventory.pods.iter().filter(|pod| pod.namespace.is_known && pod.is_running);
+    let pods = inventory.pods.iter().filter(|pod| pod.is_namespace_known && pod.is_running);
     let pods = pods.map(|pod| SelectedPod {
         workload: pod.workload.to_string(),
-        namespace: &pod.namespace.namespace.labels,
+        namespace: &pod.namespace.labels,
         labels: &pod.labels,
     });
     let cluster =

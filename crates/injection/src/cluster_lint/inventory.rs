@@ -1,7 +1,7 @@
 //! The input: objects of a cluster as values, with the place of those that are written in files, and the same by kind: pods and
 //! templates of pods with the workload behind them, namespaces, Services, webhooks.
 
-use crate::admission::{Namespace, Namespaces, Workload, controller_of};
+use crate::admission::{Namespace, Namespaces, ObjectLabels, Workload, controller_of};
 use mesh::data::document::at;
 use mesh::pod::{ENFORCE, KubernetesObject, ManifestObject, Standard};
 use mesh::{InputProblem, Problems};
@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
+#[derive(Default)]
 pub(super) struct Inventory<'a> {
     pub(super) pods: Vec<DescribedPod<'a>>,
     pub(super) services: BTreeMap<String, Vec<&'a KubernetesObject>>,
@@ -25,51 +26,35 @@ pub(super) struct DescribedPod<'a> {
     pub(super) template: &'a Value,
     /// The same as it is read for settings.
     pub(super) read: ManifestObject,
-    pub(super) namespace: Rc<KnownNamespace>,
-    pub(super) labels: BTreeMap<String, String>,
+    pub(super) namespace: Rc<Namespace>,
+    /// The labels of the namespace are known.
+    pub(super) is_namespace_known: bool,
+    pub(super) labels: ObjectLabels,
     pub(super) is_pod: bool,
     /// Its containers have not ended for good.
     pub(super) is_running: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct KnownNamespace {
-    pub(super) namespace: Namespace,
-    pub(super) is_known: bool,
 }
 
 impl<'a> Inventory<'a> {
     pub(super) fn of(question: &ClusterQuestion<'a>) -> Self {
         let mut namespaces = question.namespaces.clone();
         question.objects.iter().for_each(|object| namespaces.describe(&object.value));
-        let mut known: BTreeMap<String, Rc<KnownNamespace>> = BTreeMap::new();
-        let mut namespace = |name: &str| {
-            let of = || {
-                let namespace = namespaces.of(name);
-                let is_known = namespaces.knows_labels_of(&namespace.name);
-                Rc::new(KnownNamespace { namespace, is_known })
-            };
-            known.entry(name.to_owned()).or_insert_with(of).clone()
+        let mut known: BTreeMap<&str, Rc<Namespace>> = BTreeMap::new();
+        let mut namespace = |object: &'a KubernetesObject| {
+            let name = object.meta("namespace");
+            known.entry(name).or_insert_with(|| Rc::new(namespaces.of(name))).clone()
         };
-        let mut found = Self {
-            pods: Vec::new(),
-            services: BTreeMap::new(),
-            webhooks: Vec::new(),
-            config_maps: Vec::new(),
-            is_whole: question.is_whole,
-        };
-        let workloads: BTreeSet<ObjectName> = (question.objects.iter())
-            .map(|object| name_in(object, &namespace(object.meta("namespace")).namespace.name))
-            .collect();
+        let mut found = Self { is_whole: question.is_whole, ..Self::default() };
+        let workloads: BTreeSet<ObjectName> =
+            (question.objects.iter()).map(|object| name_in(object, &namespace(object).name)).collect();
         for object in question.objects {
             match object.kind() {
                 "Service" => {
-                    let of = &namespace(object.meta("namespace")).namespace.name;
-                    found.services.entry(of.clone()).or_default().push(object);
+                    found.services.entry(namespace(object).name.clone()).or_default().push(object);
                 }
                 "MutatingWebhookConfiguration" => found.webhooks.push(object),
                 "ConfigMap" => found.config_maps.push(object),
-                _ => found.take(object, namespace(object.meta("namespace")), &workloads),
+                _ => found.take(object, namespace(object), &namespaces, &workloads),
             }
         }
         found
@@ -78,7 +63,8 @@ impl<'a> Inventory<'a> {
     fn take(
         &mut self,
         object: &'a KubernetesObject,
-        namespace: Rc<KnownNamespace>,
+        namespace: Rc<Namespace>,
+        namespaces: &Namespaces,
         workloads: &BTreeSet<ObjectName>,
     ) {
         let template = object.readable_template().and_then(|path| at(&object.value, path));
@@ -86,16 +72,16 @@ impl<'a> Inventory<'a> {
             return;
         };
         let is_pod = object.kind() == "Pod";
-        let own = name_in(object, &namespace.namespace.name);
+        let own = name_in(object, &namespace.name);
         let workload = if is_pod { of_pod(object, &own) } else { controller(object, &own) };
-        // The template of what a Deployment or a CronJob has made is that one's, or an older one.
+        // An object of a Deployment or a CronJob has its present template, or an older one.
         let is_replaced = !is_pod && workload != own && workloads.contains(&workload);
         let is_idle = object.kind() == "ReplicaSet" && object.value["spec"]["replicas"] == 0;
         if is_replaced || is_idle {
             return;
         }
-        read.pod.namespace.clone_from(&namespace.namespace.name);
-        read.enforced = Standard::enforced(namespace.namespace.labels.get(ENFORCE).map(String::as_str));
+        read.pod.namespace.clone_from(&namespace.name);
+        read.enforced = Standard::enforced(namespace.labels.get(ENFORCE).map(String::as_str));
         let status = &object.value["status"];
         let phase = status["phase"].as_str().unwrap_or_default();
         let is_finished = |condition: &Value| {
@@ -110,6 +96,7 @@ impl<'a> Inventory<'a> {
             workload,
             template,
             read,
+            is_namespace_known: namespaces.knows_labels_of(&namespace.name),
             namespace,
             is_pod,
             is_running,
@@ -170,27 +157,24 @@ pub struct NeededResource {
     pub is_namespaced: bool,
 }
 
-const fn needed(name: &'static str, is_namespaced: bool) -> NeededResource {
-    NeededResource { name, is_namespaced }
-}
-
 /// All kinds that findings are based on, beside ConfigMaps. Names of pods show the Deployment behind a ReplicaSet.
 pub const RESOURCES: &[NeededResource] = &[
-    needed("namespaces", false),
-    needed("mutatingwebhookconfigurations.admissionregistration.k8s.io", false),
-    needed("pods", true),
-    needed("services", true),
-    needed("deployments.apps", true),
-    needed("statefulsets.apps", true),
-    needed("daemonsets.apps", true),
-    needed("jobs.batch", true),
-    needed("cronjobs.batch", true),
+    NeededResource { name: "namespaces", is_namespaced: false },
+    NeededResource {
+        name: "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        is_namespaced: false,
+    },
+    NeededResource { name: "pods", is_namespaced: true },
+    NeededResource { name: "services", is_namespaced: true },
+    NeededResource { name: "deployments.apps", is_namespaced: true },
+    NeededResource { name: "statefulsets.apps", is_namespaced: true },
+    NeededResource { name: "daemonsets.apps", is_namespaced: true },
+    NeededResource { name: "jobs.batch", is_namespaced: true },
+    NeededResource { name: "cronjobs.batch", is_namespaced: true },
 ];
 
-/// The objects of a file, at least one. `name` is that of the file, for findings and problems.
-///
-/// # Errors
-/// When it is neither YAML nor JSON, or holds no object.
+/// The objects of a file, at least one. `name` is that of the file, for findings and problems. Refused where it is neither YAML nor
+/// JSON, or holds no object.
 pub fn objects_of_file(name: &str, text: &str) -> Result<Vec<KubernetesObject>, Problems> {
     let found = KubernetesObject::all(name, text)?;
     let expected = "expected manifests, or what kubectl get -o yaml prints";

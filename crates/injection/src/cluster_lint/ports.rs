@@ -29,7 +29,7 @@ pub(super) fn judge(
             }
         }
     }
-    let namespace = &pod.namespace.namespace.name;
+    let namespace = &pod.namespace.name;
     let mut uncaptured = BTreeSet::new();
     for service in inventory.services.get(namespace).into_iter().flatten() {
         if !selects(service, pod) {
@@ -74,13 +74,9 @@ fn is_uncaptured(port: u16, pod: &DescribedPod<'_>, capture: &PodCapture) -> boo
 }
 
 fn selects(service: &KubernetesObject, pod: &DescribedPod<'_>) -> bool {
+    let has = |(key, value): (&String, &Value)| pod.labels.get(key).is_some_and(|own| value == own.as_str());
     let selector = service.value["spec"]["selector"].as_object();
-    selector.is_some_and(|selector| {
-        !selector.is_empty()
-            && selector
-                .iter()
-                .all(|(key, value)| pod.labels.get(key).is_some_and(|own| value == own.as_str()))
-    })
+    selector.is_some_and(|selector| !selector.is_empty() && selector.iter().all(has))
 }
 
 fn of_probe(probe: &str, container: &Value, port: u16, capture: &PodCapture) -> Finding {
@@ -89,12 +85,8 @@ fn of_probe(probe: &str, container: &Value, port: u16, capture: &PodCapture) -> 
     let text = format!(
         "{why}: the {probe} of container {name} calls port {port}, and reaches the application past the proxy"
     );
-    Finding::note(
-        Code::ProbeUncaptured,
-        &option,
-        text,
-        "capture the port if the probe is to show what callers meet",
-    )
+    let remedy = "capture the port if the probe is to show what callers meet";
+    Finding::note(Code::ProbeUncaptured, &option, text, remedy)
 }
 
 fn of_service(port: u16, capture: &PodCapture) -> Finding {
@@ -102,10 +94,6 @@ fn of_service(port: u16, capture: &PodCapture) -> Finding {
     let text = format!(
         "{why}: a Service leads to port {port}, and its callers bypass the proxy, with its encryption and its policies"
     );
-    Finding::warning(
-        Code::ServicePortUncaptured,
-        &option,
-        text,
-        "capture the port, or take it from the Service",
-    )
+    let remedy = "capture the port, or take it from the Service";
+    Finding::warning(Code::ServicePortUncaptured, &option, text, remedy)
 }

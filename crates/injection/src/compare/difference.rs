@@ -1,9 +1,10 @@
 //! Differences between two pods in their meaning.
 
+use crate::configuration::selector::is_empty;
 use crate::merge::{MOUNT_PATH, SchemaKind, Strategy, clean, identity as key_of};
 use crate::syntax::{is_more, quantity};
 use mesh::visible;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -44,43 +45,27 @@ pub(super) fn all(runs: &Value, made: &Value) -> Vec<PodDifference> {
 }
 
 fn walk(path: &str, runs: &Value, made: &Value, kind: SchemaKind, found: &mut Vec<PodDifference>) {
-    match (runs, made) {
-        (Value::Object(runs), Value::Object(made)) => objects(path, runs, made, kind, found),
-        _ if same(path, runs, made) => {}
-        _ => found.push(PodDifference {
-            path: path.to_owned(),
-            runs: Some(runs.clone()),
-            made: Some(made.clone()),
-        }),
-    }
-}
-
-fn objects(
-    path: &str,
-    runs: &Map<String, Value>,
-    made: &Map<String, Value>,
-    kind: SchemaKind,
-    found: &mut Vec<PodDifference>,
-) {
+    let (Value::Object(runs), Value::Object(made)) = (runs, made) else {
+        if !same(path, runs, made) {
+            let (path, runs, made) = (path.to_owned(), Some(runs.clone()), Some(made.clone()));
+            found.push(PodDifference { path, runs, made });
+        }
+        return;
+    };
     let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     for (name, value) in runs {
         let (strategy, inner) = kind.field(name);
-        match (value, made.get(name)) {
-            (value, None) => found.extend(only(at(name), Some(value), None)),
-            (Value::Array(runs), Some(Value::Array(made))) => match strategy {
-                Strategy::Keyed(key) => items(&at(name), runs, made, key, inner, found),
-                Strategy::Set | Strategy::Atomic => {
-                    if runs.len() == made.len() {
-                        let pairs = runs.iter().zip(made).enumerate();
-                        pairs.for_each(|(index, (runs, made))| {
-                            walk(&format!("{}[{index}]", at(name)), runs, made, inner, found);
-                        });
-                    } else {
-                        walk(&at(name), value, &Value::Array(made.clone()), inner, found);
-                    }
+        match (value, made.get(name), strategy) {
+            (value, None, _) => found.extend(only(at(name), Some(value), None)),
+            (Value::Array(runs), Some(Value::Array(made)), Strategy::Keyed(key)) => {
+                items(&at(name), runs, made, key, inner, found);
+            }
+            (Value::Array(runs), Some(Value::Array(made)), _) if runs.len() == made.len() => {
+                for (index, (runs, made)) in runs.iter().zip(made).enumerate() {
+                    walk(&format!("{}[{index}]", at(name)), runs, made, inner, found);
                 }
-            },
-            (value, Some(made)) => walk(&at(name), value, made, inner, found),
+            }
+            (value, Some(made), _) => walk(&at(name), value, made, inner, found),
         }
     }
     for (name, value) in made.iter().filter(|(name, _)| !runs.contains_key(*name)) {
@@ -140,14 +125,7 @@ fn items(
 
 /// A value of one side alone. Absent, null, false and an empty list or object are equal.
 fn only(path: String, runs: Option<&Value>, made: Option<&Value>) -> Option<PodDifference> {
-    let says = |value: &&Value| match value {
-        Value::Null => false,
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-        Value::Bool(is) => *is,
-        Value::Number(_) | Value::String(_) => true,
-    };
-    runs.or(made).filter(says)?;
+    runs.or(made).filter(|value| !is_empty(value) && **value != false)?;
     Some(PodDifference { path, runs: runs.cloned(), made: made.cloned() })
 }
 

@@ -1,6 +1,7 @@
 //! A pod with the API server's defaults (`pkg/apis/core/v1/defaults.go` of Kubernetes), as far as injectors write such fields,
 //! and without its additions to every container.
 
+use crate::configuration::selector::is_empty;
 use crate::merge::{MOUNT_PATH, clean};
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
@@ -45,7 +46,6 @@ fn fill(value: &mut Value, defaults: &Value) {
 }
 
 fn container(fields: &mut Map<String, Value>) {
-    let is_unset = |value: &Value| value.is_null() || *value == json!([]) || *value == json!({});
     if fields.get("imagePullPolicy").is_none_or(Value::is_null) {
         let image = fields.get("image").and_then(Value::as_str).unwrap_or_default();
         let (tagged, has_digest) = image.split_once('@').map_or((image, false), |(tagged, _)| (tagged, true));
@@ -62,13 +62,13 @@ fn container(fields: &mut Map<String, Value>) {
         if let Some(limits @ Value::Object(_)) = resources.get("limits").cloned() {
             fill(resources.entry("requests").or_insert_with(|| json!({})), &limits);
         }
-        resources.retain(|_, value| !is_unset(value));
+        resources.retain(|_, value| !is_empty(value));
     }
     if let Some(Value::Array(mounts)) = fields.get_mut("volumeMounts") {
         mounts.retain(|mount| mount[MOUNT_PATH].as_str().is_none_or(|path| clean(path) != TOKEN));
     }
     // Empty lists and objects say as much as none.
-    fields.retain(|_, value| !is_unset(value));
+    fields.retain(|_, value| !is_empty(value));
 }
 
 #[cfg(test)]

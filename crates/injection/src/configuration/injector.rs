@@ -112,9 +112,7 @@ impl Configuration {
                     }));
                     selectors.push(selector);
                 }
-                Err(why) => {
-                    self.warnings.push(format!("{name}: {key}[{at}] never matches: {why}"));
-                }
+                Err(why) => self.warnings.push(format!("{name}: {key}[{at}] never matches: {why}")),
             }
         }
         selectors

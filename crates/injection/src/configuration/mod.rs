@@ -3,9 +3,7 @@
 mod injector;
 pub(crate) mod selector;
 
-pub use crate::mesh_config::{
-    Cni, InboundPolicy, IstioValues, MeshConfig, Native, ProxyInitValues, ProxyReadinessProbe, ProxyValues,
-};
+pub use crate::mesh_config::{IstioValues, MeshConfig, Native, ProxyReadinessProbe, ProxyValues};
 
 use crate::decision::{InjectionPolicy, InjectionRules};
 use crate::mesh_config::{camel, default_mesh, default_values};
@@ -34,7 +32,7 @@ impl ConfigurationText {
 pub struct Texts {
     /// `config` of the ConfigMap `istio-sidecar-injector`: policy, templates, selectors.
     pub config: Option<ConfigurationText>,
-    /// `values` of the same: what the templates are filled with.
+    /// `values` of the same: the input of the templates.
     pub values: Option<ConfigurationText>,
     /// `mesh` of the ConfigMap `istio`: MeshConfig.
     pub mesh: Option<ConfigurationText>,
@@ -76,8 +74,7 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// # Errors
-    /// Every problem in all three.
+    /// Refused with every problem in all three.
     pub fn read(texts: &Texts) -> Result<Self, Problems> {
         let (configuration, problems) = Self::read_in_part(texts);
         Problems::check(problems).map(|()| configuration)
@@ -124,15 +121,13 @@ impl Configuration {
 
 fn of(text: &ConfigurationText) -> Result<Value, Problems> {
     let document = mapping(&text.name, &text.text)?;
-    match (document["apiVersion"].as_str(), document["kind"].as_str()) {
-        (Some(_), Some(kind)) => {
-            let problem = format!(
-                "is an object of Kubernetes, {kind}; expected the text itself, as a ConfigMap of Istio holds it"
-            );
-            Err(Problems(vec![InputProblem::of(&text.name, problem)]))
-        }
-        _ => Ok(document),
+    if let (Some(_), Some(kind)) = (document["apiVersion"].as_str(), document["kind"].as_str()) {
+        let problem = format!(
+            "is an object of Kubernetes, {kind}; expected the text itself, as a ConfigMap of Istio holds it"
+        );
+        return Err(Problems(vec![InputProblem::of(&text.name, problem)]));
     }
+    Ok(document)
 }
 
 fn compare(name: &str, path: &str, given: &Value, known: &Value, warnings: &mut Vec<String>) {

@@ -66,11 +66,7 @@ pub(crate) fn of_webhook(written: &Value) -> Option<LabelSelector> {
 
 /// A string as the API server takes it; null is the empty one.
 fn string(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Null => Some(String::new()),
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
-    }
+    value.as_str().or(value.is_null().then_some("")).map(str::to_owned)
 }
 
 pub(crate) fn is_empty(value: &Value) -> bool {

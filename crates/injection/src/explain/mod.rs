@@ -4,7 +4,7 @@ mod security;
 
 pub use security::BY_PLUGIN;
 
-use crate::admission::{Namespaces, texts};
+use crate::admission::{Namespaces, ObjectLabels, texts};
 use crate::decision::DecisionReason;
 use crate::offline::{AdmissionSubject, Surroundings};
 use crate::pipeline::pod::PodSpecItem;
@@ -18,7 +18,7 @@ use mesh::pod::{ENFORCE, INIT, KubernetesObject, Standard, VALIDATION};
 use mesh::{InputProblem, Problems, visible};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -84,13 +84,8 @@ pub struct AddedContainer {
 }
 
 /// Explains each object of the manifests, given by their names and texts, that describes pods. Where no injector is called, the
-/// explanation is what the first one would make of it.
-///
-/// # Errors
-/// When one is not a manifest, or none describes a pod.
-///
-/// # Panics
-/// Without any injector.
+/// explanation is what the first one would make of it. Refused where one is not a manifest, or none describes a pod; panics without
+/// any injector.
 pub fn explain(
     texts: &[(&str, &str)],
     mut around: Surroundings,
@@ -111,8 +106,7 @@ pub fn explain(
     for (name, objects) in &manifests {
         for object in objects {
             let Some(subject) = AdmissionSubject::of(object, &around) else { continue };
-            let (file, document) = ((*name).to_owned(), object.document);
-            found.push(Explained { file, document, ..subject.explain(injectors, &around.namespaces) });
+            found.push(subject.explain(name, injectors, &around.namespaces));
         }
     }
     if found.is_empty() { Err(Problems(manifests.iter().map(without_pods).collect())) } else { Ok(found) }
@@ -131,7 +125,7 @@ fn without_pods((name, objects): &(&str, Vec<KubernetesObject>)) -> InputProblem
 }
 
 impl AdmissionSubject<'_> {
-    fn explain(&self, injectors: &[DeployedInjector], namespaces: &Namespaces) -> Explained {
+    fn explain(&self, file: &str, injectors: &[DeployedInjector], namespaces: &Namespaces) -> Explained {
         let pod = &*self.pod;
         let labels = texts(pod, "labels");
         let namespace = &self.admission.namespace;
@@ -144,8 +138,8 @@ impl AdmissionSubject<'_> {
         let misplaced = self.described.remarks.iter().map(|remark| remark.text.clone());
         let mut explained = Explained {
             title: self.title(),
-            file: String::new(),
-            document: 0,
+            file: file.to_owned(),
+            document: self.object.document,
             namespace: namespace.name.clone(),
             verdict: InjectionVerdict::NotCalled,
             because: format!("no webhook of revision {} is called for it", revisions.join(" or ")),
@@ -187,11 +181,7 @@ impl AdmissionSubject<'_> {
     }
 
     /// Webhooks of several injectors that are called for the pod.
-    fn rivals(
-        &self,
-        admission: &PodAdmission<'_>,
-        labels: &BTreeMap<String, String>,
-    ) -> impl Iterator<Item = String> {
+    fn rivals(&self, admission: &PodAdmission<'_>, labels: &ObjectLabels) -> impl Iterator<Item = String> {
         let called = admission.webhooks.iter().filter(|(.., misses)| misses.is_empty());
         let called: Vec<&Webhook> = called.map(|(_, webhook, _)| *webhook).collect();
         let namespace = &self.admission.namespace.labels;
@@ -253,12 +243,9 @@ impl AdmissionSubject<'_> {
         explained.warnings = warnings;
         // Containers of an earlier injection are put in again.
         let earlier = self.described.pod.status().unwrap_or_default();
-        let before: Vec<&str> = ["containers", "initContainers"]
-            .iter()
-            .flat_map(|place| self.pod["spec"].list(place))
-            .map(PodSpecItem::name)
-            .filter(|name| !earlier.added().any(|one| one == name))
-            .collect();
+        let own = ["containers", "initContainers"].iter().flat_map(|place| self.pod["spec"].list(place));
+        let mut before: Vec<&str> = own.map(PodSpecItem::name).collect();
+        before.retain(|name| !earlier.added().any(|one| one == name));
         for place in ["initContainers", "containers"] {
             for container in after["spec"].list(place) {
                 let name = container.name();
@@ -267,7 +254,7 @@ impl AdmissionSubject<'_> {
                         container.list("args").iter().filter_map(Value::as_str).map(str::to_owned).collect();
                     explained.init = Some(CaptureInitContainer { name: name.to_owned(), arguments });
                 } else if !before.contains(&name) {
-                    let image = container.get("image").and_then(Value::as_str).unwrap_or_default().to_owned();
+                    let image = container["image"].as_str().unwrap_or_default().to_owned();
                     explained.added.push(AddedContainer { name: name.to_owned(), image, place });
                 }
             }
@@ -319,19 +306,12 @@ pub fn text(explained: &[Explained]) -> String {
     explained.iter().map(paragraph).collect::<Vec<_>>().join("\n")
 }
 
-impl InjectionVerdict {
-    fn look(self) -> (Style, &'static str) {
-        match self {
-            Self::Injected => (Style::Captured, "injected"),
-            Self::NotCalled | Self::Skipped => (Style::Passing, "not injected"),
-            Self::Refused => (Style::Dropped, "refused"),
-        }
-    }
-}
-
 fn paragraph(one: &Explained) -> String {
-    let (style, verdict) = one.verdict.look();
-    let verdict = style.paint(verdict);
+    let verdict = match one.verdict {
+        InjectionVerdict::Injected => Style::Captured.paint("injected"),
+        InjectionVerdict::NotCalled | InjectionVerdict::Skipped => Style::Passing.paint("not injected"),
+        InjectionVerdict::Refused => Style::Dropped.paint("refused"),
+    };
     let title = Style::Strong.paint(visible(&one.title));
     let mut lines = vec![format!("{title}: {verdict}, because {}", visible(&one.because))];
     lines.extend(one.problems.iter().map(|problem| line("problem", problem)));

@@ -1,6 +1,7 @@
 //! Violations of a Pod Security Standard by an injection, container by container, and their remedies: those of the application
 //! itself are its author's to know; exemptions of a namespace are known to the API server alone.
 
+use crate::pipeline::pod::PodSpecItem;
 use mesh::pod::Standard;
 use serde_json::Value;
 use std::fmt;
@@ -9,14 +10,12 @@ use std::fmt;
 pub const BY_PLUGIN: &str = "let the CNI plugin set the rules, which needs no capability in the pod: pilot.cni.enabled=true in the \
                              injector's values";
 
-/// Where the namespace's Pod Security Standard refuses what is put in.
+/// Remedies where the namespace's Pod Security Standard refuses injected containers.
 pub(super) fn of_security(refused: &[RefusedContainer], namespace: &str) -> Vec<String> {
     let has = |fault: &SecurityViolation| refused.iter().any(|refused| refused.faults.contains(fault));
     let sets_rules = refused.iter().any(|refused| refused.name == mesh::pod::INIT);
     // Where the proxy is refused for more than its seccompProfile, as with TPROXY, the values don't help.
-    let is_amendable = |fault: &SecurityViolation| {
-        matches!(fault, SecurityViolation::NoSeccomp | SecurityViolation::Unconfined)
-    };
+    let is_amendable = |fault: &SecurityViolation| !matches!(fault, SecurityViolation::Other(_));
     let is_sufficient =
         |one: &RefusedContainer| one.name == mesh::pod::INIT || one.faults.iter().all(is_amendable);
     let mut both = Vec::new();
@@ -44,11 +43,14 @@ pub(super) struct RefusedContainer {
     pub(super) faults: Vec<SecurityViolation>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SecurityViolation {
+    #[error("its seccompProfile is Unconfined")]
     Unconfined,
+    #[error("neither it nor the pod has a seccompProfile")]
     NoSeccomp,
     /// One that no value of the injector amends, in words.
+    #[error("{0}")]
     Other(String),
 }
 
@@ -73,15 +75,12 @@ const RESTRICTED: [&str; 1] = ["NET_BIND_SERVICE"];
 pub(super) fn refused(standard: Standard, pod: &Value, names: &[&str]) -> Vec<RefusedContainer> {
     let mut found = Vec::new();
     for place in ["initContainers", "containers"] {
-        for container in pod["spec"][place].as_array().into_iter().flatten() {
-            let name = container["name"].as_str().unwrap_or_default();
-            let faults =
-                if names.contains(&name) { faults(standard, &pod["spec"], container) } else { Vec::new() };
-            if !faults.is_empty() {
-                found.push(RefusedContainer { place, name: name.to_owned(), faults });
-            }
+        for container in pod["spec"].list(place).iter().filter(|one| names.contains(&one.name())) {
+            let (name, faults) = (container.name().to_owned(), faults(standard, &pod["spec"], container));
+            found.push(RefusedContainer { place, name, faults });
         }
     }
+    found.retain(|one| !one.faults.is_empty());
     found
 }
 
@@ -118,16 +117,6 @@ fn faults(standard: Standard, spec: &Value, container: &Value) -> Vec<SecurityVi
         ]);
     }
     all.into_iter().filter(|(is, _)| *is).map(|(_, fault)| fault).collect()
-}
-
-impl fmt::Display for SecurityViolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unconfined => f.write_str("its seccompProfile is Unconfined"),
-            Self::NoSeccomp => f.write_str("neither it nor the pod has a seccompProfile"),
-            Self::Other(text) => f.write_str(text),
-        }
-    }
 }
 
 impl fmt::Display for RefusedContainer {

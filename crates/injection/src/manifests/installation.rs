@@ -25,10 +25,6 @@ fn taken(revision: &str) -> Option<&'static str> {
         .find(|word| revision.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
 }
 
-fn is_of_every_cluster(namespace: &str) -> bool {
-    namespace == "default" || SYSTEM_NAMESPACES.contains(&namespace)
-}
-
 /// Values of the chart in whose problems the flags of `manifests` stand for their keys.
 const FLAGS: [(&str, &str); 5] = [
     ("injector.image", "--image"),
@@ -39,10 +35,7 @@ const FLAGS: [(&str, &str); 5] = [
 ];
 
 impl Installation {
-    /// `values` are those of the chart's `injector`; what the chart's schema refuses is refused here, too.
-    ///
-    /// # Errors
-    /// Every problem in them.
+    /// `values` are those of the chart's `injector`; what the chart's schema refuses is refused here, too, with every problem.
     pub fn read(namespace: &str, names_namespace: bool, mut values: Value) -> Result<Self, Problems> {
         let mut problems = Vec::new();
         let text = |key: &str| values[key].as_str().unwrap_or_default();
@@ -90,7 +83,8 @@ impl Installation {
             }
         }
         Problems::check(problems)?;
-        let names_namespace = names_namespace && !is_of_every_cluster(namespace);
+        let is_of_every_cluster = namespace == "default" || SYSTEM_NAMESPACES.contains(&namespace);
+        let names_namespace = names_namespace && !is_of_every_cluster;
         Ok(Self { namespace: namespace.to_owned(), names_namespace, values })
     }
 
@@ -123,10 +117,7 @@ fn revision(values: &Value) -> &str {
 /// The longest revision: the longest name made of it has 63 characters.
 pub const MAX_REVISION: usize = 63 - "sidecar-injector-environment-".len();
 
-/// Checks a name, such as that of a namespace, by the form of DNS labels.
-///
-/// # Errors
-/// The fault, and the expected form.
+/// Checks a name, such as that of a namespace, by the form of DNS labels. The error is the fault, and the expected form.
 pub fn label(text: &str, most: usize) -> Result<(), String> {
     let is_one = text.len() <= most && is_domain(text) && !text.contains('.');
     let form = "small letters, digits and -, with a letter or digit at both ends";

@@ -28,7 +28,7 @@ pub fn files(target: &Installation) -> Vec<ManifestFile> {
     if target.names_namespace {
         files.push(ManifestFile { name: "namespace", objects: vec![namespace(target)] });
     }
-    let mut access = objects(ChartTemplate::Injector);
+    let mut access = objects(ChartTemplate::INJECTOR);
     let roles = access.iter().take_while(|object| object["kind"] != "ConfigMap").count();
     let mut configuration = access.split_off(roles);
     let server = configuration.split_off(1);
@@ -38,10 +38,10 @@ pub fn files(target: &Installation) -> Vec<ManifestFile> {
         ManifestFile { name: "server", objects: server },
     ]);
     if target.values["operator"]["enabled"] == true {
-        let all = std::iter::once(environment_definition()).chain(objects(ChartTemplate::Operator)).collect();
+        let all = std::iter::once(environment_definition()).chain(objects(ChartTemplate::OPERATOR)).collect();
         files.push(ManifestFile { name: "operator", objects: all });
     }
-    files.push(ManifestFile { name: "webhooks", objects: objects(ChartTemplate::Webhooks) });
+    files.push(ManifestFile { name: "webhooks", objects: objects(ChartTemplate::WEBHOOKS) });
     files
 }
 
@@ -49,7 +49,7 @@ pub fn files(target: &Installation) -> Vec<ManifestFile> {
 /// for upstream are accepted. Defaults stand in descriptions alone: those of a schema would be written into every object.
 pub fn environment_definition() -> Value {
     let values = json!({ "injector": { "operator": { "enabled": true } } });
-    let mut found = ChartTemplate::Crd.objects("", &values).remove(0);
+    let mut found = ChartTemplate::CRD.objects("", &values).remove(0);
     // It is for `helm uninstall`.
     found["metadata"].as_object_mut().expect("an object has metadata").remove("annotations");
     found

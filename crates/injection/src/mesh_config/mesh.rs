@@ -1,6 +1,6 @@
 //! Settings of the whole mesh: Istio's `MeshConfig`, and the `ProxyConfig` in it; and Istio's defaults, which `defaults.yaml`
 //! holds: its MeshConfig and the values of its chart, as far as templates ask for them. They differ in one thing: functions of
-//! Istio's agent, rewritten probes and merged metrics, are off until a text asks for them.
+//! Istio's agent, rewritten probes and merged metrics, are off until a document asks for them.
 
 use super::proxy_config;
 use mesh::InputProblem;
@@ -22,25 +22,9 @@ pub struct MeshConfig {
     pub status_port: u16,
     /// `enablePrometheusMerge`. Only Istio's agent merges metrics, so the default is off.
     pub merges_metrics: bool,
-    pub inbound_policy: InboundPolicy,
+    /// `inboundTrafficPolicy.mode` is `LOCALHOST`: the proxy hands connections on to that address, else to the pod's own.
+    pub is_inbound_local: bool,
     pub trust_domain: String,
-}
-
-/// `inboundTrafficPolicy.mode`: the address to which the proxy hands connections on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InboundPolicy {
-    Passthrough,
-    Localhost,
-}
-
-impl InboundPolicy {
-    /// As templates see it (`InboundTrafficPolicyMode`).
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Passthrough => "passthrough",
-            Self::Localhost => "localhost",
-        }
-    }
 }
 
 impl Default for MeshConfig {
@@ -72,15 +56,14 @@ impl MeshConfig {
                 fields.problem(&path, None, "is missing; expected the provider's name");
             }
         }
-        let policies = [("PASSTHROUGH", InboundPolicy::Passthrough), ("LOCALHOST", InboundPolicy::Localhost)];
+        let is_local =
+            fields.one_of("inboundTrafficPolicy.mode", &[("PASSTHROUGH", false), ("LOCALHOST", true)]);
         let mesh = Self {
             outbound_port: fields.port("proxyListenPort", OUTBOUND_LISTENER.number()),
             inbound_port: fields.port("proxyInboundListenPort", INBOUND_LISTENER.number()),
             status_port: fields.port("defaultConfig.statusPort", STATUS_PORT),
             merges_metrics: fields.flag("enablePrometheusMerge"),
-            inbound_policy: fields
-                .one_of("inboundTrafficPolicy.mode", &policies)
-                .unwrap_or(InboundPolicy::Passthrough),
+            is_inbound_local: is_local.unwrap_or(false),
             trust_domain: fields.text("trustDomain"),
             raw: Value::Null,
         };
@@ -93,7 +76,7 @@ impl MeshConfig {
         static DEFAULTS: LazyLock<Value> = LazyLock::new(|| MeshConfig::default().proxy_config().clone());
         let fields = proxy_config.as_object().into_iter().flatten();
         let stated = fields.filter(|(name, value)| DEFAULTS.get(name.as_str()) != Some(value));
-        stated.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into()
+        stated.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     pub fn proxy_config(&self) -> &Value {
@@ -104,8 +87,7 @@ impl MeshConfig {
 /// The fields of a message by their names in JSON, for which Protocol Buffers takes two spellings; deeper keys may be the user's.
 pub(crate) fn camel(message: &Value) -> Value {
     let Value::Object(map) = message else { return message.clone() };
-    let renamed = map.iter().map(|(key, value)| (camel_case(key), value.clone()));
-    Value::Object(renamed.collect::<Map<_, _>>())
+    map.iter().map(|(key, value)| (camel_case(key), value.clone())).collect()
 }
 
 /// The fields of a message that are given by both names, of which [`camel`] keeps one. Protocol Buffers refuses them.

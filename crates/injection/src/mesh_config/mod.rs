@@ -4,7 +4,7 @@ mod mesh;
 pub(crate) mod proxy_config;
 mod values;
 
-pub use mesh::{InboundPolicy, MeshConfig};
+pub use mesh::MeshConfig;
 pub(crate) use mesh::{STATUS_PORT, camel, default_mesh, default_values, without};
-pub use values::{Cni, IstioValues, Native, ProxyInitValues, ProxyReadinessProbe, ProxyValues};
+pub use values::{IstioValues, Native, ProxyReadinessProbe, ProxyValues};
 pub(crate) use values::{excess, listed};

@@ -16,7 +16,7 @@ pub struct IstioValues {
     /// `global.hub`: the prefix of image names.
     pub hub: String,
     pub tag: String,
-    /// `global.variant`: the type of image, `debug` or `distroless`; empty for what the tag says.
+    /// `global.variant`: the type of image, `debug` or `distroless`; empty for the tag's.
     pub variant: String,
     /// `global.imagePullPolicy`, where it is set.
     pub pull_policy: Option<&'static str>,
@@ -32,8 +32,15 @@ pub struct IstioValues {
     /// `global.caAddress`, else the control plane of the revision: the agent gets its certificate there.
     pub ca_address: String,
     pub proxy: ProxyValues,
-    pub init: ProxyInitValues,
-    pub cni: Cni,
+    /// `global.proxy_init`.
+    pub init_image: String,
+    /// Null where the proxy's count.
+    pub init_resources: Value,
+    pub force_apply: bool,
+    /// `pilot.cni`, or the older `istio_cni`: a plugin sets the rules.
+    pub has_plugin: bool,
+    /// Pods request the plugin by the annotation of Multus.
+    pub has_multus: bool,
     pub native: Native,
     /// The control plane's name; empty for the default one.
     pub revision: String,
@@ -78,23 +85,6 @@ pub struct ProxyReadinessProbe {
     pub failures: u32,
 }
 
-/// `global.proxy_init`.
-#[derive(Clone, Debug)]
-pub struct ProxyInitValues {
-    pub image: String,
-    /// Null where the proxy's count.
-    pub resources: Value,
-    pub force_apply: bool,
-}
-
-/// `pilot.cni`, or the older `istio_cni`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cni {
-    pub enabled: bool,
-    /// Pods request it by the annotation of Multus.
-    pub multus: bool,
-}
-
 /// `pilot.env.ENABLE_NATIVE_SIDECARS`: proxies are native sidecars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Native {
@@ -130,15 +120,11 @@ impl IstioValues {
             mesh_id: fields.text("global.meshID"),
             ca_address: ca_address(&mut fields, &revision),
             proxy: proxy(&mut fields),
-            init: ProxyInitValues {
-                image: fields.text("global.proxy_init.image"),
-                resources: resources(&mut fields, "global.proxy_init.resources"),
-                force_apply: fields.flag("global.proxy_init.forceApplyIptables"),
-            },
-            cni: Cni {
-                enabled: fields.flag("pilot.cni.enabled") | fields.flag("istio_cni.enabled"),
-                multus: fields.text("pilot.cni.provider") == "multus",
-            },
+            init_image: fields.text("global.proxy_init.image"),
+            init_resources: resources(&mut fields, "global.proxy_init.resources"),
+            force_apply: fields.flag("global.proxy_init.forceApplyIptables"),
+            has_plugin: fields.flag("pilot.cni.enabled") | fields.flag("istio_cni.enabled"),
+            has_multus: fields.text("pilot.cni.provider") == "multus",
             native: native(&mut fields),
             rewrite_probes: fields.flag("sidecarInjectorWebhook.rewriteAppHTTPProbe"),
             revision,
@@ -212,11 +198,12 @@ fn capture(fields: &mut DocumentReader<'_>) -> BTreeMap<Setting, String> {
     ] {
         let path = format!("global.proxy.{key}");
         let Some(row) = TABLE.iter().find(|row| row.setting == setting) else { continue };
-        match listed(&fields.text(&path), row.form) {
+        let text = fields.text(&path);
+        match listed(&text, row.form) {
             Ok(list) if !list.is_empty() => drop(capture.entry(setting).or_insert(list)),
             Ok(_) => {}
             Err(faults) => {
-                faults.into_iter().for_each(|(item, text)| fields.problem(&path, Some(&item), text));
+                faults.into_iter().for_each(|(item, text)| fields.problem(&path, Some(item), text));
             }
         }
     }
@@ -237,8 +224,8 @@ fn resources(fields: &mut DocumentReader<'_>, path: &str) -> Value {
         // `claims` are a list, without quantities.
         if kind != "claims" {
             for (name, text) in fields.named_texts(&format!("{path}.{kind}")) {
-                if let Err(text_of_fault) = quantity(&text) {
-                    fields.problem(&format!("{path}.{kind}.{name}"), Some(&text), text_of_fault);
+                if let Err(fault) = quantity(&text) {
+                    fields.problem(&format!("{path}.{kind}.{name}"), Some(&text), fault);
                 }
             }
         }
@@ -248,10 +235,7 @@ fn resources(fields: &mut DocumentReader<'_>, path: &str) -> Value {
 
 /// A mapping that Kubernetes understands and we do not; null where it is empty.
 fn free(fields: &mut DocumentReader<'_>, path: &str) -> Value {
-    match fields.mapping(path) {
-        Some(map) if !map.is_empty() => Value::Object(map.clone()),
-        Some(_) | None => Value::Null,
-    }
+    fields.mapping(path).filter(|map| !map.is_empty()).map_or(Value::Null, |map| map.clone().into())
 }
 
 /// The most items of a list in an annotation. The API server limits annotations only after it has called webhooks.
@@ -262,13 +246,11 @@ pub(crate) fn excess(text: &str) -> Option<String> {
     (items > MAX_ITEMS).then(|| format!("holds {items} items; expected at most {MAX_ITEMS}"))
 }
 
-pub(crate) type Faults = Vec<(String, String)>;
-
 /// A comma-separated list, or `*`, in its usual spelling. Networks keep their host bits, which the rules interpret.
-pub(crate) fn listed(text: &str, form: AnnotationForm) -> Result<String, Faults> {
+pub(crate) fn listed(text: &str, form: AnnotationForm) -> Result<String, Vec<(&str, String)>> {
     let faults = form.faults(text);
     if !faults.is_empty() {
-        return Err(faults.into_iter().map(|(item, text)| (item.to_owned(), text)).collect());
+        return Err(faults);
     }
     let spelled = |item: &str| match form {
         AnnotationForm::Ports | AnnotationForm::PortsOrAll => Some(item.parse::<u16>().ok()?.to_string()),

@@ -22,10 +22,8 @@ pub struct Edited {
 
 /// The text in which each document has its new value. A document whose value is the same keeps its text, byte for byte.
 ///
-/// `name` is that of the file, for problems. `new` has as many values as the text has documents.
-///
-/// # Errors
-/// When the text is neither YAML nor JSON, or when a value can't be written.
+/// `name` is that of the file, for problems. `new` has as many values as the text has documents. Refused where the text is neither
+/// YAML nor JSON, or where a value can't be written.
 pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
     let old = mesh::pod::values(name, text)?;
     if old == new {
@@ -155,7 +153,7 @@ fn rewritten(text: &str, new: &Value) -> Option<String> {
     Some(format!("{before}{written}{after}"))
 }
 
-/// A value whose keys have the order of an old one. Where there is none, a name comes first: it is what a reader looks for.
+/// A value whose keys have the order of an old one. Where there is none, a name comes first, for which readers look.
 fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
     match new {
         Value::Array(items) => {

@@ -4,7 +4,7 @@ use super::edit::edit;
 use super::subject::AdmissionSubject;
 use crate::admission::Namespaces;
 use crate::configuration::Configuration;
-use crate::decision::{Decision, DecisionReason, InjectionPolicy};
+use crate::decision::{DecisionReason, InjectionPolicy};
 use crate::pipeline::InjectionOutcome;
 use mesh::data::Tree;
 use mesh::data::document::field;
@@ -44,59 +44,19 @@ impl From<Problems> for RefusedManifest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    Skipped {
-        kind: String,
-        name: String,
-        decision: Decision,
-    },
-    /// An object that holds pods, but is of no kind that is known.
-    Unknown {
-        at: String,
-        what: String,
-        suggestion: Option<&'static str>,
-    },
-    Warning {
-        at: String,
-        text: String,
-    },
-    /// A document that could not be edited and was written again, without the comments within it.
-    Rewritten {
-        at: String,
-    },
+    Skipped(String),
+    Warning(String),
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Skipped { kind, name, decision } => {
-                write!(f, "===> Skipping injection because {} \"{}\" ", visible(kind), visible(name))?;
-                match decision.reason {
-                    DecisionReason::HostNetwork => f.write_str("has host networking enabled"),
-                    DecisionReason::Label | DecisionReason::Annotation => {
-                        f.write_str("has sidecar injection disabled")
-                    }
-                    reason => write!(f, "is not changed: {reason}"),
-                }
-            }
-            Self::Unknown { at, what, suggestion } => {
-                let (at, what) = (visible(at), visible(what));
-                write!(f, "{at}: {what} holds a pod's template, but its kind is not known; left as it is")?;
-                suggestion.map_or(Ok(()), |kind| write!(f, "; did you mean {kind}?"))
-            }
-            Self::Warning { at, text } => write!(f, "{}: {}", visible(at), visible(text)),
-            Self::Rewritten { at } => write!(
-                f,
-                "{}: could not be edited in place and was written again; the comments within it are lost",
-                visible(at)
-            ),
-        }
+        let (Self::Skipped(text) | Self::Warning(text)) = self;
+        f.write_str(text)
     }
 }
 
 /// Injects the pods of a manifest whatever the policy; a document that is not injected keeps its text. `name` is that of the file.
-///
-/// # Errors
-/// Every problem of every object.
+/// Refused with every problem of every object.
 pub fn manifest(
     name: &str,
     text: &str,
@@ -118,19 +78,17 @@ pub fn manifest(
     for object in &objects {
         work.object(object, &mut values[object.document - 1]);
     }
-    let ManifestInjection { injected, mut notes, problems, .. } = work;
     if values.iter().all(Value::is_null) {
-        notes.push(Note::Warning {
-            at: name.to_owned(),
-            text: "holds no object; nothing is injected".to_owned(),
-        });
+        work.warn(name, [&"holds no object; nothing is injected".to_owned()]);
     }
+    let ManifestInjection { injected, mut notes, problems, .. } = work;
     if let Err(problems) = Problems::check(problems) {
         return Err(RefusedManifest { problems, notes });
     }
     let edited = edit(name, text, &values)?;
+    let lost = "could not be edited in place and was written again; the comments within it are lost";
     let at = |number: &usize| format!("{name}: document {}", number + 1);
-    notes.extend(edited.rewritten.iter().map(|number| Note::Rewritten { at: at(number) }));
+    notes.extend(edited.rewritten.iter().map(|number| warning(&at(number), lost)));
     Ok(Manifest { text: edited.text, injected, notes })
 }
 
@@ -149,15 +107,19 @@ impl ManifestInjection<'_> {
         if object.pointer.is_empty() {
             self.warn(&at, no_object(&object.value).as_ref());
         }
-        if let Some(what) = object.unknown_holder() {
-            let suggestion = suggested_kind(object.kind());
-            self.notes.push(Note::Unknown { at, what, suggestion });
-        }
+        // An object that holds pods, but is of no kind that is known.
+        let unknown = object.unknown_holder().map(|what| {
+            let near = suggested_kind(object.kind()).map(|kind| format!("; did you mean {kind}?"));
+            let near = near.unwrap_or_default();
+            format!("{what} holds a pod's template, but its kind is not known; left as it is{near}")
+        });
+        self.warn(&at, &unknown);
         let Some(subject) = AdmissionSubject::of(object, self.around) else { return };
         let name = subject.name("(no name)");
         let at = format!("{}: document {}, {} {name}", self.file, object.document, object.kind());
-        let form = &subject.described.problems;
-        self.problems.extend(form.iter().map(|problem| in_file(self.file, problem)));
+        let name_in_file = |problem: &InputProblem| format!("{}: {}", self.file, problem.name);
+        let form = subject.described.problems.iter();
+        self.problems.extend(form.map(|one| InputProblem { name: name_in_file(one), ..one.clone() }));
         // A patch of another manifest need not have containers.
         if let Some(text) = without_containers(&subject.pod) {
             return self.warn(&at, [&format!("{text}; left as it is")]);
@@ -171,7 +133,16 @@ impl ManifestInjection<'_> {
             }
             Ok(InjectionOutcome::Skipped(decision)) => {
                 self.warn(&at, &decision.warning());
-                self.notes.push(Note::Skipped { kind: object.kind().to_owned(), name, decision });
+                let why = match decision.reason {
+                    DecisionReason::HostNetwork => "has host networking enabled".to_owned(),
+                    DecisionReason::Label | DecisionReason::Annotation => {
+                        "has sidecar injection disabled".to_owned()
+                    }
+                    reason => format!("is not changed: {reason}"),
+                };
+                let (kind, name) = (visible(object.kind()), visible(&name));
+                let text = format!("===> Skipping injection because {kind} \"{name}\" {why}");
+                self.notes.push(Note::Skipped(text));
             }
             Ok(InjectionOutcome::Injected(injected)) => {
                 self.injected += 1;
@@ -182,19 +153,18 @@ impl ManifestInjection<'_> {
     }
 
     fn warn<'b>(&mut self, at: &str, warnings: impl IntoIterator<Item = &'b String>) {
-        let notes = warnings.into_iter().map(|text| Note::Warning { at: at.to_owned(), text: text.clone() });
-        self.notes.extend(notes);
+        self.notes.extend(warnings.into_iter().map(|text| warning(at, text)));
     }
+}
+
+fn warning(at: &str, text: &str) -> Note {
+    Note::Warning(format!("{}: {}", visible(at), visible(text)))
 }
 
 fn located(problem: InputProblem, pod: Option<&Tree>, at: &str) -> InputProblem {
     let line = pod.and_then(|pod| line(pod, &problem.name));
     let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
     InputProblem { name: format!("{at}{line}: {}", problem.name), ..problem }
-}
-
-fn in_file(file: &str, problem: &InputProblem) -> InputProblem {
-    InputProblem { name: format!("{file}: {}", problem.name), ..problem.clone() }
 }
 
 fn no_object(document: &Value) -> Option<String> {

@@ -8,7 +8,7 @@ use mesh::Capture;
 use mesh::pod::{CaptureMethod, KubernetesObject, read};
 use mesh::sources::RemoteHost;
 use mesh::{InputProblem, Problems};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Validation<'a> {
@@ -32,11 +32,8 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
     if validation.sidecar.mode == Mode::None {
         return Ok(Vec::new());
     }
-    let injected: Vec<&Value> = validation
-        .injected(PodSpecList::InitContainers)
-        .into_iter()
-        .filter(|container| container.name() != PROXY)
-        .collect();
+    let mut injected = validation.injected(PodSpecList::InitContainers);
+    injected.retain(|container| container.name() != PROXY);
     let original = validation.original.containers_by_name();
     let by_user = injected.iter().any(|container| original.contains_key(container.name()));
     let found = match capture(validation.pod, &injected) {
@@ -56,22 +53,18 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
 /// The capture and name of the injected init container; `None` where none sets or checks rules.
 fn capture(pod: &CheckedPod, starting: &[&Value]) -> Result<Option<(String, Capture)>, Problems> {
     let fields = ["name", "command", "args", "env", "envFrom", "securityContext"];
-    let known = |container: &Value| {
-        let fields =
-            fields.iter().filter_map(|field| Some(((*field).to_owned(), container.get(*field)?.clone())));
-        Value::Object(fields.collect::<Map<_, _>>())
+    let known = |container: &Value| -> Value {
+        fields.iter().filter_map(|field| Some((*field, container.get(*field)?.clone()))).collect()
     };
     // Other containers of the pod do not matter here.
     let proxy: Vec<Value> = pod.container(PROXY).map(|(_, proxy)| known(proxy)).into_iter().collect();
     let starting: Vec<Value> = starting.iter().map(|container| known(container)).collect();
-    let mut reduced = json!({
+    let reduced = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "injected", "annotations": pod.value()["metadata"]["annotations"]},
+        "spec": {"initContainers": starting, "containers": proxy},
     });
-    let lists = [(PodSpecList::InitContainers, starting), (PodSpecList::Containers, proxy)];
-    reduced["spec"] =
-        lists.map(|(list, items)| (list.field().to_owned(), Value::Array(items))).into_iter().collect();
     let Some(object) = KubernetesObject::of(reduced).first().and_then(KubernetesObject::pod) else {
         return Ok(None);
     };

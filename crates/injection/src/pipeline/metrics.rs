@@ -41,13 +41,9 @@ struct ScrapeTarget {
     path: String,
 }
 
-/// An annotation without the characters that Prometheus takes for an underscore.
-fn plain(annotation: &str) -> String {
-    annotation.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
-}
-
+/// The part that an annotation holds. Prometheus takes all but letters and digits of its name for an underscore.
 fn part(annotation: &str) -> Option<&'static str> {
-    match plain(annotation).as_str() {
+    match annotation.replace(|c: char| !c.is_ascii_alphanumeric(), "_").as_str() {
         "prometheus_io_scrape" => Some("scrape"),
         "prometheus_io_path" => Some("path"),
         "prometheus_io_port" => Some("port"),

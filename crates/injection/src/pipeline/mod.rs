@@ -24,10 +24,9 @@ use guard::Validation;
 use mesh::istio::annotations as known;
 use mesh::sources::boolean;
 use mesh::{InputProblem, Problems};
-use overlay::Patch;
+use overlay::Overlaid;
 use pod::{CheckedPod, PodSpecItem, PodSpecList};
 pub(crate) use record::InjectionStatus;
-use record::Overrides;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -46,10 +45,7 @@ pub struct Injected {
     pub warnings: Vec<String>,
 }
 
-/// Injects a pod, if it is to be.
-///
-/// # Errors
-/// Every problem with what the pod says, and those of a template that makes no pod of it.
+/// Injects a pod, if it is to be. Refused with every problem of the pod, and of a template that makes no pod of it.
 pub fn inject(
     pod: &Value,
     admission: &AdmissionContext,
@@ -58,7 +54,7 @@ pub fn inject(
     size::check(pod)?;
     let submitted = CheckedPod::read("pod", pod.clone())?;
     let mut admission = admission.clone();
-    // Controllers make pods in their own namespace, whatever the pod template says: only a bare pod names its own.
+    // Controllers make pods in their own namespace, whatever the pod template has: only a bare pod names its own.
     if admission.workload.is_none() && !submitted.meta("namespace").is_empty() {
         submitted.meta("namespace").clone_into(&mut admission.namespace.name);
     }
@@ -69,112 +65,89 @@ pub fn inject(
     if admission.workload.is_none() {
         admission.workload = Some(Workload::of(pod, &admission.namespace.name));
     }
-    let prepared = PreparedInjection::of(submitted, &admission, configuration)?;
-    admission.cancellation.check()?;
-    let (pod, found) = prepared.finish(&admission, configuration)?;
-    let warnings = decision.warning().into_iter().chain(found).collect();
-    Ok(InjectionOutcome::Injected(Box::new(Injected { decision, pod: pod.into_value(), warnings })))
+    let mut warnings = Vec::from_iter(decision.warning());
+    let pod = injected(&submitted, &admission, configuration, &mut warnings)?.into_value();
+    Ok(InjectionOutcome::Injected(Box::new(Injected { decision, pod, warnings })))
 }
 
-/// All that is known before anything is changed.
-struct PreparedInjection<'a> {
-    submitted: CheckedPod,
-    status: Option<InjectionStatus>,
-    /// The pod as it was before an earlier injection.
-    original: CheckedPod,
-    sidecar: Sidecar,
-    patches: Vec<Patch<'a>>,
-    is_strict: bool,
-    warnings: Vec<String>,
-}
-
-impl<'a> PreparedInjection<'a> {
-    fn of(
-        submitted: CheckedPod,
-        admission: &AdmissionContext,
-        configuration: &'a Configuration,
-    ) -> Result<Self, Problems> {
-        let mut warnings = Vec::new();
-        let status = InjectionStatus::of(&submitted).unwrap_or_else(|error| {
-            let text = format!(
+fn injected(
+    submitted: &CheckedPod,
+    admission: &AdmissionContext,
+    configuration: &Configuration,
+    warnings: &mut Vec<String>,
+) -> Result<CheckedPod, Problems> {
+    let status = InjectionStatus::of(submitted).unwrap_or_else(|error| {
+            warnings.push(format!(
                 "{STATUS} is not what an injection writes ({error}); the pod is taken for one that was never injected"
-            );
-            warnings.push(text);
+            ));
             None
         });
-        let mut problems = Vec::new();
-        let overrides = Overrides::of(&submitted).unwrap_or_else(|found| {
-            problems.extend(found.0);
-            Overrides::default()
-        });
-        let mut original = record::undone(&submitted, status.as_ref(), &overrides);
-        if original.items(PodSpecList::Containers).is_empty() {
-            let text = "is empty; a pod needs at least one container, and with the injected ones Kubernetes would no longer say so";
-            problems.push(InputProblem::of("spec.containers", text));
-        }
-        users::forget_openshifts(&mut original, &admission.namespace);
-        let template_view = template_view(&original, admission);
-        let Configuration { values, mesh, .. } = configuration;
-        let sidecar = Sidecar::of(&template_view, admission, values, mesh)
-            .map_err(|found| problems.extend(found.0))
-            .ok();
-        let chosen = chosen(&original, configuration).map_err(|found| problems.extend(found.0)).ok();
-        let (Some(mut sidecar), Some(chosen), true) = (sidecar, chosen, problems.is_empty()) else {
-            return Err(Problems(Problems::first(problems)));
-        };
-        chosen.iter().for_each(|(_, template)| template.adapt(&mut sidecar));
-        let context = TemplateContext { pod: &template_view, admission, sidecar: &sidecar, values, mesh };
-        let mut patches = Vec::new();
-        for (name, template) in &chosen {
-            admission.cancellation.check()?;
-            match template.render(&context, &mut warnings) {
-                Ok(patch) => patches.push((*name, patch)),
-                Err(found) => problems.extend(found.0),
-            }
-        }
-        Problems::check(problems)?;
-        let is_strict = chosen.iter().all(|(_, template)| matches!(template, InjectionTemplate::BuiltIn(_)));
-        warnings.extend(sidecar.warnings.iter().cloned());
-        warnings.extend(dns_warning(&original));
-        Ok(Self { submitted, status, original, sidecar, patches, is_strict, warnings })
+    let mut problems = Vec::new();
+    let overrides = record::overrides(submitted).unwrap_or_else(|found| {
+        problems.extend(found.0);
+        CheckedPod::default()
+    });
+    // The pod as it was before an earlier injection.
+    let mut original = record::undone(submitted, status.as_ref(), &overrides);
+    if original.items(PodSpecList::Containers).is_empty() {
+        let text = "is empty; a pod needs at least one container, and with the injected ones Kubernetes would no longer say so";
+        problems.push(InputProblem::of("spec.containers", text));
     }
-
-    fn finish(
-        self,
-        admission: &AdmissionContext,
-        configuration: &Configuration,
-    ) -> Result<(CheckedPod, Vec<String>), Problems> {
-        let Self { submitted, status, original, sidecar, patches, is_strict, mut warnings } = self;
-        let overlay::Overlaid { mut pod, overlay, overrides, warnings: of_overlay } =
-            overlay::apply(&original, &patches, &admission.cancellation)?;
-        unread::check(&original, &overlay)?;
-        if let Some(name) = lost(&submitted, &pod) {
-            let text = "lists it and all other containers of the pod, so that none would be left that was not injected; remove \
-                        the annotation, or the names that are the application's";
-            return Err(Problems(vec![InputProblem::with_item(STATUS, name, text)]));
-        }
-        warnings.extend(of_overlay);
-        warnings.extend(users::settle(&mut pod, &original, &overlay, &sidecar));
-        warnings.extend(set_proxy_variables(&mut pod, admission, &sidecar));
-        if sidecar.has_agent {
-            warnings.extend(serve(&mut pod, &configuration.values, &configuration.mesh)?);
-        }
-        let now = InjectionStatus::of_overlay(&overlay, &configuration.values.revision);
-        pod.set("annotations", STATUS, now.text());
-        overrides.text().into_iter().for_each(|text| pod.set("annotations", OVERRIDES, text));
-        for (name, text) in &configuration.injected_annotations {
-            pod.set("annotations", name, text);
-        }
-        if let Some(status) = &status {
-            record::keep_order(&submitted, status, &original, &mut pod);
-        }
-        record::arrange(&mut pod, sidecar.hold);
+    users::forget_openshifts(&mut original, &admission.namespace);
+    let template_view = template_view(&original, admission);
+    let Configuration { values, mesh, .. } = configuration;
+    let sidecar =
+        Sidecar::of(&template_view, admission, values, mesh).map_err(|found| problems.extend(found.0)).ok();
+    let chosen = chosen(&original, configuration).map_err(|found| problems.extend(found.0)).ok();
+    let (Some(mut sidecar), Some(chosen), true) = (sidecar, chosen, problems.is_empty()) else {
+        return Err(Problems(Problems::first(problems)));
+    };
+    chosen.iter().for_each(|(_, template)| template.adapt(&mut sidecar));
+    let context = TemplateContext { pod: &template_view, admission, sidecar: &sidecar, values, mesh };
+    let mut patches = Vec::new();
+    for (name, template) in &chosen {
         admission.cancellation.check()?;
-        let validation =
-            Validation { pod: &pod, overlay: &overlay, original: &original, sidecar: &sidecar, is_strict };
-        warnings.extend(guard::check(&validation)?);
-        Ok((pod, warnings))
+        match template.render(&context, warnings) {
+            Ok(patch) => patches.push((*name, patch)),
+            Err(found) => problems.extend(found.0),
+        }
     }
+    Problems::check(problems)?;
+    warnings.extend(sidecar.warnings.iter().cloned());
+    warnings.extend(dns_warning(&original));
+    admission.cancellation.check()?;
+    let Overlaid { mut pod, overlay, overrides, warnings: of_overlay } =
+        overlay::apply(&original, &patches, &admission.cancellation)?;
+    unread::check(&original, &overlay)?;
+    if let Some(name) = lost(submitted, &pod) {
+        let text = "lists it and all other containers of the pod, so that none would be left that was not injected; remove \
+                        the annotation, or the names that are the application's";
+        return Err(Problems(vec![InputProblem::with_item(STATUS, name, text)]));
+    }
+    warnings.extend(of_overlay);
+    warnings.extend(users::settle(&mut pod, &original, &overlay, &sidecar));
+    warnings.extend(set_proxy_variables(&mut pod, admission, &sidecar));
+    if sidecar.has_agent {
+        warnings.extend(serve(&mut pod, values, mesh)?);
+    }
+    let now = InjectionStatus::of_overlay(&overlay, &values.revision);
+    pod.set("annotations", STATUS, now.text());
+    if let Some(spec) = overrides.value().get("spec") {
+        pod.set("annotations", OVERRIDES, spec.to_string());
+    }
+    for (name, text) in &configuration.injected_annotations {
+        pod.set("annotations", name, text);
+    }
+    if let Some(status) = &status {
+        record::keep_order(submitted, status, &original, &mut pod);
+    }
+    record::arrange(&mut pod, sidecar.hold);
+    admission.cancellation.check()?;
+    let is_strict = chosen.iter().all(|(_, template)| matches!(template, InjectionTemplate::BuiltIn(_)));
+    let validation =
+        Validation { pod: &pod, overlay: &overlay, original: &original, sidecar: &sidecar, is_strict };
+    warnings.extend(guard::check(&validation)?);
+    Ok(pod)
 }
 
 /// The first container that an injection would remove, if it would keep none of the submitted containers beside the proxy.
@@ -214,26 +187,21 @@ fn set_proxy_variables(
 ) -> Option<String> {
     let mut variables: BTreeMap<&str, &str> =
         admission.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    if !sidecar.cluster.is_empty() {
-        variables.insert("ISTIO_META_CLUSTER_ID", &sidecar.cluster);
-    }
-    let network = sidecar.network.as_deref().filter(|network| !network.is_empty());
-    let mut warning = None;
-    if let Some(network) = network {
-        variables.insert("ISTIO_META_NETWORK", network);
-        if is_label_value(network) {
-            pod.set("labels", NETWORK, network);
-        } else {
-            warning = Some(format!(
-                "the network {network:?} can't be the value of a label, so that the pod gets no {NETWORK}; \
-                 {LABEL_VALUE}"
-            ));
-        }
-    }
+    let network = sidecar.network.as_deref();
+    let cluster = Some(&*sidecar.cluster).filter(|cluster| !cluster.is_empty());
+    variables.extend(cluster.map(|cluster| ("ISTIO_META_CLUSTER_ID", cluster)));
+    variables.extend(network.map(|network| ("ISTIO_META_NETWORK", network)));
     if let Some(proxy) = pod.container_mut(PROXY) {
         proxy.set_variables(&variables);
     }
-    warning
+    let network = network?;
+    if is_label_value(network) {
+        pod.set("labels", NETWORK, network);
+        return None;
+    }
+    Some(format!(
+        "the network {network:?} can't be the value of a label, so that the pod gets no {NETWORK}; {LABEL_VALUE}"
+    ))
 }
 
 /// The annotation by which a pod names its templates.
@@ -242,22 +210,19 @@ pub const TEMPLATES: &str = "inject.istio.io/templates";
 /// The most templates that a pod may name. The API server limits annotations only after it has called webhooks.
 const MAX_NAMED: usize = 64;
 
-/// The templates of a pod, in their order: those that it names, else the default ones.
+/// The templates of a pod, in their order: the named ones, else the default ones.
 fn chosen<'a>(
     pod: &CheckedPod,
     configuration: &'a Configuration,
 ) -> Result<Vec<(&'a str, &'a InjectionTemplate)>, Problems> {
     let (source, query): (&str, Vec<&str>) = match pod.annotation(TEMPLATES) {
-        Some(text) => {
-            let named = text.split(',').count();
-            if named > MAX_NAMED {
-                let text = format!("names {named} templates; expected at most {MAX_NAMED}");
-                return Err(Problems(vec![InputProblem::of(TEMPLATES, text)]));
-            }
-            (TEMPLATES, text.split(',').map(str::trim).collect())
-        }
+        Some(text) => (TEMPLATES, text.split(',').map(str::trim).collect()),
         None => ("defaultTemplates", configuration.default_templates.iter().map(String::as_str).collect()),
     };
+    if source == TEMPLATES && query.len() > MAX_NAMED {
+        let text = format!("names {} templates; expected at most {MAX_NAMED}", query.len());
+        return Err(Problems(vec![InputProblem::of(source, text)]));
+    }
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for name in query {
         // Aliases are not nested.

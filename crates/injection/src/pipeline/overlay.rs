@@ -2,7 +2,6 @@
 //! other, of which a strategic merge knows nothing: the old one gives way, as the API server refuses a variable of two sources.
 
 use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
-use super::record::Overrides;
 use crate::admission::Cancellation;
 use crate::merge::{SchemaKind, merge};
 use crate::mesh_config::without;
@@ -20,7 +19,8 @@ pub(super) type Patch<'a> = (&'a str, Value);
 pub(super) struct Overlaid {
     pub(super) pod: CheckedPod,
     pub(super) overlay: CheckedPod,
-    pub(super) overrides: Overrides,
+    /// The user's own parts of injected items.
+    pub(super) overrides: CheckedPod,
     pub(super) warnings: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn apply(
         cancellation.check()?;
         pod = patched(pod, patch, &format!("template {name}"))?;
     }
-    let mut overrides = Overrides::default();
+    let mut overrides = CheckedPod::default();
     for list in PodSpecList::OF_CONTAINERS {
         let (own, places) = (own.by_name(list), pod.places(list));
         for container in overlay.items(list) {
@@ -50,21 +50,15 @@ pub(super) fn apply(
                 given.fields_mut().remove("image");
             }
             patch_container(&mut pod, (list, *at), &without(&given, is_nothing))?;
-            overrides.keep(list, given);
+            overrides.edit(list, |kept| kept.push(given));
         }
     }
     for list in [PodSpecList::Volumes, PodSpecList::ImagePullSecrets] {
         let own = own.by_name(list);
         let both = overlay.items(list).iter().filter_map(|item| own.get(item.name()));
-        both.for_each(|item| overrides.keep(list, (*item).clone()));
+        overrides.edit(list, |kept| kept.extend(both.map(|item| (*item).clone())));
     }
-    let warn = |name: String| {
-        format!(
-            "the volume {name} stays as the pod has it, though the injected proxy expects another content in it; \
-             rename it if that is not intended"
-        )
-    };
-    let warnings = conflicting_volumes(&mut pod, &own, &overlay).into_iter().map(warn).collect();
+    let warnings = keep_volumes(&mut pod, &own, &overlay);
     Ok(Overlaid { pod, overlay, overrides, warnings })
 }
 
@@ -83,7 +77,7 @@ fn patch_container(
 }
 
 fn patched(pod: CheckedPod, patch: &Value, title: &str) -> Result<CheckedPod, Problems> {
-    // A patch may delete, so it does not have the form of a pod itself: what it makes is checked.
+    // A patch may delete, so it does not have the form of a pod itself: the merged pod is checked.
     let merged = merge(pod.into_value(), patch, SchemaKind::Pod)
         .map_err(|error| Problems(vec![InputProblem::of(title, error.to_string())]))?;
     let mut merged = CheckedPod::read(title, merged)?;
@@ -108,7 +102,7 @@ fn with_proxy_in_list_of(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     pod
 }
 
-/// A null or an empty list of the user's says nothing, where a null of a patch deletes and an empty list replaces. The record keeps
+/// A null or an empty list of the user's has no effect, where a null of a patch deletes and an empty list replaces. The record keeps
 /// them, so that the pod comes back as it was written.
 fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
@@ -120,14 +114,11 @@ const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
 /// Resolves the conflicts that a patch has caused in the containers of a merged pod.
 fn settle(merged: &mut CheckedPod, patch: &Value) {
-    let given = |list: PodSpecList| patch.get("spec")?.get(list.field())?.as_array();
     for list in PodSpecList::OF_CONTAINERS {
-        let Some(given) = given(list) else { continue };
         let places = merged.places(list);
-        for over in given.iter().filter_map(Value::as_object) {
-            let name = over.get("name").and_then(Value::as_str);
-            if let Some(at) = name.and_then(|name| places.get(name)) {
-                settle_container(merged.items_mut(list)[*at].fields_mut(), over);
+        for over in patch["spec"].list(list.field()) {
+            if let (Some(at), Some(fields)) = (places.get(over.name()), over.as_object()) {
+                settle_container(merged.items_mut(list)[*at].fields_mut(), fields);
             }
         }
     }
@@ -176,8 +167,8 @@ fn one_of(merged: &mut Map<String, Value>, over: &Map<String, Value>, fields: &[
     }
 }
 
-/// Keeps volumes of the user's whose content differs from the overlay's as he wrote them. Returns their names.
-fn conflicting_volumes(merged: &mut CheckedPod, own: &CheckedPod, overlay: &CheckedPod) -> Vec<String> {
+/// Keeps volumes of the user's whose content differs from the overlay's as he wrote them. Returns warnings.
+fn keep_volumes(merged: &mut CheckedPod, own: &CheckedPod, overlay: &CheckedPod) -> Vec<String> {
     let content = |volume: &Value| -> Vec<String> {
         let fields = volume.as_object().into_iter().flat_map(Map::keys);
         fields.filter(|field| *field != "name").cloned().collect()
@@ -189,7 +180,10 @@ fn conflicting_volumes(merged: &mut CheckedPod, own: &CheckedPod, overlay: &Chec
         if let (Some(own), Some(other)) = (own.get(name), overlay.get(name))
             && content(own) != content(other)
         {
-            found.push(name.to_owned());
+            found.push(format!(
+                "the volume {name} stays as the pod has it, though the injected proxy expects another content in it; \
+                 rename it if that is not intended"
+            ));
             *volume = (*own).clone();
         }
     }

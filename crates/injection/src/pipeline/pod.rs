@@ -51,14 +51,29 @@ pub(crate) trait PodSpecItem {
 
     fn fields_mut(&mut self) -> &mut PodFields;
 
-    fn variable(&self, name: &str) -> Option<&str>;
+    fn variable(&self, name: &str) -> Option<&str> {
+        let variable = self.list("env").iter().rev().find(|variable| variable["name"] == name)?;
+        variable.get("value")?.as_str()
+    }
 
     fn set_variable(&mut self, name: &str, value: &str) {
         self.set_variables(&BTreeMap::from([(name, value)]));
     }
 
     /// Sets variables, after all others, in the order of their names.
-    fn set_variables(&mut self, variables: &BTreeMap<&str, &str>);
+    fn set_variables(&mut self, variables: &BTreeMap<&str, &str>) {
+        if variables.is_empty() {
+            return;
+        }
+        let env = self.fields_mut().entry("env").or_insert(Value::Null);
+        if !env.is_array() {
+            *env = Value::Array(Vec::new());
+        }
+        if let Value::Array(env) = env {
+            env.retain(|variable| !variables.contains_key(variable.name()));
+            env.extend(variables.iter().map(|(name, value)| json!({"name": name, "value": value})));
+        }
+    }
 
     /// `runAsUser` or `runAsGroup` of a container; `None` where it is absent or not a whole number.
     fn runs_as(&self, field: &str) -> Option<i64>;
@@ -83,25 +98,6 @@ impl PodSpecItem for Value {
 
     fn fields_mut(&mut self) -> &mut PodFields {
         self.as_object_mut().expect("the items of a checked pod are objects")
-    }
-
-    fn variable(&self, name: &str) -> Option<&str> {
-        let variable = self.list("env").iter().rev().find(|variable| variable["name"] == name)?;
-        variable.get("value")?.as_str()
-    }
-
-    fn set_variables(&mut self, variables: &BTreeMap<&str, &str>) {
-        if variables.is_empty() {
-            return;
-        }
-        let env = self.fields_mut().entry("env").or_insert(Self::Null);
-        if !env.is_array() {
-            *env = Self::Array(Vec::new());
-        }
-        if let Self::Array(env) = env {
-            env.retain(|variable| !variables.contains_key(PodSpecItem::name(variable)));
-            env.extend(variables.iter().map(|(name, value)| json!({"name": name, "value": value})));
-        }
     }
 
     fn runs_as(&self, field: &str) -> Option<i64> {
@@ -177,8 +173,7 @@ impl CheckedPod {
     }
 
     pub(crate) fn set(&mut self, field: &str, name: impl Into<String>, text: impl Into<String>) {
-        let pod = self.0.as_object_mut().expect("a checked pod is an object");
-        object_in(object_in(pod, "metadata"), field).insert(name.into(), Value::String(text.into()));
+        self.0["metadata"][field][name.into()] = text.into().into();
     }
 
     /// Removes the mapping with its last annotation; one that was empty stays.
@@ -213,11 +208,10 @@ impl CheckedPod {
         };
         let was_empty = items.is_empty();
         let outcome = change(&mut items);
-        let pod = self.0.as_object_mut().expect("a checked pod is an object");
         if !items.is_empty() {
-            object_in(pod, "spec").insert(field.to_owned(), Value::Array(items));
-        } else if !was_empty {
-            object_in(pod, "spec").remove(field);
+            self.0["spec"][field] = items.into();
+        } else if let Some(Value::Object(spec)) = self.0.get_mut("spec").filter(|_| !was_empty) {
+            spec.remove(field);
         }
         outcome
     }
@@ -268,8 +262,7 @@ impl CheckedPod {
 
     pub(crate) fn set_default_namespace(&mut self, namespace: &str) {
         if self.meta("namespace").is_empty() && !namespace.is_empty() {
-            let pod = self.0.as_object_mut().expect("a checked pod is an object");
-            object_in(pod, "metadata").insert("namespace".to_owned(), namespace.into());
+            self.0["metadata"]["namespace"] = namespace.into();
         }
     }
 

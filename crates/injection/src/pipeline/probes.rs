@@ -49,10 +49,9 @@ pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
     let (mut originals, mut warnings) = (BTreeMap::new(), Vec::new());
     let is_captured = captured(pod);
     let is_native = pod.item(PodSpecList::InitContainers, PROXY).is_some();
-    for list in
-        PodSpecList::OF_CONTAINERS.into_iter().filter(|list| is_native || *list == PodSpecList::Containers)
-    {
-        for container in pod.items_mut(list).iter_mut().filter(|container| container.name() != PROXY) {
+    let lists = if is_native { &PodSpecList::OF_CONTAINERS[..] } else { &[PodSpecList::Containers] };
+    for list in lists {
+        for container in pod.items_mut(*list).iter_mut().filter(|container| container.name() != PROXY) {
             let before = container.clone();
             each_handler(container, |place, path, handler| {
                 let Some((way, action)) = action(handler) else { return };

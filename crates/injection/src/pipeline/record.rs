@@ -8,7 +8,7 @@ use crate::sidecar::{INIT, PROXY, VALIDATION};
 pub use mesh::pod::STATUS;
 use mesh::{InputProblem, Problems};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The user's own parts of them.
@@ -71,52 +71,27 @@ impl InjectionStatus {
 }
 
 /// The user's own parts of injected items, as he wrote them. Istio keeps containers here, and passes over our volumes and secrets.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Overrides([Vec<Value>; PodSpecList::ALL.len()]);
-
-impl Overrides {
-    pub(super) fn of(pod: &CheckedPod) -> Result<Self, Problems> {
-        let Some(text) = pod.annotation(OVERRIDES) else { return Ok(Self::default()) };
-        let unreadable = |why: String| {
-            let text = format!(
-                "{why}; expected {{\"containers\": [..], \"initContainers\": [..]}}, as an injection writes it: \
-                 remove it if the pod was never injected"
-            );
-            Problems(vec![InputProblem::of(OVERRIDES, text)])
-        };
-        let spec: Value =
-            serde_json::from_str(text).map_err(|error| unreadable(format!("is not JSON: {error}")))?;
-        if !spec.is_object() {
-            return Err(unreadable("is not an object".to_owned()));
-        }
-        let kept = CheckedPod::read(OVERRIDES, json!({"spec": spec}))?;
-        Ok(Self(PodSpecList::ALL.map(|list| kept.items(list).to_vec())))
+pub(super) fn overrides(pod: &CheckedPod) -> Result<CheckedPod, Problems> {
+    let Some(text) = pod.annotation(OVERRIDES) else { return Ok(CheckedPod::default()) };
+    let unreadable = |why: String| {
+        let text = format!(
+            "{why}; expected {{\"containers\": [..], \"initContainers\": [..]}}, as an injection writes it: \
+             remove it if the pod was never injected"
+        );
+        Problems(vec![InputProblem::of(OVERRIDES, text)])
+    };
+    let spec: Value =
+        serde_json::from_str(text).map_err(|error| unreadable(format!("is not JSON: {error}")))?;
+    if !spec.is_object() {
+        return Err(unreadable("is not an object".to_owned()));
     }
-
-    pub(super) fn items(&self, list: PodSpecList) -> &[Value] {
-        &self.0[list as usize]
-    }
-
-    pub(super) fn item(&self, list: PodSpecList, name: &str) -> Option<&Value> {
-        self.items(list).iter().find(|item| item.name() == name)
-    }
-
-    pub(super) fn keep(&mut self, list: PodSpecList, item: Value) {
-        self.0[list as usize].push(item);
-    }
-
-    pub(super) fn text(&self) -> Option<String> {
-        let kept = PodSpecList::ALL.into_iter().filter(|list| !self.items(*list).is_empty());
-        let lists: Map<String, Value> =
-            kept.map(|list| (list.field().to_owned(), self.items(list).into())).collect();
-        (!lists.is_empty()).then(|| Value::Object(lists).to_string())
-    }
+    CheckedPod::read(OVERRIDES, json!({"spec": spec}))
 }
 
 pub(super) fn undone(
     given: &CheckedPod,
     status: Option<&InjectionStatus>,
-    overrides: &Overrides,
+    overrides: &CheckedPod,
 ) -> CheckedPod {
     let mut pod = given.clone();
     pod.retain_annotations(|name| ![STATUS, OVERRIDES].contains(&name));
@@ -254,18 +229,14 @@ mod tests {
 
     #[test]
     fn overrides_are_read_as_they_were_written() {
-        let mut kept = Overrides::default();
-        assert_eq!(kept.text(), None);
-        kept.keep(PodSpecList::InitContainers, json!({"name": "b"}));
-        kept.keep(PodSpecList::Containers, json!({"name": "a"}));
-        let text = kept.text().expect("some");
-        assert_eq!(text, r#"{"containers":[{"name":"a"}],"initContainers":[{"name":"b"}]}"#);
         let mut pod = CheckedPod::default();
-        for (text, is_good) in
-            [(&*text, true), ("{}", true), ("[]", false), ("{", false), (r#"{"containers":[1]}"#, false)]
-        {
+        assert_eq!(overrides(&pod), Ok(CheckedPod::default()));
+        let written = r#"{"containers":[{"name":"a"}],"initContainers":[{"name":"b"}]}"#;
+        let bad = ["[]", "{", r#"{"containers":[1]}"#];
+        for text in [written, "{}"].into_iter().chain(bad) {
             pod.set("annotations", OVERRIDES, text);
-            assert_eq!(Overrides::of(&pod).is_ok(), is_good, "{text}");
+            let read = overrides(&pod).ok().map(|read| read.value()["spec"].to_string());
+            assert_eq!(read.as_deref(), Some(text).filter(|text| !bad.contains(text)));
         }
     }
 

@@ -7,13 +7,14 @@ use serde_json::Value;
 /// The memory that the values of a pod may take, in bytes, by the estimate below. The API server stores objects of up to
 /// 1.5 MB (etcd's `--max-request-bytes`); read, the most wasteful of them takes less than this.
 const MAX_BYTES: usize = 96 << 20;
-/// A value, or a name of a field, with what the allocator adds.
+/// A value, or a name of a field, with the allocator's addition.
 const VALUE: usize = 48;
 /// A node of the tree that the fields of an object are kept in, and for how many fields one is counted.
 const NODE: usize = 640;
 const FIELDS_OF_NODE: usize = 6;
 
-#[derive(Debug)]
+/// The bytes that are taken.
+#[derive(Debug, Default)]
 pub(crate) struct Allowance(usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,12 +23,6 @@ pub(crate) struct Allowance(usize);
     MAX_BYTES >> 20
 )]
 pub(crate) struct TooLarge;
-
-impl Default for Allowance {
-    fn default() -> Self {
-        Self(MAX_BYTES)
-    }
-}
 
 impl Allowance {
     pub(crate) fn value(&mut self, text: &str) -> Result<(), TooLarge> {
@@ -40,8 +35,8 @@ impl Allowance {
     }
 
     fn take(&mut self, bytes: usize) -> Result<(), TooLarge> {
-        self.0 = self.0.checked_sub(bytes).ok_or(TooLarge)?;
-        Ok(())
+        self.0 += bytes;
+        if self.0 > MAX_BYTES { Err(TooLarge) } else { Ok(()) }
     }
 
     fn tree(&mut self, value: &Value) -> Result<(), TooLarge> {

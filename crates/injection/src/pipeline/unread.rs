@@ -44,27 +44,19 @@ pub(crate) fn is_kept(before: &Value, after: &Value) -> bool {
 
 /// Fails where templates say something of a container whose variables were not read.
 pub(super) fn check(own: &CheckedPod, overlay: &CheckedPod) -> Result<(), Problems> {
-    let is_unread = |item: &Value| item.get(FIELD).is_some_and(is_mark);
-    let mut unread = own.containers().filter(|item| is_unread(item)).map(PodSpecItem::name);
     let overlay = overlay.containers_by_name();
-    match unread.find(|name| overlay.contains_key(name)) {
-        Some(name) => Err(refusal(name)),
-        None => Ok(()),
-    }
+    let mut unread = containers(own.value()).filter(|(_, variables)| is_mark(variables));
+    unread.find(|(name, _)| overlay.contains_key(name)).map_or(Ok(()), |(name, _)| Err(refusal(name)))
 }
 
-/// The error of a step that needs what was not read; the pod is then read as a whole.
+/// The error of a step that needs unread variables; the pod is then read as a whole.
 pub(crate) fn refusal(place: &str) -> Problems {
     Problems(vec![InputProblem::of(place, "needs variables of the pod that were not read")])
 }
 
 fn containers(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    let spec = pod.get("spec");
-    let lists =
-        PodSpecList::OF_CONTAINERS.into_iter().filter_map(move |list| spec?.get(list.field())?.as_array());
-    lists.flatten().filter_map(|container| {
-        Some((container.get("name").and_then(Value::as_str).unwrap_or_default(), container.get(FIELD)?))
-    })
+    let each = PodSpecList::OF_CONTAINERS.into_iter().flat_map(|list| pod["spec"].list(list.field()));
+    each.filter_map(|container| Some((container.name(), container.get(FIELD)?)))
 }
 
 #[cfg(test)]

@@ -37,35 +37,29 @@ pub(super) fn settle(
     let of = |identity: Identity, id: &str| if id == IDS[0] { identity.user } else { identity.group };
     if let Some(proxy) = pod.container_mut(PROXY) {
         let context = object_in(proxy.fields_mut(), "securityContext");
-        stated.iter().for_each(|id| set(context, id, of(sidecar.proxy_identity, id)));
+        stated.iter().for_each(|id| set(context, id, of(sidecar.identities.proxy, id)));
     }
     let starting = pod.items_mut(PodSpecList::InitContainers).iter_mut();
     for container in starting.filter(|container| [INIT, VALIDATION].contains(&container.name())) {
         if container.name() == VALIDATION {
             let context = object_in(container.fields_mut(), "securityContext");
-            stated.iter().for_each(|id| set(context, id, of(sidecar.init_identity, id)));
+            stated.iter().for_each(|id| set(context, id, of(sidecar.identities.init, id)));
         }
-        name_proxy(container, sidecar);
+        // The number by which the arguments of a template's init container know the proxy.
+        if let Some(Value::Array(args)) =
+            container.get_mut("args").filter(|_| sidecar.init != InitMode::Nothing)
+            && let Some(at) = args.iter().position(|word| word == "-u")
+            && let Some(number) = args.get_mut(at + 1)
+        {
+            *number = sidecar.proxy_number().into();
+        }
     }
-    let given = user.runs_as(IDS[0]).filter(|given| *given != sidecar.proxy_identity.user)?;
+    let given = user.runs_as(IDS[0]).filter(|given| *given != sidecar.identities.proxy.user)?;
     Some(format!(
         "runAsUser {given} of {PROXY} is passed over: with interception mode {} it has to be {}",
         sidecar.mode.name(),
-        sidecar.proxy_identity.user
+        sidecar.identities.proxy.user
     ))
-}
-
-/// Sets the number by which the arguments of a template's init container know the proxy.
-fn name_proxy(container: &mut Value, sidecar: &Sidecar) {
-    let Some(Value::Array(args)) = container.get_mut("args").filter(|_| sidecar.init != InitMode::Nothing)
-    else {
-        return;
-    };
-    if let Some(at) = args.iter().position(|word| word == "-u")
-        && let Some(user) = args.get_mut(at + 1)
-    {
-        *user = sidecar.proxy_number().into();
-    }
 }
 
 fn set(context: &mut Map<String, Value>, id: &str, value: i64) {

@@ -41,9 +41,34 @@ pub enum ReviewOutcome {
 }
 
 impl ReviewReport {
-    pub(super) fn malformed(reason: String, uid: String) -> Self {
+    fn malformed(reason: String, uid: String) -> Self {
         let (outcome, object) = (ReviewOutcome::Malformed, String::new());
         Self { outcome, reason, object, uid, warnings: Vec::new() }
+    }
+
+    pub(crate) fn of(request: Request<'_>, outcome: ReviewOutcome, reason: String) -> Self {
+        let (object, uid) = (request.object_name(), request.text("uid").to_owned());
+        Self { outcome, reason, object, uid, warnings: Vec::new() }
+    }
+
+    /// `patch` is the JSON patch; `None` where the object stays as it is.
+    pub(crate) fn answer(self, version: &str, patch: Option<&str>) -> Answer {
+        let allowed = matches!(self.outcome, ReviewOutcome::Injected | ReviewOutcome::Skipped);
+        let mut response = json!({ "uid": self.uid, "allowed": allowed });
+        if !allowed {
+            response["status"] = json!({ "message": self.reason });
+        }
+        if let Some(patch) = patch {
+            response["patchType"] = "JSONPatch".into();
+            response["patch"] = BASE64.encode(patch.as_bytes()).into();
+        }
+        if !self.warnings.is_empty() {
+            // The API server sends them as HTTP headers and drops those with control characters.
+            let lines = self.warnings.iter().map(|warning| warning.replace(mesh::is_obeyed, " "));
+            response["warnings"] = lines.collect();
+        }
+        let review = json!({ "apiVersion": version, "kind": KIND, "response": response });
+        Answer { status: 200, content_type: JSON, body: review.to_string().into_bytes(), report: self }
     }
 }
 
@@ -59,90 +84,44 @@ impl Answer {
     }
 }
 
-pub(crate) struct ReviewResponse {
-    pub(crate) version: &'static str,
-    pub(crate) report: ReviewReport,
-    /// The JSON patch; `None` where the object stays as it is.
-    pub(crate) patch: Option<String>,
-}
-
-impl ReviewResponse {
-    /// Without warnings or a patch.
-    pub(crate) fn to(review: &Review, request: Request<'_>, outcome: ReviewOutcome, reason: String) -> Self {
-        let report = ReviewReport {
-            outcome,
-            reason,
-            object: request.object_name(),
-            uid: request.text("uid").to_owned(),
-            warnings: Vec::new(),
-        };
-        Self { version: review.version, report, patch: None }
-    }
-
-    pub(crate) fn malformed(unreadable: Unreadable) -> Self {
-        let Unreadable { reason, version, uid } = unreadable;
-        Self { version, report: ReviewReport::malformed(reason, uid), patch: None }
-    }
-
-    pub(crate) fn answer(self) -> Answer {
-        let Self { version, report, patch } = self;
-        let allowed = matches!(report.outcome, ReviewOutcome::Injected | ReviewOutcome::Skipped);
-        let mut response = json!({ "uid": report.uid, "allowed": allowed });
-        if !allowed {
-            response["status"] = json!({ "message": report.reason });
-        }
-        if let Some(patch) = patch {
-            response["patchType"] = "JSONPatch".into();
-            response["patch"] = BASE64.encode(patch.as_bytes()).into();
-        }
-        if !report.warnings.is_empty() {
-            // The API server sends them as HTTP headers and drops those with control characters.
-            let lines = report.warnings.iter().map(|warning| warning.replace(mesh::is_obeyed, " "));
-            response["warnings"] = lines.collect();
-        }
-        let review = json!({ "apiVersion": version, "kind": KIND, "response": response });
-        Answer { status: 200, content_type: JSON, body: review.to_string().into_bytes(), report }
-    }
-}
-
 pub(crate) struct Review {
     pub(crate) version: &'static str,
     fields: Value,
 }
 
-/// A body that is no review, with the parts of it that an answer needs, as far as they can be found.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unreadable {
-    pub(crate) reason: String,
-    pub(crate) version: &'static str,
-    pub(crate) uid: String,
-}
-
 impl Review {
-    pub(crate) fn read(body: &[u8], depth: Depth, cancellation: &Cancellation) -> Result<Self, Unreadable> {
+    /// A body that is no review has a report, and the version of its answer, as far as its parts can be found.
+    pub(crate) fn read(
+        body: &[u8],
+        depth: Depth,
+        cancellation: &Cancellation,
+    ) -> Result<Self, (ReviewReport, &'static str)> {
         let fields = tree::read(body, depth, cancellation).map_err(|reason| {
             let PartialReview { api_version, request } = serde_json::from_slice(body).unwrap_or_default();
-            let version = VERSIONS.into_iter().find(|known| *known == api_version);
-            Unreadable { reason, version: version.unwrap_or(VERSIONS[0]), uid: request.uid }
+            (ReviewReport::malformed(reason, request.uid), known(&api_version).unwrap_or(VERSIONS[0]))
         })?;
         let (version, kind) = (text(&fields, "apiVersion"), text(&fields, "kind"));
-        let known = VERSIONS.into_iter().find(|known| *known == version);
-        match known.filter(|_| kind == KIND) {
-            Some(version) => Ok(Self { version, fields }),
-            None => Err(Unreadable {
-                reason: format!(
-                    "the body is {kind:?} of {version:?}; expected {KIND} of {}",
-                    VERSIONS.join(" or ")
-                ),
-                version: known.unwrap_or(VERSIONS[0]),
-                uid: fields.get("request").map(|request| text(request, "uid")).unwrap_or_default().to_owned(),
-            }),
+        let (known, request) = (known(version), &fields["request"]);
+        let reason = if known.is_none() || kind != KIND {
+            let versions = VERSIONS.join(" or ");
+            Some(format!("the body is {kind:?} of {version:?}; expected {KIND} of {versions}"))
+        } else {
+            (!request.is_object()).then(|| "the review has no request".to_owned())
+        };
+        let (version, uid) = (known.unwrap_or(VERSIONS[0]), text(request, "uid").to_owned());
+        match reason {
+            Some(reason) => Err((ReviewReport::malformed(reason, uid), version)),
+            None => Ok(Self { version, fields }),
         }
     }
 
-    pub(crate) fn request(&self) -> Option<Request<'_>> {
-        self.fields.get("request").filter(|request| request.is_object()).map(Request)
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request(&self.fields["request"])
     }
+}
+
+fn known(version: &str) -> Option<&'static str> {
+    VERSIONS.into_iter().find(|known| *known == version)
 }
 
 /// The parts of a review that is JSON, though it is too large or nested too deeply to be read as a whole.
@@ -168,14 +147,14 @@ impl<'a> Request<'a> {
     }
 
     fn object(self) -> &'a Value {
-        self.0.get("object").unwrap_or(&Value::Null)
+        &self.0["object"]
     }
 
     fn metadata(self) -> &'a Value {
-        self.object().get("metadata").unwrap_or(&Value::Null)
+        &self.object()["metadata"]
     }
 
-    /// The pod's own; a pod that is being created seldom says one.
+    /// The pod's own, which a pod that is being created seldom has; else the request's.
     pub(crate) fn namespace(self) -> &'a str {
         let own = text(self.metadata(), "namespace");
         if own.is_empty() { self.text("namespace") } else { own }
@@ -183,14 +162,13 @@ impl<'a> Request<'a> {
 
     /// The node of a pod that names it itself and passes the scheduler by.
     pub(crate) fn node(self) -> Option<&'a str> {
-        let spec = self.object().get("spec").unwrap_or(&Value::Null);
-        Some(text(spec, "nodeName")).filter(|name| !name.is_empty())
+        Some(text(&self.object()["spec"], "nodeName")).filter(|name| !name.is_empty())
     }
 
     /// As the log names it. A pod that a controller makes has no name yet, but a beginning of one.
     pub(crate) fn object_name(self) -> String {
         let kind = match text(self.object(), "kind") {
-            "" => self.0.get("kind").map_or("", |kind| text(kind, "kind")),
+            "" => text(&self.0["kind"], "kind"),
             kind => kind,
         };
         let name = called(self.metadata()).unwrap_or_else(|| self.text("name").to_owned());

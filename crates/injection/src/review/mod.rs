@@ -7,14 +7,13 @@ mod tree;
 
 pub use crate::admission::Cancellation;
 pub use exchange::{Answer, ReviewOutcome, ReviewReport};
-pub(crate) use exchange::{JSON, Request, Review, ReviewResponse};
+pub(crate) use exchange::{JSON, Request, Review};
 pub(crate) use tree::Depth;
 
 use crate::admission::{AdmissionContext, Namespace, path_variables};
 use crate::configuration::Configuration;
 use crate::patch;
 use crate::pipeline::{self, unread};
-use exchange::Unreadable;
 use mesh::Problems;
 use serde_json::Value;
 
@@ -67,26 +66,22 @@ fn answered(
 ) -> Option<Answer> {
     let review = match Review::read(call.body, depth, &call.cancellation) {
         Ok(review) => review,
-        Err(unreadable) => return Some(ReviewResponse::malformed(unreadable).answer()),
+        Err((report, version)) => return Some(report.answer(version, None)),
     };
-    let Some(request) = review.request() else {
-        let (reason, uid) = ("the review has no request".to_owned(), String::new());
-        return Some(ReviewResponse::malformed(Unreadable { reason, version: review.version, uid }).answer());
-    };
-    let reply = |outcome, reason: String| ReviewResponse::to(&review, request, outcome, reason);
+    let request = review.request();
+    let report = |outcome, reason| ReviewReport::of(request, outcome, reason);
     // A webhook that is called for more than it should be must not keep pods from being deleted.
-    if !matches!(request.text("operation"), "" | "CREATE") {
-        let operation = request.text("operation");
-        let reason = format!("the operation is {operation}, and pods are injected when they are created");
-        return Some(reply(ReviewOutcome::Skipped, reason).answer());
-    }
-    if let Some(other) = request.other_than_pods() {
-        let reason = format!("it is about {other}, and pods are injected");
-        return Some(reply(ReviewOutcome::Skipped, reason).answer());
+    let skipped = match (request.text("operation"), request.other_than_pods()) {
+        ("" | "CREATE", None) => None,
+        ("" | "CREATE", Some(other)) => Some(format!("it is about {other}, and pods are injected")),
+        (other, _) => Some(format!("the operation is {other}, and pods are injected when they are created")),
+    };
+    if let Some(reason) = skipped {
+        return Some(report(ReviewOutcome::Skipped, reason).answer(review.version, None));
     }
     let pod = match request.pod() {
         Ok(pod) => pod,
-        Err(reason) => return Some(reply(ReviewOutcome::Refused, reason).answer()),
+        Err(reason) => return Some(report(ReviewOutcome::Refused, reason).answer(review.version, None)),
     };
     let admission = AdmissionContext {
         namespace: cluster.namespace(request.namespace()),
@@ -96,12 +91,12 @@ fn answered(
         ..AdmissionContext::default()
     };
     let is_partial = depth == Depth::Shallow && unread::is_in(pod);
-    let reply = match inject(pod, &admission).and_then(|outcome| call.cancellation.check().map(|()| outcome))
-    {
+    let outcome = inject(pod, &admission).and_then(|outcome| call.cancellation.check().map(|()| outcome));
+    let (report, patch) = match outcome {
         Ok(pipeline::InjectionOutcome::Skipped(decision)) => {
-            let mut reply = reply(ReviewOutcome::Skipped, format!("not injected: {}", decision.reason));
-            reply.report.warnings.extend(decision.warning());
-            reply
+            let mut report = report(ReviewOutcome::Skipped, format!("not injected: {}", decision.reason));
+            report.warnings.extend(decision.warning());
+            (report, None)
         }
         Ok(pipeline::InjectionOutcome::Injected(injected)) => {
             let patch = patch::between(pod, &injected.pod);
@@ -109,22 +104,23 @@ fn answered(
             if is_partial && (unread::has_mark(&patch) || !unread::is_kept(pod, &injected.pod)) {
                 return None;
             }
-            let mut reply = reply(ReviewOutcome::Injected, format!("injected: {}", injected.decision.reason));
-            reply.report.warnings.extend(injected.warnings);
-            ReviewResponse { patch: Some(patch), ..reply }
+            let reason = format!("injected: {}", injected.decision.reason);
+            let warnings = injected.warnings;
+            (ReviewReport { warnings, ..report(ReviewOutcome::Injected, reason) }, Some(patch))
         }
         Err(_) if is_partial => return None,
         Err(problems) => {
-            reply(ReviewOutcome::Refused, format!("the pod can't be injected: {}", problems.joined()))
+            let reason = format!("the pod can't be injected: {}", problems.joined());
+            (report(ReviewOutcome::Refused, reason), None)
         }
     };
-    Some(reply.answer())
+    Some(report.answer(review.version, patch.as_deref()))
 }
 
 /// The first minor version of Kubernetes 1 in which native sidecars are stable; Istio waits for the same one.
 const STABLE_MINOR: u32 = 33;
 
-/// A cluster. It is queried during a review, so it answers at once, with what it knows.
+/// A cluster. It is queried during a review, so it answers at once, by its present knowledge.
 pub trait Cluster {
     /// A namespace, with its labels and annotations as far as they are known.
     fn namespace(&self, name: &str) -> Namespace;

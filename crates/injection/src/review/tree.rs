@@ -5,7 +5,7 @@ use crate::admission::Cancellation;
 use crate::pipeline::size::{Allowance, TooLarge};
 use crate::pipeline::unread;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
@@ -48,7 +48,7 @@ struct ReviewReading<'a> {
     lacks_variables: Cell<bool>,
 }
 
-/// The place of a value, as far as it decides what is read of it.
+/// The place of a value, as far as it decides which parts are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReviewPart {
     Review,
@@ -93,10 +93,6 @@ struct PartSeed<'a> {
 }
 
 impl PartSeed<'_> {
-    fn at(self, part: ReviewPart) -> Self {
-        Self { part, ..self }
-    }
-
     fn take<E: Error>(self, target: impl FnOnce(&mut Allowance) -> Result<(), TooLarge>) -> Result<(), E> {
         self.reading.cancellation.check().map_err(E::custom)?;
         target(&mut self.reading.left.borrow_mut()).map_err(|too_large| {
@@ -143,7 +139,7 @@ impl<'de> Visitor<'de> for PartSeed<'_> {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
-        self.scalar(Number::from_f64(number).map_or(Value::Null, Value::Number))
+        self.scalar(number)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
@@ -153,7 +149,7 @@ impl<'de> Visitor<'de> for PartSeed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         self.take(|left| left.value(""))?;
-        let (mut items, inner) = (Vec::new(), self.at(self.part.item()));
+        let (mut items, inner) = (Vec::new(), Self { part: self.part.item(), ..self });
         let is_skipped = self.part == ReviewPart::Variables && self.reading.depth == Depth::Shallow;
         while let Some(item) = from.next_element_seed(inner)? {
             items.push(item);
@@ -174,7 +170,7 @@ impl<'de> Visitor<'de> for PartSeed<'_> {
                 continue;
             };
             self.take(|left| left.field(&name, fields.len()))?;
-            let value = from.next_value_seed(self.at(part))?;
+            let value = from.next_value_seed(Self { part, ..self })?;
             fields.insert(name, value);
         }
         if self.part == ReviewPart::Container && fields.get("env").is_some_and(unread::is_mark) {

@@ -9,7 +9,7 @@ use mesh::pod::{self, Pod, annotated};
 use mesh::settings::ANNOTATIONS;
 use mesh::settings::levels::ScopeLevel;
 use mesh::settings::mapping::AnnotationForm;
-use mesh::sources::{Given, Raw, RemoteHost, Source, boolean};
+use mesh::sources::{Raw, RemoteHost, Source, boolean};
 use mesh::{InputProblem, Problems, Setting};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -29,10 +29,6 @@ impl<'a> Annotations<'a> {
 
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.given.get(name).copied()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.given.iter().map(|(name, value)| (*name, *value))
     }
 
     pub(super) fn problem(&mut self, name: &str, item: &str, text: impl Into<String>) {
@@ -72,28 +68,20 @@ impl<'a> Annotations<'a> {
 
     pub(super) fn quantity(&mut self, name: &str) -> Option<(&'a str, f64)> {
         let value = self.get(name)?;
-        match quantity(value) {
-            Ok(amount) => Some((value, amount)),
-            Err(text) => {
-                self.problem(name, value, text);
-                None
-            }
-        }
+        let amount = quantity(value).map_err(|text| self.problem(name, value, text)).ok()?;
+        Some((value, amount))
     }
 
     /// A word that becomes part of an argument or names an image, which Go templates insert into YAML as it is.
     pub(super) fn word(&mut self, name: &str) -> Option<&'a str> {
         let value = self.get(name)?;
         let fits = |c: char| c.is_ascii_graphic() && !"\"'`\\{}#".contains(c);
-        if value.chars().all(fits) {
-            return Some(value);
+        if !value.chars().all(fits) {
+            let text = "holds a space, a quote or another character that no such name has; remove it";
+            self.problem(name, value, text);
+            return None;
         }
-        self.problem(
-            name,
-            value,
-            "holds a space, a quote or another character that no such name has; remove it",
-        );
-        None
+        Some(value)
     }
 
     pub(super) fn list(&mut self, name: &str, form: AnnotationForm) -> Option<String> {
@@ -103,26 +91,23 @@ impl<'a> Annotations<'a> {
             return None;
         }
         let list = listed(text, form).map_err(|faults| {
-            faults.into_iter().for_each(|(item, text)| self.problem(name, &item, text));
+            faults.into_iter().for_each(|(item, text)| self.problem(name, item, text));
         });
         list.ok()
     }
 }
 
 /// Settings by annotations `sidecar-init/` and the name of a flag, which win over Istio's: read by the policy as the plugin does.
-pub(super) fn own_settings(
-    annotations: &Annotations<'_>,
-) -> Result<BTreeMap<Setting, String>, Vec<InputProblem>> {
-    let ours = annotations.iter().filter(|(name, _)| name.starts_with(ANNOTATIONS));
+pub(super) fn own_settings(annotations: &Annotations<'_>) -> Result<BTreeMap<Setting, String>, Problems> {
+    let ours = annotations.given.iter().filter(|(name, _)| name.starts_with(ANNOTATIONS));
     let ours: BTreeMap<String, String> =
-        ours.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let excesses = ours.iter().filter_map(|(name, value)| Some(InputProblem::of(name, excess(value)?)));
-    let excesses: Vec<InputProblem> = excesses.collect();
-    if ours.is_empty() || !excesses.is_empty() {
-        return if excesses.is_empty() { Ok(BTreeMap::new()) } else { Err(excesses) };
+        ours.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Problems::check(ours.iter().filter_map(|(name, value)| Some(InputProblem::of(name, excess(value)?))))?;
+    if ours.is_empty() {
+        return Ok(BTreeMap::new());
     }
     let read = annotated(&Pod::annotated("", "", ours), "", &Raw::default());
-    read.resolve(&RemoteHost::Open).map_err(|Problems(problems)| problems)?;
+    read.resolve(&RemoteHost::Open)?;
     let is_own =
         |source: &Source| matches!(source, Source::Annotation(name) if name.starts_with(ANNOTATIONS));
     let own = read.raw.iter().filter(|(_, given)| is_own(&given.source));
@@ -132,12 +117,6 @@ pub(super) fn own_settings(
 /// A value without spaces around its items: arguments are also printed as one line.
 fn bare(value: &str) -> String {
     value.split(',').map(|item| item.trim_matches([' ', '\t'])).collect::<Vec<_>>().join(",")
-}
-
-/// Checks the settings as a whole: valid annotations may contradict each other. Returns warnings.
-pub(super) fn check_whole(settings: Vec<(Setting, Given)>) -> Result<Vec<String>, Vec<InputProblem>> {
-    let resolved = mesh::resolve(&Raw::of(settings), &RemoteHost::Open, Vec::new());
-    resolved.map(|resolved| resolved.warnings).map_err(|Problems(problems)| problems)
 }
 
 /// The items that a program refuses, and why.
@@ -180,20 +159,18 @@ fn has_level(item: &str) -> bool {
 /// nothing in them may direct its merging. `needs` are the texts without which an item means nothing.
 pub(super) fn volumes(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]) -> Vec<Value> {
     let Some(text) = annotations.get(name).filter(|text| !text.trim().is_empty()) else { return Vec::new() };
-    let expected =
-        "expected a mapping by names or a list, such as {\"cache\": {..}} or [{\"name\": \"cache\", ..}]";
-    let items: Vec<Value> = match serde_json::from_str(text) {
-        Ok(Value::Array(items)) => items,
-        Ok(Value::Object(named)) => named.into_iter().map(named_item).collect(),
-        Ok(_) => {
-            annotations.problem(name, text, format!("is neither a mapping nor a list; {expected}"));
-            return Vec::new();
-        }
-        Err(error) => {
-            annotations.problem(name, text, format!("is not JSON: {error}; {expected}"));
-            return Vec::new();
-        }
+    let items = match serde_json::from_str(text) {
+        Ok(Value::Array(items)) => Ok(items),
+        Ok(Value::Object(named)) => Ok(named.into_iter().map(named_item).collect()),
+        Ok(_) => Err("is neither a mapping nor a list".to_owned()),
+        Err(error) => Err(format!("is not JSON: {error}")),
     };
+    let items: Vec<Value> = items.unwrap_or_else(|fault| {
+        let expected =
+            "a mapping by names or a list, such as {\"cache\": {..}} or [{\"name\": \"cache\", ..}]";
+        annotations.problem(name, text, format!("{fault}; expected {expected}"));
+        Vec::new()
+    });
     for item in &items {
         let lacks = |field: &&&str| item.get(field).and_then(Value::as_str).is_none_or(str::is_empty);
         if !item.is_object() {
@@ -220,11 +197,8 @@ fn named_item((name, mut item): (String, Value)) -> Value {
 fn directive(value: &Value) -> Option<&str> {
     match value {
         Value::Object(fields) => {
-            fields.iter().find_map(
-                |(key, value)| {
-                    if key.starts_with('$') { Some(key.as_str()) } else { directive(value) }
-                },
-            )
+            let own = fields.keys().map(String::as_str).find(|key| key.starts_with('$'));
+            own.or_else(|| fields.values().find_map(directive))
         }
         Value::Array(items) => items.iter().find_map(directive),
         _ => None,

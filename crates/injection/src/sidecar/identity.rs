@@ -3,6 +3,7 @@
 use super::annotations::Annotations;
 use super::{InitMode, Mode};
 use crate::admission::Namespace;
+use crate::pipeline::pod::PodSpecItem;
 use mesh::InputProblem;
 use mesh::istio::defaults::PROXY_ID;
 use mesh::settings::mapping::PROXY;
@@ -22,12 +23,12 @@ pub struct Identity {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Identities {
-    /// `ProxyUID` and `ProxyGID` of Go templates: the namespace's, else 1337.
-    pub(super) of_namespace: Identity,
-    /// The proxy's, with the security context that the author of the pod gives its container.
-    pub(super) proxy: Identity,
-    pub(super) init: Identity,
+pub struct Identities {
+    /// `ProxyUID` and `ProxyGID` of Go templates: 1337, or the last of an OpenShift namespace's range.
+    pub of_namespace: Identity,
+    /// The proxy's: root where the mode or low ports need it, else those of the pod's container istio-proxy.
+    pub proxy: Identity,
+    pub init: Identity,
     /// The value of `-u`. Without `-g` the rules take it for the proxy's group too.
     pub(super) known_by: i64,
 }
@@ -46,9 +47,8 @@ pub(super) fn identities(
         let last = last_of(text);
         if last.is_none() {
             warnings.push(format!(
-                    "the namespace's annotation {name} is {text:?}, which is not a range such as 1000620000/10000, and has no \
-                     effect"
-                ));
+                "the namespace's annotation {name} is {text:?}, which is not a range such as 1000620000/10000, and has no effect"
+            ));
         }
         last
     };
@@ -81,10 +81,9 @@ pub(super) fn identities(
 
 /// A field of the security context that the author of the pod gives the proxy's container.
 fn own(pod: &Value, field: &str, problems: &mut Vec<InputProblem>) -> Option<i64> {
-    let lists = ["containers", "initContainers"].map(|key| pod.get("spec")?.get(key)?.as_array());
-    let mut containers = lists.into_iter().flatten().flatten();
-    let proxy = containers.find(|one| one.get("name").and_then(Value::as_str) == Some(PROXY))?;
-    let value = proxy.get("securityContext")?.get(field).filter(|value| !value.is_null())?;
+    let mut containers = ["containers", "initContainers"].iter().flat_map(|list| pod["spec"].list(list));
+    let proxy = containers.find(|container| container.name() == PROXY)?;
+    let value = Some(&proxy["securityContext"][field]).filter(|value| !value.is_null())?;
     let number = value.as_i64().filter(|number| (0..=i64::from(MAX_ID)).contains(number));
     if number.is_none() {
         let name = format!("container {PROXY}: securityContext.{field}");
@@ -127,12 +126,8 @@ mod tests {
         let namespace = Namespace { annotations, ..Namespace::default() };
         let mut annotations = Annotations::of(&pod);
         let found = identities(&mut annotations, &pod, &namespace, (mode, InitMode::Validation), low);
-        let pair = |one: Identity| (one.user, one.group);
-        assert_eq!(
-            (found.known_by, pair(found.proxy), pair(found.init)),
-            expected,
-            "{mode:?} {own} {range:?}"
-        );
+        let [proxy, init] = [found.proxy, found.init].map(|one| (one.user, one.group));
+        assert_eq!((found.known_by, proxy, init), expected, "{mode:?} {own} {range:?}");
         assert_eq!((annotations.problems, annotations.warnings), (Vec::new(), Vec::<String>::new()));
     }
 
@@ -145,14 +140,9 @@ mod tests {
         check(Redirect, false, &none, Some("1000-1005"), (1005, (1005, 1005), (1005, 1005)));
         check(Redirect, false, &json!({"runAsUser": 7}), None, (7, (7, 1337), (7, 1337)));
         check(Redirect, false, &json!({"runAsUser": 0}), None, (1337, (0, 1337), (1337, 1337)));
-        check(Redirect, false, &json!({"runAsUser": 0, "runAsGroup": 0}), None, (1337, (0, 0), (1337, 0)));
-        check(
-            Redirect,
-            false,
-            &json!({"runAsUser": 0, "runAsGroup": 0}),
-            Some("1000/10"),
-            (1009, (0, 0), (1009, 0)),
-        );
+        let root = json!({"runAsUser": 0, "runAsGroup": 0});
+        check(Redirect, false, &root, None, (1337, (0, 0), (1337, 0)));
+        check(Redirect, false, &root, Some("1000/10"), (1009, (0, 0), (1009, 0)));
         check(Redirect, true, &none, Some("1000/10"), (1337, (0, 1337), (1337, 1337)));
         check(Tproxy, false, &none, Some("1000/10"), (1337, (0, 1337), (1337, 1337)));
         check(Tproxy, false, &json!({"runAsUser": 7}), None, (1337, (0, 1337), (1337, 1337)));
@@ -181,12 +171,8 @@ mod tests {
             let Annotations { problems, warnings, .. } = annotations;
             assert_eq!((found.init.user, found.init.group), (0, 0), "what sets rules is root");
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            (
-                (found.of_namespace.user, found.of_namespace.group),
-                (found.proxy.user, found.proxy.group),
-                problems,
-                warnings,
-            )
+            let [of_namespace, proxy] = [found.of_namespace, found.proxy].map(|one| (one.user, one.group));
+            (of_namespace, proxy, problems, warnings)
         };
         let none = || json!({});
         let warning = |name: &str| {

@@ -7,8 +7,8 @@ mod identity;
 mod read;
 mod traffic;
 
-pub use identity::Identity;
 pub(crate) use identity::OPENSHIFT_USERS;
+pub use identity::{Identities, Identity};
 pub(crate) use mesh::pod::{INIT, VALIDATION};
 pub use mesh::settings::mapping::PROXY;
 pub use traffic::{InitMode, Mode, OtherProxy, Traffic};
@@ -31,17 +31,12 @@ pub struct Sidecar {
     pub init_switches: Vec<Setting>,
     /// Variables of the init container: the ProxyConfig's `proxyMetadata`, and settings that have no flag.
     pub init_variables: BTreeMap<String, String>,
-    pub init_identity: Identity,
+    pub identities: Identities,
     /// A CNI plugin sets the rules.
     pub has_plugin: bool,
     /// The mesh's `defaultConfig` with the pod's `proxy.istio.io/config` over it, by the names of its JSON form.
     pub proxy_config: Value,
     pub proxy_metadata: BTreeMap<String, String>,
-    /// The proxy's user: 1337, or the last of an OpenShift namespace's range.
-    pub proxy_uid: i64,
-    pub proxy_gid: i64,
-    /// The proxy's user and group: root where the mode or low ports need it, else those of the pod's container istio-proxy.
-    pub proxy_identity: Identity,
     /// The status port that templates see, by the annotation or the values; `None` where it is turned off.
     pub status_port: Option<u16>,
     /// The proxy's readiness probe; there is one only where there is a status port.
@@ -82,10 +77,10 @@ impl Sidecar {
     /// Puts another proxy in the place of Istio's, or beside one that took its place already.
     pub(crate) fn replace_proxy(&mut self, proxy: &OtherProxy) {
         if let Some(uid) = proxy.uid.map(i64::from) {
-            self.proxy_identity.user = uid;
+            self.identities.proxy.user = uid;
             if self.init == InitMode::Validation {
                 // Its connections have to look like the proxy's own.
-                self.init_identity.user = uid;
+                self.identities.init.user = uid;
             }
         }
         // Nothing listens at the agent's port.
@@ -115,15 +110,14 @@ impl Sidecar {
             let own = self.own_settings.get(setting).filter(|_| *setting != Setting::InterceptionMode);
             arguments.push(own.unwrap_or(value).clone());
         }
-        let is_further = |setting: &Setting| settings.iter().all(|(known, _)| known != setting);
-        for (setting, value) in self.own_settings.iter().filter(|(setting, _)| is_further(setting)) {
-            if !setting.row().long.is_empty() {
-                arguments.push(format!("{}={value}", setting.row().option()));
-            }
-        }
-        if !self.log_level.is_empty() {
-            arguments.push(format!("{}={}", Setting::LogOutputLevel.row().option(), self.log_level));
-        }
+        let is_further = |setting: &Setting| {
+            !setting.row().long.is_empty() && settings.iter().all(|(known, _)| known != setting)
+        };
+        let further = self.own_settings.iter().filter(|(setting, _)| is_further(setting));
+        let level = (!self.log_level.is_empty()).then_some((&Setting::LogOutputLevel, &self.log_level));
+        let named =
+            further.chain(level).map(|(setting, value)| format!("{}={value}", setting.row().option()));
+        arguments.extend(named);
         arguments.extend(self.init_switches.iter().map(|setting| setting.row().option()));
         arguments
     }

@@ -1,6 +1,8 @@
 //! A pod's annotations over its ProxyConfig over the mesh's over the values, resolved once.
 
-use super::annotations::{self, Annotations, LevelFaults};
+use super::annotations::{
+    Annotations, LevelFaults, of_agent, of_components, of_proxy, own_settings, volumes,
+};
 use super::identity::identities;
 use super::traffic::Traffic;
 use super::{InitMode, Mode, Sidecar};
@@ -10,8 +12,9 @@ use crate::pipeline::NETWORK;
 use crate::syntax::is_more;
 use mesh::data::document::mapping;
 use mesh::istio::annotations as known;
+use mesh::sources::{Raw, RemoteHost, boolean};
 use mesh::{Problems, Setting};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Variables by which the path of a request gives the network and the cluster.
@@ -19,10 +22,7 @@ const NETWORK_VARIABLE: &str = "ISTIO_META_NETWORK";
 const CLUSTER_VARIABLE: &str = "ISTIO_META_CLUSTER_ID";
 
 impl Sidecar {
-    /// `pod` is as the templates see it.
-    ///
-    /// # Errors
-    /// Every problem with an annotation or a label.
+    /// `pod` is as the templates see it. Refused with every problem of an annotation or a label.
     pub fn of(
         pod: &Value,
         admission: &AdmissionContext,
@@ -31,13 +31,13 @@ impl Sidecar {
     ) -> Result<Self, Problems> {
         let mut annotations = Annotations::of(pod);
         let labels: BTreeMap<&str, &str> = strings(pod, "labels").collect();
-        let own = annotations::own_settings(&annotations).unwrap_or_else(|problems| {
+        let own = own_settings(&annotations).unwrap_or_else(|Problems(problems)| {
             annotations.problems.extend(problems);
             BTreeMap::new()
         });
         let proxy_config = config(&mut annotations, mesh.proxy_config());
         let mode = mode(&mut annotations, &own, &proxy_config);
-        let init = match (mode, values.cni.enabled) {
+        let init = match (mode, values.has_plugin) {
             (Mode::None, _) => InitMode::Nothing,
             (_, true) => InitMode::Validation,
             (_, false) => InitMode::Capture,
@@ -48,22 +48,14 @@ impl Sidecar {
         let modes = (mode, init);
         let identities = identities(&mut annotations, pod, &admission.namespace, modes, binds_low_ports);
         traffic.proxy = identities.known_by;
-        let log_level =
-            level(&mut annotations, known::AGENT_LOG_LEVEL, Some(annotations::of_agent), &values.log_level);
-        let proxy_level = &values.proxy.log_level;
-        let proxy_log_level =
-            level(&mut annotations, known::LOG_LEVEL, Some(annotations::of_proxy), proxy_level);
+        let log_level = level(&mut annotations, known::AGENT_LOG_LEVEL, of_agent, &values.log_level);
+        let proxy_log_level = level(&mut annotations, known::LOG_LEVEL, of_proxy, &values.proxy.log_level);
         // The agent reads it only where the other names no component.
-        let of_components: Option<LevelFaults> =
-            if proxy_log_level.contains(':') { None } else { Some(annotations::of_components) };
-        let components = level(
-            &mut annotations,
-            known::COMPONENT_LOG_LEVEL,
-            of_components,
-            &values.proxy.component_log_level,
-        );
+        let faults: LevelFaults = if proxy_log_level.contains(':') { |_| Vec::new() } else { of_components };
+        let components = &values.proxy.component_log_level;
+        let components = level(&mut annotations, known::COMPONENT_LOG_LEVEL, faults, components);
         let (proxy_image, init_image) = images(&mut annotations, &proxy_config, values);
-        let resources = resources(&mut annotations).unwrap_or_else(|| values.proxy.resources.clone());
+        let resources = or(resources(&mut annotations), &values.proxy.resources);
         let native = native(&mut annotations, values, admission);
         let metadata = metadata(&proxy_config);
         let variable = |name: &str| {
@@ -78,31 +70,28 @@ impl Sidecar {
         };
         let trust = [&values.mesh_id, &mesh.trust_domain].into_iter().find(|text| !text.is_empty());
         let given = traffic.given(&annotations, &own);
+        let without_flag = own.iter().filter(|(setting, _)| setting.row().long.is_empty());
+        let without_flag =
+            without_flag.map(|(setting, value)| (setting.row().variables[0].to_owned(), value.clone()));
         let sidecar = Self {
             mode,
             init,
             init_switches: init_switches(init, values),
-            init_variables: init_variables(&metadata, &own),
+            init_variables: metadata.clone().into_iter().chain(without_flag).collect(),
             own_settings: own,
-            init_identity: identities.init,
-            has_plugin: values.cni.enabled,
+            identities,
+            has_plugin: values.has_plugin,
             traffic,
             hold: values.proxy.hold || proxy_config["holdApplicationUntilProxyStarts"] == true,
             proxy_config,
             proxy_metadata: metadata,
-            proxy_uid: identities.of_namespace.user,
-            proxy_gid: identities.of_namespace.group,
-            proxy_identity: identities.proxy,
             status_port,
             readiness: readiness(&mut annotations, values),
             startup_failures: values.proxy.startup_failures.filter(|_| status_port.is_some()),
             native,
             proxy_image,
             init_image,
-            init_resources: match &values.init.resources {
-                Value::Null => resources.clone(),
-                given => given.clone(),
-            },
+            init_resources: or(values.init_resources.clone(), &resources),
             resources,
             log_level,
             proxy_log_level: Some(proxy_log_level).filter(|level| !level.is_empty()),
@@ -111,39 +100,38 @@ impl Sidecar {
             network: network.filter(|network| !network.is_empty()),
             mesh_id: trust.cloned().unwrap_or_default(),
             binds_low_ports,
-            user_volumes: annotations::volumes(&mut annotations, known::USER_VOLUMES, &["name"]),
-            user_mounts: annotations::volumes(&mut annotations, known::USER_MOUNTS, &["name", "mountPath"]),
+            user_volumes: volumes(&mut annotations, known::USER_VOLUMES, &["name"]),
+            user_mounts: volumes(&mut annotations, known::USER_MOUNTS, &["name", "mountPath"]),
             has_agent: true,
             warnings: Vec::new(),
         };
         check_agent(&mut annotations);
         let Annotations { mut problems, mut warnings, .. } = annotations;
-        // Otherwise the same problem would be reported twice.
+        // Valid annotations may contradict each other. Others would be reported twice.
         if problems.is_empty() && mode != Mode::None {
-            match annotations::check_whole(given) {
-                Ok(found) => warnings.extend(found),
-                Err(found) => problems.extend(found),
+            match mesh::resolve(&Raw::of(given), &RemoteHost::Open, Vec::new()) {
+                Ok(resolved) => warnings.extend(resolved.warnings),
+                Err(Problems(found)) => problems.extend(found),
             }
         }
         Problems::check(problems).map(|()| Self { warnings, ..sidecar })
     }
 }
 
+fn or(value: Value, otherwise: &Value) -> Value {
+    if value.is_null() { otherwise.clone() } else { value }
+}
+
 fn config(annotations: &mut Annotations<'_>, of_mesh: &Value) -> Value {
     let name = known::PROXY_CONFIG;
     let Some(text) = annotations.get(name) else { return of_mesh.clone() };
-    match mapping(name, text) {
-        Ok(document) => {
-            let written = proxy_config::read(name, &document);
-            annotations.problems.extend(written.problems);
-            annotations.warnings.extend(written.warnings);
-            proxy_config::over(&written.fields, of_mesh)
-        }
-        Err(Problems(problems)) => {
-            annotations.problems.extend(problems);
-            of_mesh.clone()
-        }
-    }
+    let written = match mapping(name, text) {
+        Ok(document) => proxy_config::read(name, &document),
+        Err(Problems(problems)) => proxy_config::Parsed { problems, ..Default::default() },
+    };
+    annotations.problems.extend(written.problems);
+    annotations.warnings.extend(written.warnings);
+    proxy_config::over(&written.fields, of_mesh)
 }
 
 fn mode_of(text: &str) -> Option<Mode> {
@@ -182,18 +170,12 @@ fn binds_low_ports(annotations: &mut Annotations<'_>) -> Option<bool> {
     Some(text == "true")
 }
 
-/// Levels of log lines by an annotation, else by the values. `faults` are those of the program that reads them, if one does.
-fn level(
-    annotations: &mut Annotations<'_>,
-    name: &str,
-    faults: Option<LevelFaults>,
-    default: &str,
-) -> String {
-    let Some(given) = annotations.word(name) else { return default.to_owned() };
-    for (item, text) in faults.map(|faults| faults(given)).unwrap_or_default() {
-        annotations.problem(name, item, text);
-    }
-    given.to_owned()
+/// Levels of log lines by an annotation, else by the values.
+fn level(annotations: &mut Annotations<'_>, name: &str, faults: LevelFaults, default: &str) -> String {
+    let given = annotations.word(name);
+    let faults = given.map(faults).unwrap_or_default();
+    faults.into_iter().for_each(|(item, text)| annotations.problem(name, item, text));
+    given.unwrap_or(default).to_owned()
 }
 
 /// The images of the proxy and of the init container. The ProxyConfig's type is the proxy's alone.
@@ -210,16 +192,14 @@ fn images(annotations: &mut Annotations<'_>, proxy_config: &Value, values: &Isti
     let image =
         |default: &str, kind: &str| reference(&values.hub, name.unwrap_or(default), &values.tag, kind);
     let proxy = annotated.or(configured).unwrap_or(&values.variant);
-    (image(&values.proxy.image, proxy), image(&values.init.image, annotated.unwrap_or(&values.variant)))
+    (image(&values.proxy.image, proxy), image(&values.init_image, annotated.unwrap_or(&values.variant)))
 }
 
-/// `resources` by annotations; `None` where there is none of them. Any of them replaces all that values say.
-fn resources(annotations: &mut Annotations<'_>) -> Option<Value> {
-    let mut resources = Map::new();
+/// `resources` by annotations; null where there is none of them. Any of them replaces all that values say.
+fn resources(annotations: &mut Annotations<'_>) -> Value {
+    let mut resources = Value::Null;
     let mut requested: BTreeMap<&str, (&str, f64)> = BTreeMap::new();
-    let mut any = false;
     for (name, kind, resource) in known::RESOURCES {
-        any |= annotations.get(name).is_some();
         let Some((quantity, amount)) = annotations.quantity(name) else { continue };
         match requested.get(resource) {
             Some((asking, least)) if is_more(*least, amount) => {
@@ -231,28 +211,22 @@ fn resources(annotations: &mut Annotations<'_>) -> Option<Value> {
             Some(_) => {}
             None => drop(requested.insert(resource, (name, amount))),
         }
-        let amounts = resources.entry(kind).or_insert_with(|| Value::Object(Map::new()));
-        if let Some(amounts) = amounts.as_object_mut() {
-            amounts.insert(resource.to_owned(), Value::from(quantity));
-        }
+        resources[kind][resource] = quantity.into();
     }
-    any.then_some(Value::Object(resources))
+    resources
 }
 
 /// As in Istio's template, any text but `false` makes it native.
 fn native(annotations: &mut Annotations<'_>, values: &IstioValues, admission: &AdmissionContext) -> bool {
-    match annotations.get(known::NATIVE) {
-        Some("true") => true,
-        Some("false") => false,
-        Some(text) if !text.is_empty() => {
-            annotations.warn(known::NATIVE, " and counts as true");
-            true
-        }
-        Some(_) | None => match values.native {
-            Native::Always => true,
-            Native::Never => false,
-            Native::Auto => admission.native_sidecars,
-        },
+    let given = annotations.get(known::NATIVE).filter(|text| !text.is_empty());
+    if given.is_some_and(|text| !["true", "false"].contains(&text)) {
+        annotations.warn(known::NATIVE, " and counts as true");
+    }
+    match (given, values.native) {
+        (Some(text), _) => text != "false",
+        (None, Native::Always) => true,
+        (None, Native::Never) => false,
+        (None, Native::Auto) => admission.native_sidecars,
     }
 }
 
@@ -260,7 +234,7 @@ fn native(annotations: &mut Annotations<'_>, values: &IstioValues, admission: &A
 fn check_agent(annotations: &mut Annotations<'_>) {
     annotations.boolean(known::MERGE_METRICS);
     let rewrites = annotations.get(known::REWRITE_PROBES);
-    if rewrites.is_some_and(|text| mesh::sources::boolean(text).is_none()) {
+    if rewrites.is_some_and(|text| boolean(text).is_none()) {
         let text = ", which is not a boolean, and has no effect; expected true or false";
         annotations.warn(known::REWRITE_PROBES, text);
     }
@@ -281,17 +255,6 @@ fn metadata(proxy_config: &Value) -> BTreeMap<String, String> {
     texts.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-fn init_variables(
-    metadata: &BTreeMap<String, String>,
-    own: &BTreeMap<Setting, String>,
-) -> BTreeMap<String, String> {
-    let mut variables = metadata.clone();
-    for (setting, value) in own.iter().filter(|(setting, _)| setting.row().long.is_empty()) {
-        variables.insert(setting.row().variables[0].to_owned(), value.clone());
-    }
-    variables
-}
-
 /// Flags of the init container that take no value, in the order in which Istio writes them.
 fn init_switches(init: InitMode, values: &IstioValues) -> Vec<Setting> {
     let validates = init == InitMode::Validation;
@@ -299,38 +262,29 @@ fn init_switches(init: InitMode, values: &IstioValues) -> Vec<Setting> {
         (values.log_as_json, Setting::LogAsJson),
         (validates, Setting::RunValidation),
         (validates, Setting::SkipRuleApply),
-        (!validates && values.init.force_apply, Setting::ForceApply),
+        (!validates && values.force_apply, Setting::ForceApply),
         (values.native_nftables, Setting::NativeNftables),
     ];
     switches.into_iter().filter(|(is_on, _)| *is_on).map(|(_, setting)| setting).collect()
 }
 
-/// The types of images that Istio publishes, as the ends of tags.
+/// The types of images that Istio publishes, as the ends of tags; no end names the type `default`.
 const TYPES: [&str; 2] = ["-debug", "-distroless"];
-/// The type that no tag's end names.
-const DEFAULT_TYPE: &str = "default";
 
-/// The reference of an image. `name` is one beneath the hub, or with a slash a whole reference, which stays as it is.
+/// The reference of an image. `name` is one beneath the hub, or with a slash a whole reference, which stays as it is. A type replaces
+/// that of the tag.
 fn reference(hub: &str, name: &str, tag: &str, kind: &str) -> String {
     if name.contains('/') {
         return name.to_owned();
     }
-    let mut reference = if hub.is_empty() { name.to_owned() } else { format!("{hub}/{name}") };
-    let tag = typed(tag, kind);
-    if !tag.is_empty() {
-        reference.push(':');
-        reference.push_str(&tag);
-    }
-    reference
-}
-
-/// The tag with the suffix of an image type in place of its own; without a type, the tag as it is.
-fn typed(tag: &str, kind: &str) -> String {
-    if kind.is_empty() || tag.is_empty() {
-        return tag.to_owned();
-    }
+    let path = if hub.is_empty() { name.to_owned() } else { format!("{hub}/{name}") };
     let bare = TYPES.iter().find_map(|end| tag.strip_suffix(end)).unwrap_or(tag);
-    if kind == DEFAULT_TYPE { bare.to_owned() } else { format!("{bare}-{kind}") }
+    match (tag, kind) {
+        ("", _) => path,
+        (_, "") => format!("{path}:{tag}"),
+        (_, "default") => format!("{path}:{bare}"),
+        (_, kind) => format!("{path}:{bare}-{kind}"),
+    }
 }
 
 #[cfg(test)]

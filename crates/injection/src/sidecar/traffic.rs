@@ -24,7 +24,7 @@ pub enum Mode {
 pub enum InitMode {
     /// `istio-init`, which sets the rules.
     Capture,
-    /// `istio-validation`, which checks those that a plugin has set.
+    /// `istio-validation`, which checks the rules of a plugin.
     Validation,
     Nothing,
 }
@@ -120,14 +120,12 @@ impl Traffic {
 
     /// Adapts the capture to another proxy, or to another one beside it.
     pub(super) fn follow(&mut self, proxy: &OtherProxy) {
-        let mut changed = |setting, is_changed: bool| {
-            if is_changed && !self.of_other_proxy.contains(&setting) {
-                self.of_other_proxy.push(setting);
-            }
-        };
-        changed(Setting::EnvoyPort, proxy.outbound_port.is_some());
-        changed(Setting::InboundCapturePort, proxy.inbound_port.is_some());
-        changed(Setting::ProxyUid, proxy.uid.is_some());
+        let changed = [
+            proxy.outbound_port.map(|_| Setting::EnvoyPort),
+            proxy.inbound_port.map(|_| Setting::InboundCapturePort),
+            proxy.uid.map(|_| Setting::ProxyUid),
+        ];
+        self.of_other_proxy.extend(changed.into_iter().flatten());
         self.outbound_port = proxy.outbound_port.unwrap_or(self.outbound_port);
         self.inbound_port = proxy.inbound_port.unwrap_or(self.inbound_port);
         self.proxy = proxy.uid.map_or(self.proxy, i64::from);
@@ -159,16 +157,10 @@ impl Traffic {
         annotations: &Annotations<'_>,
         own: &BTreeMap<Setting, String>,
     ) -> Vec<(Setting, Given)> {
-        let by_istio = |setting: Setting| {
-            let names = setting.row().annotations;
-            names.iter().find(|name| annotations.get(name).is_some()).map(|name| (*name).to_owned())
-        };
         let settings = self.settings().into_iter().map(|(setting, value)| {
-            let source = match by_istio(setting) {
-                Some(name) => Source::Annotation(name),
-                None => Source::Flag(setting.row().long),
-            };
-            (setting, Given { value, source })
+            let by_istio = setting.row().annotations.iter().find(|name| annotations.get(name).is_some());
+            let by_istio = by_istio.map(|name| Source::Annotation((*name).to_owned()));
+            (setting, Given { value, source: by_istio.unwrap_or(Source::Flag(setting.row().long)) })
         });
         let own = own.iter().map(|(setting, value)| {
             let name = setting.row().annotation().unwrap_or_else(|| setting.row().option());

@@ -23,8 +23,7 @@ pub enum InjectionTemplate {
 }
 
 impl InjectionTemplate {
-    /// # Errors
-    /// Every problem in it, named by `name`.
+    /// Refused with every problem in it, named by `name`.
     pub fn read(name: &str, written: &Value) -> Result<Self, Problems> {
         match written {
             Value::String(text) => go::Template::read(name, text).map(Self::Go),
@@ -45,10 +44,7 @@ impl InjectionTemplate {
         }
     }
 
-    /// The patch of the pod, for a strategic merge, and `warnings` about it.
-    ///
-    /// # Errors
-    /// Every problem with what the template is filled with.
+    /// The patch of the pod, for a strategic merge, and `warnings` about it. Refused with every problem of its input.
     pub fn render(
         &self,
         context: &TemplateContext<'_>,

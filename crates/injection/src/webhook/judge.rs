@@ -2,6 +2,7 @@
 //! called for the same pods.
 
 use super::{Webhook, WebhookClient, injecting, of_pods, of_value, overlap, short_name};
+use crate::admission::ObjectLabels;
 use rules::finding::{Code, Finding, Level};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +21,8 @@ pub struct KnownCluster<'a> {
 pub struct SelectedPod<'a> {
     /// The kind, namespace and name of its workload.
     pub workload: String,
-    pub namespace: &'a BTreeMap<String, String>,
-    pub labels: &'a BTreeMap<String, String>,
+    pub namespace: &'a ObjectLabels,
+    pub labels: &'a ObjectLabels,
 }
 
 /// A finding and the names of the configurations that it is about.
@@ -98,8 +99,9 @@ pub fn judge(
         let missing =
             missing.iter().map(|((service, refuses), names)| without_service(service, *refuses, names));
         let findings = missing.chain((!untrusted.is_empty()).then(|| without_bundle(&untrusted)));
+        let configurations = BTreeSet::from([title.to_owned()]);
         found.extend(
-            findings.map(|finding| WebhookFinding { finding, configurations: [title.to_owned()].into() }),
+            findings.map(|finding| WebhookFinding { finding, configurations: configurations.clone() }),
         );
     }
     found.extend(rivals(&all.iter().collect::<Vec<_>>(), &cluster.pods));
@@ -111,24 +113,17 @@ fn without_service(service: &str, refuses: bool, names: &[&str]) -> Finding {
         true => "with failurePolicy Fail, the API server refuses the pods that it selects",
         false => "with failurePolicy Ignore, pods are created without a sidecar",
     };
-    Finding::warning(
-        Code::WebhookServiceMissing,
-        "clientConfig.service",
-        format!("Service {service}, called by webhook {}, does not exist: {outcome}", names.join(", ")),
-        "install the injector, or delete the webhook configuration that it left",
-    )
+    let text =
+        format!("Service {service}, called by webhook {}, does not exist: {outcome}", names.join(", "));
+    let remedy = "install the injector, or delete the webhook configuration that it left";
+    Finding::warning(Code::WebhookServiceMissing, "clientConfig.service", text, remedy)
 }
 
 fn without_bundle(names: &[&str]) -> Finding {
-    Finding::warning(
-        Code::WebhookUntrusted,
-        "clientConfig.caBundle",
-        format!(
-            "missing in webhook {}, so that the API server does not trust the injector",
-            names.join(", ")
-        ),
-        "check the log of the injector, which fills it in where it makes its own certificate",
-    )
+    let names = names.join(", ");
+    let text = format!("missing in webhook {names}, so that the API server does not trust the injector");
+    let remedy = "check the log of the injector, which fills it in where it makes its own certificate";
+    Finding::warning(Code::WebhookUntrusted, "clientConfig.caBundle", text, remedy)
 }
 
 /// Webhooks of different injectors that are called for the same pods: the worst finding about two configurations. It is a failure

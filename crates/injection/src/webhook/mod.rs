@@ -6,7 +6,7 @@ pub(crate) mod remedy;
 
 pub use judge::{CONDITIONS, KnownCluster, SelectedPod, Unjudged, WebhookFinding, judge, rivals};
 
-use crate::admission::Namespace;
+use crate::admission::{Namespace, ObjectLabels};
 use crate::chart::ChartTemplate;
 use crate::configuration::{Configuration, selector};
 use crate::decision::{Decision, LabelRequirement, LabelSelector, Operator, decide};
@@ -34,27 +34,19 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    pub fn matches(&self, namespace: &BTreeMap<String, String>, pod: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, namespace: &ObjectLabels, pod: &ObjectLabels) -> bool {
         self.namespace.is_met(namespace) && self.object.is_met(pod)
     }
 
     /// Requirements that are not met; none where it is called.
-    pub fn misses<'a>(
-        &'a self,
-        namespace: &'a BTreeMap<String, String>,
-        pod: &'a BTreeMap<String, String>,
-    ) -> Vec<Miss<'a>> {
+    pub fn misses<'a>(&'a self, namespace: &'a ObjectLabels, pod: &'a ObjectLabels) -> Vec<Miss<'a>> {
         let both = [(Bearer::Namespace, &self.namespace, namespace), (Bearer::Pod, &self.object, pod)];
-        let mut found = Vec::new();
-        for (bearer, selector, labels) in both {
+        let missed = both.into_iter().flat_map(|(bearer, selector, labels)| {
             let missed = selector.0.iter().filter(|requirement| !requirement.is_met(labels));
-            found.extend(missed.map(|requirement| Miss {
-                bearer,
-                requirement,
-                found: labels.get(&requirement.key).map(String::as_str),
-            }));
-        }
-        found
+            let found = |requirement: &LabelRequirement| labels.get(&requirement.key).map(String::as_str);
+            missed.map(move |requirement| Miss { bearer, requirement, found: found(requirement) })
+        });
+        missed.collect()
     }
 }
 
@@ -108,9 +100,16 @@ pub struct DeployedInjector {
 }
 
 impl DeployedInjector {
-    /// `everywhere` adds the webhook for namespaces and pods without labels.
+    /// With the webhooks that the chart installs; `everywhere` adds the one for namespaces and pods without labels.
     pub fn installed(revision: &str, everywhere: bool, configuration: Configuration) -> Self {
-        Self { revision: revision.to_owned(), webhooks: webhooks(revision, everywhere), configuration }
+        let values = json!({ "injector": { "revision": revision, "auto": everywhere } });
+        let installed = ChartTemplate::WEBHOOKS.objects("", &values);
+        let webhooks = installed.iter().flat_map(|one| {
+            let named =
+                |webhook| Some(Webhook { name: short_name(webhook).to_owned(), ..of_value(one, webhook)? });
+            injecting(one).filter_map(named)
+        });
+        Self { revision: revision.to_owned(), webhooks: webhooks.collect(), configuration }
     }
 }
 
@@ -141,7 +140,7 @@ pub struct PodAdmission<'a> {
 pub fn admit<'a>(
     injectors: &'a [DeployedInjector],
     namespace: &'a Namespace,
-    labels: &'a BTreeMap<String, String>,
+    labels: &'a ObjectLabels,
     pod: &Value,
 ) -> Option<PodAdmission<'a>> {
     let each = injectors.iter().flat_map(|injector| injector.webhooks.iter().map(move |one| (injector, one)));
@@ -160,13 +159,13 @@ pub fn admit<'a>(
 /// Labels of a namespace and of a pod for which two webhooks are called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedPod {
-    pub namespace: BTreeMap<String, String>,
-    pub pod: BTreeMap<String, String>,
+    pub namespace: ObjectLabels,
+    pub pod: ObjectLabels,
 }
 
 impl fmt::Display for SharedPod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |labels: &BTreeMap<String, String>| match labels.is_empty() {
+        let list = |labels: &ObjectLabels| match labels.is_empty() {
             true => "without labels".to_owned(),
             false => labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","),
         };
@@ -186,7 +185,7 @@ pub fn overlap(one: &Webhook, other: &Webhook) -> Option<SharedPod> {
 const NAME: &str = "kubernetes.io/metadata.name";
 
 /// Labels that meet both selectors, as few as possible: each is absent, has a value that is named, or one that is not.
-fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<BTreeMap<String, String>> {
+fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<ObjectLabels> {
     let mut by_key: BTreeMap<&str, Vec<&LabelRequirement>> = BTreeMap::new();
     for requirement in one.0.iter().chain(&other.0) {
         by_key.entry(&requirement.key).or_default().push(requirement);
@@ -201,7 +200,7 @@ fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<BTreeMap<String,
         let absent = (key != NAME).then_some(None);
         let candidates = absent.into_iter().chain(named.iter().copied().map(Some)).chain([Some(&*fresh)]);
         let value = candidates.into_iter().find(|value| {
-            let labels: BTreeMap<String, String> =
+            let labels: ObjectLabels =
                 value.iter().map(|value| (key.to_owned(), (*value).to_owned())).collect();
             requirements.iter().all(|requirement| requirement.is_met(&labels))
         })?;
@@ -275,7 +274,7 @@ impl InjectorIdentity {
 
 const SUFFIX: &str = ".sidecar-injector.istio.io";
 
-/// The webhooks of a configuration that inject: those that are called for new pods, at Istio's path.
+/// The injecting webhooks of a configuration, which are called for new pods at Istio's path.
 pub fn read(configuration: &Value) -> Vec<Webhook> {
     injecting(configuration).filter_map(|webhook| of_value(configuration, webhook)).collect()
 }
@@ -327,19 +326,6 @@ fn injects(webhook: &Value) -> bool {
     path == "inject" || path.starts_with("inject/")
 }
 
-/// The webhooks of a revision, as they are installed; with `everywhere`, also the one for all that say nothing.
-pub fn webhooks(revision: &str, everywhere: bool) -> Vec<Webhook> {
-    let values = json!({ "injector": { "revision": revision, "auto": everywhere } });
-    let configurations = ChartTemplate::Webhooks.objects("", &values);
-    let all = configurations.iter().flat_map(|configuration| {
-        let named = |webhook| {
-            Some(Webhook { name: short_name(webhook).to_owned(), ..of_value(configuration, webhook)? })
-        };
-        injecting(configuration).filter_map(named)
-    });
-    all.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,7 +335,7 @@ mod tests {
     /// revision of the pod.
     #[test]
     fn at_most_one_of_them_matches_and_these_do() {
-        let all = webhooks("default", true);
+        let all = DeployedInjector::installed("default", true, Configuration::default()).webhooks;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         let values = |matching| [None, Some(matching), Some("other")];
         let labels = |pairs: [(&str, Option<&str>); 2]| -> BTreeMap<String, String> {

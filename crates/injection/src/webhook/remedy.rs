@@ -62,27 +62,23 @@ fn of_miss(miss: &Miss<'_>, namespace: &Namespace) -> String {
 
 /// Where one is called and skips the pod.
 pub(crate) fn of_decision(decision: &Decision) -> Vec<String> {
-    let yes = || format!("give the pod the label {INJECT}: \"true\"");
-    match decision.reason {
-        _ if decision.inject => Vec::new(),
+    let yes = format!("give the pod the label {INJECT}: \"true\"");
+    let no_label = format!("take the label {INJECT} from the pod, or set it to \"true\"");
+    let no_annotation = format!("take the annotation {INJECT} from the pod");
+    let found: &[&str] = match decision.reason {
+        _ if decision.inject => &[],
         DecisionReason::HostNetwork => {
-            vec![
-                "take hostNetwork from the pod: what is captured there would be the node's traffic"
-                    .to_owned(),
-            ]
+            &["take hostNetwork from the pod: what is captured there would be the node's traffic"]
         }
-        DecisionReason::OtherSystem => {
-            vec!["run the pod on Linux: rules are set in its netfilter".to_owned()]
-        }
-        DecisionReason::SystemNamespace => vec!["put the pod into a separate namespace".to_owned()],
-        DecisionReason::NoPolicy => {
-            vec!["set policy in the injector's config to enabled or disabled".to_owned()]
-        }
-        DecisionReason::Label => vec![format!("take the label {INJECT} from the pod, or set it to \"true\"")],
-        DecisionReason::Annotation => vec![format!("take the annotation {INJECT} from the pod"), yes()],
-        DecisionReason::NeverSelected | DecisionReason::AlwaysSelected => vec![yes()],
-        DecisionReason::ByPolicy => vec![yes(), "set policy in the injector's config to enabled".to_owned()],
-    }
+        DecisionReason::OtherSystem => &["run the pod on Linux: rules are set in its netfilter"],
+        DecisionReason::SystemNamespace => &["put the pod into a separate namespace"],
+        DecisionReason::NoPolicy => &["set policy in the injector's config to enabled or disabled"],
+        DecisionReason::Label => &[&no_label],
+        DecisionReason::Annotation => &[&no_annotation, &yes],
+        DecisionReason::NeverSelected | DecisionReason::AlwaysSelected => &[&yes],
+        DecisionReason::ByPolicy => &[&yes, "set policy in the injector's config to enabled"],
+    };
+    found.iter().map(|text| (*text).to_owned()).collect()
 }
 
 #[cfg(test)]

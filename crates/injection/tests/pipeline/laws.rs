@@ -148,36 +148,11 @@ fn injected(setup: &Setup, pod: &Value) -> Option<Injected> {
     }
 }
 
+const WORDS: &str = "metadata spec labels annotations containers initContainers volumes imagePullSecrets name namespace generateName \
+                     ownerReferences env ports readinessProbe httpGet lifecycle preStop securityContext runAsUser volumeMounts \
+                     image args sidecar.istio.io/inject $patch";
+
 fn anything() -> impl Strategy<Value = Value> {
-    let words = vec![
-        "metadata",
-        "spec",
-        "labels",
-        "annotations",
-        "containers",
-        "initContainers",
-        "volumes",
-        "imagePullSecrets",
-        "name",
-        "namespace",
-        "generateName",
-        "ownerReferences",
-        "env",
-        "ports",
-        "readinessProbe",
-        "httpGet",
-        "lifecycle",
-        "preStop",
-        "securityContext",
-        "runAsUser",
-        "volumeMounts",
-        "image",
-        "args",
-        STATUS,
-        OVERRIDES,
-        "sidecar.istio.io/inject",
-        "$patch",
-    ];
     let texts = vec![
         "true",
         "auto",
@@ -201,7 +176,7 @@ fn anything() -> impl Strategy<Value = Value> {
         any::<f64>().prop_map(Value::from),
         select(texts).prop_map(Value::from),
     ];
-    let key = select(words);
+    let key = select([WORDS.split(' ').collect(), vec![STATUS, OVERRIDES]].concat());
     let inner = scalar.prop_recursive(6, 64, 6, move |inner| {
         prop_oneof![
             vec(inner.clone(), 0..4).prop_map(Value::from),
@@ -210,17 +185,12 @@ fn anything() -> impl Strategy<Value = Value> {
             }),
         ]
     });
-    let texts = |value: &Value| value.is_string();
-    let container = inner.clone().prop_map(move |mut value| {
+    let container = inner.clone().prop_map(|mut value| {
         if let Some(fields) = value.as_object_mut() {
-            fields
-                .entry("name")
-                .and_modify(|name| {
-                    if !texts(name) {
-                        *name = "a".into();
-                    }
-                })
-                .or_insert("a".into());
+            let name = fields.entry("name").or_insert("a".into());
+            if !name.is_string() {
+                *name = "a".into();
+            }
         }
         value
     });

@@ -90,7 +90,7 @@ impl Random {
             out.line("---".to_owned(), &[]);
         }
         let mut line = String::new();
-        self.map(&mut out, &mut line, tree.as_object().expect("a mapping"), 0, "", true);
+        self.entries(&mut out, &mut line, &entries(tree), 0, "", true);
         out.line("---   # another".to_owned(), &[]);
         out.line("left: [ as ,it is ]".to_owned(), &[]);
         let texts: Vec<&str> = out.lines.iter().map(|(line, _)| line.as_str()).collect();
@@ -98,45 +98,28 @@ impl Random {
         out
     }
 
-    /// `line` is what stands before the first entry in its line.
-    fn map(
+    /// `line` is what stands before the first entry in its line. The items of a list are entries without a key.
+    fn entries(
         &mut self,
         out: &mut Written,
         line: &mut String,
-        map: &Map<String, Value>,
+        entries: &[(Option<&str>, &Value)],
         column: usize,
         path: &str,
         first: bool,
     ) {
-        for (at, (key, value)) in map.iter().enumerate() {
-            let path = format!("{path}/{key}");
+        for (at, (key, value)) in entries.iter().enumerate() {
+            let path = key.map_or_else(|| format!("{path}/{at}"), |key| format!("{path}/{key}"));
             if at > 0 || first {
                 self.between(out, column, &path);
                 *line = " ".repeat(column);
             }
-            line.push_str(&if self.one_in(5) { format!("\"{key}\"") } else { key.clone() });
-            line.push(':');
-            self.behind(out, line, value, column, &path, false);
-        }
-    }
-
-    fn list(
-        &mut self,
-        out: &mut Written,
-        line: &mut String,
-        items: &[Value],
-        column: usize,
-        path: &str,
-        first: bool,
-    ) {
-        for (at, value) in items.iter().enumerate() {
-            let path = format!("{path}/{at}");
-            if at > 0 || first {
-                self.between(out, column, &path);
-                *line = " ".repeat(column);
-            }
-            line.push('-');
-            self.behind(out, line, value, column, &path, true);
+            line.push_str(&match key {
+                Some(key) if self.one_in(5) => format!("\"{key}\":"),
+                Some(key) => format!("{key}:"),
+                None => "-".to_owned(),
+            });
+            self.behind(out, line, value, column, &path, key.is_none());
         }
     }
 
@@ -163,34 +146,23 @@ impl Random {
     ) {
         let in_flow = self.one_in(4);
         match value {
-            Value::Object(map) if !map.is_empty() && !in_flow => {
+            Value::Object(_) | Value::Array(_) if !entries(value).is_empty() && !in_flow => {
                 if in_list && self.one_in(2) {
                     line.push(' ');
-                    return self.map(out, line, map, column + 2, path, false);
+                    if value.is_array() {
+                        out.within = Some(format!("{path}/first"));
+                    }
+                    return self.entries(out, line, &entries(value), column + 2, path, false);
                 }
                 self.end(out, line, path);
-                let step = out.step;
-                self.map(out, line, map, column + step, path, true);
-            }
-            Value::Array(items) if !items.is_empty() && !in_flow => {
-                if in_list && self.one_in(2) {
-                    line.push(' ');
-                    out.within = Some(format!("{path}/first"));
-                    return self.list(out, line, items, column + 2, path, false);
-                }
-                self.end(out, line, path);
-                let step = if in_list { out.step } else { out.list_step };
-                self.list(out, line, items, column + step, path, true);
+                let step = if value.is_array() && !in_list { out.list_step } else { out.step };
+                self.entries(out, line, &entries(value), column + step, path, true);
             }
             Value::String(text) if text.contains('\n') && !in_flow => {
                 out.line(format!("{line} |"), &[path]);
                 for text in text.lines() {
-                    let text = if text.is_empty() {
-                        String::new()
-                    } else {
-                        format!("{}{text}", " ".repeat(column + 3))
-                    };
-                    out.line(text, &[path]);
+                    let indent = if text.is_empty() { 0 } else { column + 3 };
+                    out.line(" ".repeat(indent) + text, &[path]);
                 }
             }
             value => {
@@ -223,22 +195,18 @@ impl Random {
             Value::Null if self.one_in(2) => {}
             Value::String(text) if text.contains('\'') && self.one_in(2) => {
                 line.push_str(&format!(" '{}'", text.replace('\'', "''").replace('\n', "\n\n")));
-                if text.contains('\n') {
-                    unreachable!("texts with quotes have one line");
-                }
             }
             value => line.push_str(&format!(" {value}")),
         }
     }
 
     fn end(&mut self, out: &mut Written, line: &str, path: &str) {
-        let comment = if self.one_in(4) {
+        let mut line = line.to_owned();
+        if self.one_in(4) {
             out.count += 1;
-            format!("  # comment {}", out.count)
-        } else {
-            String::new()
-        };
-        out.line(format!("{line}{comment}"), &[path]);
+            line += &format!("  # comment {}", out.count);
+        }
+        out.line(line, &[path]);
     }
 
     pub(crate) fn change(&mut self, value: &mut Value) -> Touched {
@@ -311,6 +279,15 @@ impl Random {
             }
             _ => {}
         }
+    }
+}
+
+/// The entries of a mapping or a list.
+fn entries(value: &Value) -> Vec<(Option<&str>, &Value)> {
+    match value {
+        Value::Object(fields) => fields.iter().map(|(key, value)| (Some(&**key), value)).collect(),
+        Value::Array(items) => items.iter().map(|item| (None, item)).collect(),
+        _ => Vec::new(),
     }
 }
 

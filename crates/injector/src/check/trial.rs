@@ -139,5 +139,5 @@ pub(super) fn findings(
 /// True if the values leave the rules to the CNI plugin.
 fn sets_cni(values: &Value) -> bool {
     let text = ConfigurationText::new("values", values.as_str().unwrap_or_default());
-    Configuration::read_in_part(&Texts { values: Some(text), ..Texts::default() }).0.values.cni.enabled
+    Configuration::read_in_part(&Texts { values: Some(text), ..Texts::default() }).0.values.has_plugin
 }

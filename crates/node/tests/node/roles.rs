@@ -9,7 +9,7 @@ use testkit::{until, word};
 
 pub(crate) fn allowed(action: &str) -> BTreeSet<Rule> {
     let values = serde_json::json!({ "repair": { "enabled": true, "action": action } });
-    let granted = cluster::granted_by(&ChartTemplate::Repair.objects("kube-system", &values));
+    let granted = cluster::granted_by(&ChartTemplate::REPAIR.objects("kube-system", &values));
     granted.into_iter().map(|(_, rule)| rule).collect()
 }
 

@@ -2,6 +2,7 @@
 //! to a pod's metadata and to the values.
 
 use crate::configuration::selector::is_empty;
+use crate::pipeline::pod::PodSpecItem;
 use crate::sidecar::{Identity, InitMode, Mode};
 use crate::template::context::{TemplateContext, with_network};
 use mesh::InputProblem;
@@ -20,58 +21,32 @@ pub(super) struct TemplateParts {
 /// The input of a template, and the problems found so far.
 pub(super) struct RenderContext<'a> {
     /// The names of the template and of its proxy's container.
-    template: &'static str,
-    container: &'static str,
+    pub(super) template: &'static str,
+    pub(super) container: &'static str,
     pub(super) input: &'a TemplateContext<'a>,
     pub(super) problems: Vec<InputProblem>,
 }
 
 impl<'a> RenderContext<'a> {
-    pub(super) fn of(
-        template: &'static str,
-        container: &'static str,
-        input: &'a TemplateContext<'a>,
-    ) -> Self {
-        Self { template, container, input, problems: Vec::new() }
-    }
-
     /// Lists and mappings without entries are not part of it.
     pub(super) fn patch(&self, parts: TemplateParts) -> Value {
-        let TemplateParts { labels, mut annotations, proxy, volumes } = parts;
+        const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+        let TemplateParts { labels, mut annotations, mut proxy, volumes } = parts;
         let (sidecar, values) = (self.input.sidecar, self.input.values);
-        let mut proxy = without_unset(proxy);
         proxy["name"] = self.container.into();
-        if let Some(policy) = values.pull_policy {
-            proxy["imagePullPolicy"] = policy.into();
-        }
-        if !is_empty(&sidecar.resources) {
-            proxy["resources"] = sidecar.resources.clone();
-        }
-        let mut starting: Vec<Value> = self.init_container().into_iter().collect();
-        let mut running = Vec::new();
-        if sidecar.native {
-            proxy["restartPolicy"] = "Always".into();
-            starting.push(proxy);
-        } else {
-            running.push(proxy);
-        }
+        proxy["imagePullPolicy"] = values.pull_policy.into();
+        proxy["resources"] = sidecar.resources.clone();
+        proxy["restartPolicy"] = sidecar.native.then_some("Always").into();
+        let (mut starting, mut running) = (Vec::from_iter(self.init_container()), Vec::new());
+        let list = if sidecar.native { &mut starting } else { &mut running };
+        list.push(filled(proxy));
         let secrets: Vec<Value> = values.pull_secrets.iter().map(|name| json!({"name": name})).collect();
-        self.put_default(
-            &mut annotations,
-            "annotations",
-            "kubectl.kubernetes.io/default-container",
-            self.first_container(),
-        );
+        self.put_default(&mut annotations, "annotations", DEFAULT_CONTAINER, self.first_container());
         annotations.extend(self.plugin_annotations());
-        let filled = |fields: Value| match fields {
-            Value::Object(fields) => fields.into_iter().filter(|(_, value)| !is_empty(value)).collect(),
-            other => other,
-        };
-        let metadata = filled(json!({"labels": labels, "annotations": annotations}));
-        let spec = filled(json!({
+        let spec = json!({
             "initContainers": starting, "containers": running, "volumes": volumes, "imagePullSecrets": secrets,
-        }));
-        json!({"metadata": metadata, "spec": spec})
+        });
+        json!({"metadata": filled(json!({"labels": labels, "annotations": annotations})), "spec": filled(spec)})
     }
 
     fn init_container(&self) -> Option<Value> {
@@ -82,14 +57,14 @@ impl<'a> RenderContext<'a> {
         let privileged = self.input.values.proxy.privileged;
         let variables: Vec<Value> =
             sidecar.init_variables.iter().map(|(name, value)| variable(name, value.as_str())).collect();
-        Some(without_unset(json!({
+        Some(filled(json!({
             "name": name,
             "image": sidecar.init_image,
             "imagePullPolicy": self.input.values.pull_policy,
             "args": sidecar.arguments(),
-            "env": (!variables.is_empty()).then_some(variables),
+            "env": variables,
             "resources": sidecar.init_resources,
-            "securityContext": self.security_context(sidecar.init_identity, capabilities, privileged, !sets_rules),
+            "securityContext": self.security_context(sidecar.identities.init, capabilities, privileged, !sets_rules),
         })))
     }
 
@@ -99,9 +74,9 @@ impl<'a> RenderContext<'a> {
         const PLUGIN: &str = "default/istio-cni";
         let shown = self.input.sidecar.plugin_annotations(self.input.pod).into_iter();
         let mut found: Map<String, Value> = shown.map(|(name, value)| (name, value.into())).collect();
-        let cni = &self.input.values.cni;
-        if cni.enabled && cni.multus {
-            let own = self.annotation(NETWORKS).unwrap_or_default().to_owned();
+        let values = self.input.values;
+        if values.has_plugin && values.has_multus {
+            let own = self.metadata("annotations", NETWORKS).unwrap_or_default().to_owned();
             found.insert(NETWORKS.to_owned(), with_network(own, PLUGIN).into());
         }
         found
@@ -112,7 +87,7 @@ impl<'a> RenderContext<'a> {
         let added =
             [(sidecar.mode == Mode::Tproxy, "NET_ADMIN"), (sidecar.binds_low_ports, "NET_BIND_SERVICE")];
         let added: Vec<&str> = added.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect();
-        self.security_context(sidecar.proxy_identity, &added, privileged, read_only)
+        self.security_context(sidecar.identities.proxy, &added, privileged, read_only)
     }
 
     /// A security context without capabilities but those that are `added`.
@@ -123,16 +98,15 @@ impl<'a> RenderContext<'a> {
         privileged: bool,
         read_only: bool,
     ) -> Value {
-        let profile = &self.input.values.proxy.seccomp;
-        without_unset(json!({
+        filled(json!({
             "allowPrivilegeEscalation": privileged,
             "privileged": privileged,
-            "capabilities": without_unset(json!({"add": (!added.is_empty()).then_some(added), "drop": ["ALL"]})),
+            "capabilities": filled(json!({"add": added, "drop": ["ALL"]})),
             "readOnlyRootFilesystem": read_only,
             "runAsGroup": group,
             "runAsNonRoot": user != 0,
             "runAsUser": user,
-            "seccompProfile": (!is_empty(profile)).then_some(profile),
+            "seccompProfile": self.input.values.proxy.seccomp,
         }))
     }
 
@@ -149,38 +123,33 @@ impl<'a> RenderContext<'a> {
         key: &str,
         value: Option<&str>,
     ) {
-        let own = self.input.pod.get("metadata").and_then(|metadata| metadata.get(of)?.get(key));
+        let own = self.input.pod["metadata"][of].get(key);
         if let Some(value) = value.filter(|_| own.is_none()) {
             entries.insert(key.to_owned(), value.into());
         }
     }
 
     pub(super) fn label(&self, key: &str) -> Option<&'a str> {
-        self.metadata("labels", key).filter(|text| !text.is_empty())
-    }
-
-    pub(super) fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.metadata("annotations", key).filter(|text| !text.is_empty())
+        self.metadata("labels", key).and_then(set)
     }
 
     pub(super) fn metadata(&self, of: &str, key: &str) -> Option<&'a str> {
-        self.input.pod.get("metadata")?.get(of)?.get(key)?.as_str()
+        self.input.pod["metadata"][of][key].as_str()
     }
 
-    pub(super) fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
-        self.input.pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten()
+    fn containers(&self) -> &'a [Value] {
+        self.input.pod["spec"].list("containers")
     }
 
     pub(super) fn ports(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
-        self.containers().filter_map(|container| container.get("ports")?.as_array()).flatten()
+        self.containers().iter().flat_map(|container| container.list("ports"))
     }
 
     /// The names of the containers that the template does not write.
     pub(super) fn app_containers(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let proxy = self.container;
-        self.containers()
-            .filter_map(|container| container.get("name")?.as_str())
-            .filter(move |name| *name != proxy)
+        let names = self.containers().iter().filter_map(|container| container["name"].as_str());
+        names.filter(move |name| *name != proxy)
     }
 
     pub(super) fn first_container(&self) -> Option<&'a str> {
@@ -218,10 +187,7 @@ impl<'a> RenderContext<'a> {
 
     pub(super) fn problem(&mut self, at: &str, item: Option<&str>, text: &str) {
         let name = format!("template {}: {at}", self.template);
-        self.problems.push(match item {
-            Some(item) => InputProblem::with_item(&name, item, text),
-            None => InputProblem::of(&name, text),
-        });
+        self.problems.push(InputProblem::about(&name, item, text));
     }
 }
 
@@ -233,10 +199,10 @@ pub(super) fn set(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// An object without those of its fields that are null: in a patch they would remove what the pod has.
-fn without_unset(mut object: Value) -> Value {
+/// An object without those of its fields that hold nothing: in a patch a null would remove what the pod has.
+fn filled(mut object: Value) -> Value {
     if let Value::Object(fields) = &mut object {
-        fields.retain(|_, value| !value.is_null());
+        fields.retain(|_, value| !is_empty(value));
     }
     object
 }

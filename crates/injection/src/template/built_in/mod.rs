@@ -6,10 +6,11 @@ mod sidecar;
 mod text;
 
 use super::TemplateContext;
-use crate::sidecar::OtherProxy;
+use crate::sidecar::{OtherProxy, PROXY};
 use context::RenderContext;
 use mesh::Problems;
 use serde_json::Value;
+use text::TextTemplate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuiltIn {
@@ -25,34 +26,28 @@ impl BuiltIn {
 
     /// The name by which configurations and pods choose it.
     pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// Its name, that of its container, and its proxy where that is not Istio's.
+    fn row(self) -> (&'static str, &'static str, Option<&'static TextTemplate>) {
         match self {
-            Self::Sidecar => "sidecar",
-            Self::Envoy => "envoy",
-            Self::Linkerd => "linkerd",
+            Self::Sidecar => ("sidecar", PROXY, None),
+            Self::Envoy => ("envoy", "envoy", Some(&text::ENVOY)),
+            Self::Linkerd => ("linkerd", "linkerd-proxy", Some(&text::LINKERD)),
         }
     }
 
     pub(super) fn other_proxy(self) -> Option<&'static OtherProxy> {
-        match self {
-            Self::Sidecar => None,
-            Self::Envoy => Some(&text::ENVOY),
-            Self::Linkerd => Some(&text::LINKERD),
-        }
-    }
-
-    fn container(self) -> &'static str {
-        match self {
-            Self::Sidecar => crate::sidecar::PROXY,
-            Self::Envoy => "envoy",
-            Self::Linkerd => "linkerd-proxy",
-        }
+        self.row().2.map(|template| &template.proxy)
     }
 
     pub(super) fn render(self, input: &TemplateContext<'_>) -> Result<Value, Problems> {
-        let mut context = RenderContext::of(self.name(), self.container(), input);
-        let parts = match self {
-            Self::Sidecar => sidecar::parts(&mut context),
-            Self::Envoy | Self::Linkerd => text::parts(self, &mut context),
+        let (template, container, of_text) = self.row();
+        let mut context = RenderContext { template, container, input, problems: Vec::new() };
+        let parts = match of_text {
+            Some(template) => template.parts(&mut context),
+            None => sidecar::parts(&mut context),
         };
         Problems::check(std::mem::take(&mut context.problems)).map(|()| context.patch(parts))
     }

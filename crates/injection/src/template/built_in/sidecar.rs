@@ -2,9 +2,10 @@
 //! of Lightstep and Datadog, certificates of Google's workloads and core dumps by a privileged container.
 
 use super::context::{RenderContext, TemplateParts, is_on, pod_field, resource_limit, set, variable};
+use crate::admission::Workload;
 use crate::configuration::selector::is_empty;
 use crate::merge::{MOUNT_PATH, identity};
-use crate::mesh_config::{InboundPolicy, MeshConfig};
+use crate::mesh_config::MeshConfig;
 use crate::template::context::TemplateContext;
 use crate::template::opentelemetry;
 use mesh::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
@@ -108,24 +109,17 @@ fn variables(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value>
     let TemplateContext { sidecar, values, mesh, .. } = *context.input;
     let optional = |name: &str, value: Option<&str>| value.map(|value| variable(name, value));
     let workload = context.input.admission.workload.as_ref().filter(|workload| !workload.name.is_empty());
-    let owner = workload.map(|workload| {
-        format!(
-            "kubernetes://apis/{}/namespaces/{}/{}s/{}",
-            workload.api_version,
-            workload.namespace,
-            workload.kind.to_lowercase(),
-            workload.name
-        )
+    let owner = workload.map(|Workload { api_version, kind, name, namespace }| {
+        format!("kubernetes://apis/{api_version}/namespaces/{namespace}/{}s/{name}", kind.to_lowercase())
     });
     let ports = Value::Array(context.ports().cloned().collect()).to_string();
     let containers = context.app_containers().collect::<Vec<_>>().join(",");
-    let is_local = mesh.inbound_policy == InboundPolicy::Localhost;
     let pod = context.input.pod;
     let texts = ["annotations", "labels"].map(|field| &pod["metadata"][field]);
     let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
     let attributes = opentelemetry::attributes(&mesh.raw, texts, namespace, &pod["spec"]["containers"]);
     let variables = [
-        is_local.then(|| variable("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", "true")),
+        mesh.is_inbound_local.then(|| variable("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", "true")),
         Some(variable("PILOT_CERT_PROVIDER", certificates.as_deref().unwrap_or("istiod"))),
         optional("CA_ADDR", set(&values.ca_address)),
         Some(pod_field("POD_NAME", "metadata.name")),
@@ -188,7 +182,8 @@ fn volumes(context: &mut RenderContext<'_>, bootstrap: Option<&str>) -> Vec<Valu
     let audience = context.value("global.sds.token.aud").unwrap_or_else(|| "istio-ca".to_owned());
     let bundle = context.value("global.trustBundleName").unwrap_or_else(|| "istio-ca-root-cert".to_owned());
     let token = json!({"path": "istio-token", "audience": audience, "expirationSeconds": 43200});
-    let field = |name: &str| json!({"path": name, "fieldRef": {"fieldPath": format!("metadata.{name}")}});
+    let podinfo = ["labels", "annotations"]
+        .map(|name| json!({"path": name, "fieldRef": {"fieldPath": format!("metadata.{name}")}}));
     let volumes = [
         Some(json!({"name": "workload-socket", "emptyDir": {}})),
         Some(json!({"name": "credential-socket", "emptyDir": {}})),
@@ -196,9 +191,7 @@ fn volumes(context: &mut RenderContext<'_>, bootstrap: Option<&str>) -> Vec<Valu
         bootstrap.map(|name| json!({"name": BOOTSTRAP_VOLUME, "configMap": {"name": name}})),
         Some(json!({"name": "istio-envoy", "emptyDir": {"medium": "Memory"}})),
         Some(json!({"name": "istio-data", "emptyDir": {}})),
-        Some(
-            json!({"name": "istio-podinfo", "downwardAPI": {"items": [field("labels"), field("annotations")]}}),
-        ),
+        Some(json!({"name": "istio-podinfo", "downwardAPI": {"items": podinfo}})),
         Some(json!({"name": "istio-token", "projected": {"sources": [{"serviceAccountToken": token}]}})),
         Some(json!({"name": "istiod-ca-cert", "configMap": {"name": bundle}})),
         // It exists only where the mesh's own authority revokes certificates.

@@ -1,6 +1,5 @@
 //! Envoy alone and linkerd's proxy, whose templates are texts: the settings that these read, beside those of every sidecar.
 
-use super::BuiltIn;
 use super::context::{RenderContext, TemplateParts, set};
 use crate::sidecar::OtherProxy;
 use crate::template::go;
@@ -9,22 +8,41 @@ use mesh::istio::annotations::PROXY_IMAGE;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
+/// A template that is a text in Go's language, with its proxy and its settings.
+pub(super) struct TextTemplate {
+    pub(super) proxy: OtherProxy,
+    rows: &'static [Row],
+    parsed: LazyLock<gtmpl_ng::Template>,
+}
+
 /// Istio's ports and user, without its agent.
-pub(super) static ENVOY: OtherProxy = OtherProxy {
-    outbound_port: None,
-    inbound_port: None,
-    uid: None,
-    // For metrics and for probes: the kubelet reaches them, as they are never captured.
-    own_ports: &[15090, 15021],
+pub(super) static ENVOY: TextTemplate = TextTemplate {
+    proxy: OtherProxy {
+        outbound_port: None,
+        inbound_port: None,
+        uid: None,
+        // For metrics and for probes: the kubelet reaches them, as they are never captured.
+        own_ports: &[15090, 15021],
+    },
+    rows: OF_ENVOY,
+    parsed: LazyLock::new(|| parsed(include_str!("envoy.yaml"))),
 };
 
-pub(super) static LINKERD: OtherProxy = OtherProxy {
-    outbound_port: Some(4140),
-    inbound_port: Some(4143),
-    uid: Some(2102),
-    // The proxy's policies and its administration.
-    own_ports: &[4190, 4191],
+pub(super) static LINKERD: TextTemplate = TextTemplate {
+    proxy: OtherProxy {
+        outbound_port: Some(4140),
+        inbound_port: Some(4143),
+        uid: Some(2102),
+        // The proxy's policies and its administration.
+        own_ports: &[4190, 4191],
+    },
+    rows: OF_LINKERD,
+    parsed: LazyLock::new(|| parsed(include_str!("linkerd.yaml"))),
 };
+
+fn parsed(text: &str) -> gtmpl_ng::Template {
+    go::parsed("built-in", text, &[]).unwrap_or_else(|problems| panic!("{problems}"))
+}
 
 /// A setting's name in the text, its annotation (empty for none), its path in the values and its default.
 type Row = (&'static str, &'static str, &'static str, &'static str);
@@ -59,56 +77,49 @@ const OF_LINKERD: &[Row] = &[
 /// The networks of a cluster, where the values name none.
 const NETWORKS: &str = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8";
 
-static TEXTS: LazyLock<[gtmpl_ng::Template; 2]> = LazyLock::new(|| {
-    [include_str!("envoy.yaml"), include_str!("linkerd.yaml")]
-        .map(|text| go::parsed("built-in", text, &[]).unwrap_or_else(|problems| panic!("{problems}")))
-});
-
-pub(super) fn parts(template: BuiltIn, context: &mut RenderContext<'_>) -> TemplateParts {
-    let (sidecar, admission) = (context.input.sidecar, context.input.admission);
-    let (text, rows) = match template {
-        BuiltIn::Linkerd => (&TEXTS[1], OF_LINKERD),
-        BuiltIn::Envoy | BuiltIn::Sidecar => (&TEXTS[0], OF_ENVOY),
-    };
-    let ports: Vec<&Value> = context.ports().filter_map(|port| port.get("containerPort")).collect();
-    let mut data = json!({
-        "namespace": admission.namespace.name,
-        "name": context.canonical_name(),
-        "domain": context.input.values.proxy.domain,
-        "logs_json": context.input.values.log_as_json,
-        "mode": sidecar.mode.name(),
-        "native": sidecar.native,
-        "hold": sidecar.hold,
-        "level": sidecar.proxy_log_level,
-        "user": sidecar.proxy_identity.user,
-        "inbound_port": sidecar.traffic.inbound_port,
-        "outbound_port": sidecar.traffic.outbound_port,
-        "ports": ports,
-        "metadata": context.proxy_metadata().collect::<Vec<_>>(),
-        "security_context": context.security_context_of_envoy(false, true),
-    });
-    for (name, annotation, path, default) in rows {
-        let given = context.annotation_or_value(annotation, path);
-        data[name] = given.unwrap_or_else(|| (*default).to_owned()).into();
+impl TextTemplate {
+    pub(super) fn parts(&self, context: &mut RenderContext<'_>) -> TemplateParts {
+        let (sidecar, admission) = (context.input.sidecar, context.input.admission);
+        let ports: Vec<&Value> = context.ports().filter_map(|port| port.get("containerPort")).collect();
+        let mut data = json!({
+            "namespace": admission.namespace.name,
+            "name": context.canonical_name(),
+            "domain": context.input.values.proxy.domain,
+            "logs_json": context.input.values.log_as_json,
+            "mode": sidecar.mode.name(),
+            "native": sidecar.native,
+            "hold": sidecar.hold,
+            "level": sidecar.proxy_log_level,
+            "user": sidecar.identities.proxy.user,
+            "inbound_port": sidecar.traffic.inbound_port,
+            "outbound_port": sidecar.traffic.outbound_port,
+            "ports": ports,
+            "metadata": context.proxy_metadata().collect::<Vec<_>>(),
+            "security_context": context.security_context_of_envoy(false, true),
+        });
+        for (name, annotation, path, default) in self.rows {
+            let given = context.annotation_or_value(annotation, path);
+            data[name] = given.unwrap_or_else(|| (*default).to_owned()).into();
+        }
+        let image = data["image"].as_str().and_then(set).or_else(|| set(&sidecar.proxy_image));
+        data["image"] = json!(image);
+        let mut made = go::made("built-in", &self.parsed, &data).unwrap_or_else(|Problems(found)| {
+            context.problems.extend(found);
+            Value::Null
+        });
+        for problem in made["problems"].as_array().into_iter().flatten() {
+            let [at, text] = ["at", "text"].map(|field| problem[field].as_str().unwrap_or_default());
+            let at = match self.rows.iter().find(|(name, ..)| *name == at) {
+                Some((_, annotation, ..)) if context.metadata("annotations", annotation).is_some() => {
+                    format!("annotation {annotation}")
+                }
+                Some((_, _, path, _)) => format!("values: {path}"),
+                None => at.to_owned(),
+            };
+            context.problem(&at, problem["item"].as_str(), text);
+        }
+        let volumes = made["volumes"].as_array().cloned().unwrap_or_default();
+        let labels = made["labels"].as_object().cloned().unwrap_or_default();
+        TemplateParts { labels, proxy: made["proxy"].take(), volumes, ..TemplateParts::default() }
     }
-    let image = data["image"].as_str().and_then(set).or_else(|| set(&sidecar.proxy_image));
-    data["image"] = json!(image);
-    let mut made = go::made("built-in", text, &data).unwrap_or_else(|Problems(found)| {
-        context.problems.extend(found);
-        Value::Null
-    });
-    for problem in made["problems"].as_array().into_iter().flatten() {
-        let [at, text] = ["at", "text"].map(|field| problem[field].as_str().unwrap_or_default());
-        let at = match rows.iter().find(|(name, ..)| *name == at) {
-            Some((_, annotation, ..)) if context.metadata("annotations", annotation).is_some() => {
-                format!("annotation {annotation}")
-            }
-            Some((_, _, path, _)) => format!("values: {path}"),
-            None => at.to_owned(),
-        };
-        context.problem(&at, problem["item"].as_str(), text);
-    }
-    let volumes = made["volumes"].as_array().cloned().unwrap_or_default();
-    let labels = made["labels"].as_object().cloned().unwrap_or_default();
-    TemplateParts { labels, proxy: made["proxy"].take(), volumes, ..TemplateParts::default() }
 }

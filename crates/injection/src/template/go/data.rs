@@ -6,7 +6,7 @@ use crate::pipeline::unread;
 use crate::template::context::TemplateContext;
 use gtmpl_ng::{Func, FuncError, Value};
 use mesh::istio::annotations::{PROXY_CONFIG, PROXY_IMAGE, PROXY_IMAGE_TYPE};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -34,10 +34,6 @@ fn with(value: &Json, text: fn(&str) -> String) -> Value {
 /// `text` maps texts of the pod, and those that follow from it; those that the cluster's owner has configured stay.
 pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> Value {
     let TemplateContext { pod, sidecar, values, mesh, .. } = *context;
-    let empty = Map::new();
-    let object = |value: Option<&'_ Json>, shape, text| {
-        structure(value.and_then(Json::as_object).unwrap_or(&empty), shape, text)
-    };
     // Without these annotations, the configuration and the images are the owner's.
     let annotations = &pod["metadata"]["annotations"];
     let is_annotated = |names: &[&str]| names.iter().any(|name| annotations.get(name).is_some());
@@ -48,15 +44,16 @@ pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> V
     let texts = |fields: &[(&str, &str)]| -> Value {
         Value::Object(fields.iter().map(|(name, value)| ((*name).to_owned(), text(value).into())).collect())
     };
-    let mut proxy_config = object(Some(&sidecar.proxy_config), GoStructure::ProxyConfig, of_config);
+    let mut proxy_config = structure(&sidecar.proxy_config, GoStructure::ProxyConfig, of_config);
     // The default that protobuf prints.
     proxy_config.entry("InterceptionMode".to_owned()).or_insert_with(|| "REDIRECT".into());
+    let inbound = if mesh.is_inbound_local { "localhost" } else { "passthrough" };
     let compliance = values.environment().remove("COMPLIANCE_POLICY").unwrap_or_default();
     let fields: [(&str, Value); 15] = [
         ("TypeMeta", texts(&[("Kind", &workload.kind), ("APIVersion", &workload.api_version)])),
         ("DeploymentMeta", texts(&[("Name", &workload.name), ("Namespace", &workload.namespace)])),
-        ("ObjectMeta", Value::Map(object(pod.get("metadata"), GoStructure::Metadata, text))),
-        ("Spec", Value::Map(object(pod.get("spec"), GoStructure::Spec, text))),
+        ("ObjectMeta", Value::Map(structure(&pod["metadata"], GoStructure::Metadata, text))),
+        ("Spec", Value::Map(structure(&pod["spec"], GoStructure::Spec, text))),
         ("ProxyConfig", Value::Map(proxy_config)),
         ("MeshConfig", field_value(&mesh.raw, GoStructure::MeshConfig, str::to_owned)),
         ("Values", plain(&values.raw)),
@@ -64,9 +61,9 @@ pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> V
         ("NativeSidecars", sidecar.native.into()),
         ("ProxyImage", of_images(&sidecar.proxy_image).into()),
         ("ProxyInitImage", of_images(&sidecar.init_image).into()),
-        ("ProxyUID", sidecar.proxy_uid.into()),
-        ("ProxyGID", sidecar.proxy_gid.into()),
-        ("InboundTrafficPolicyMode", mesh.inbound_policy.name().into()),
+        ("ProxyUID", sidecar.identities.of_namespace.user.into()),
+        ("ProxyGID", sidecar.identities.of_namespace.group.into()),
+        ("InboundTrafficPolicyMode", inbound.into()),
         ("CompliancePolicy", compliance.into()),
     ];
     // Istio's own has these fields and no others, so another name is an error.
@@ -177,18 +174,15 @@ pub(super) fn json_name(name: &str) -> String {
 }
 
 /// An object of JSON as the structure that templates see: Go's names, and unset fields with their zero.
-fn structure(
-    object: &Map<String, Json>,
-    shape: GoStructure,
-    text: fn(&str) -> String,
-) -> HashMap<String, Value> {
+fn structure(object: &Json, shape: GoStructure, text: fn(&str) -> String) -> HashMap<String, Value> {
     let mut fields = UNSET.get(shape as usize).cloned().unwrap_or_default();
     fields.insert(STRUCT.to_owned(), (shape as u8).into());
     if shape == GoStructure::Container {
-        let resources = structure(&Map::new(), GoStructure::Resources, text);
+        let resources = structure(&Json::Null, GoStructure::Resources, text);
         fields.insert("Resources".to_owned(), Value::Map(resources));
     }
-    for (name, value) in object.iter().filter(|(_, value)| !value.is_null()) {
+    let given = object.as_object().into_iter().flatten();
+    for (name, value) in given.filter(|(_, value)| !value.is_null()) {
         let value = if shape == GoStructure::Container && unread::is_mark(value) {
             // Asking for them is an error.
             Value::from(refuse_unread as Func)
@@ -203,7 +197,7 @@ fn structure(
 fn field_value(value: &Json, shape: GoStructure, text: fn(&str) -> String) -> Value {
     match (value, shape) {
         (Json::Object(_), GoStructure::Words) => with(value, text),
-        (Json::Object(object), _) => Value::Map(structure(object, shape, text)),
+        (Json::Object(_), _) => Value::Map(structure(value, shape, text)),
         (Json::Array(items), _) => {
             // Such as the options of a DNS, which are structures.
             let shape = if shape == GoStructure::Words { GoStructure::Other } else { shape };

@@ -1,6 +1,6 @@
 //! Templates in Go's language, as Istio's ConfigMap has them.
 //!
-//! - `text` rewrites what the engine lacks, such as calls of methods; then the engine parses the template.
+//! - `text` rewrites parts that the engine lacks, such as calls of methods; then the engine parses the template.
 //! - `data` makes the values that a template sees, with the names that they have in Go.
 //! - The engine renders the template with `functions`; steps, sizes and depth have limits.
 //! - The result is read as YAML, which has to be a mapping; no text of the pod may be read as structure (`standin`).
@@ -53,19 +53,13 @@ impl fmt::Debug for Template {
 }
 
 impl Template {
-    /// `name` is its name in problems.
-    ///
-    /// # Errors
-    /// A syntax error, with its line.
+    /// `name` is its name in problems. A syntax error has its line.
     pub fn read(name: &str, text: &str) -> Result<Self, Problems> {
         Ok(Self { name: name.into(), parsed: Arc::new(parsed(name, text, &[])?) })
     }
 
-    /// The patch of the pod, and `warnings` about it.
-    ///
-    /// # Errors
-    /// Parts of the template that can't be filled in, a result that is not a patch, and texts of the pod that would be read
-    /// as YAML in it.
+    /// The patch of the pod, and `warnings` about it. Refused are parts of the template that can't be filled in, a result that is
+    /// not a patch, and texts of the pod that would be read as YAML in it.
     pub fn render(
         &self,
         context: &TemplateContext<'_>,
@@ -143,11 +137,13 @@ impl Template {
     }
 }
 
-/// `further` are functions beside those of all templates.
+/// Functions beside those of all templates.
+type FurtherFunctions = [(&'static str, Func)];
+
 pub(crate) fn parsed(
     name: &str,
     text: &str,
-    further: &[(&'static str, Func)],
+    further: &FurtherFunctions,
 ) -> Result<gtmpl_ng::Template, Problems> {
     let is_further = |name: &str| further.iter().any(|(known, _)| *known == name);
     let text = text::prepare(text, &|name| functions::lacking(name).filter(|_| !is_further(name)));
@@ -172,7 +168,7 @@ pub(crate) fn rendered(
 pub(crate) fn filled(
     name: &str,
     text: &str,
-    further: &[(&'static str, Func)],
+    further: &FurtherFunctions,
     data: &Value,
 ) -> Result<String, Problems> {
     functions::begin(BTreeMap::new(), Cancellation::default());
@@ -227,31 +223,24 @@ const NOTHING: [&str; 2] = ["<no value>", "<nil>"];
 /// The patch that a text holds: its first document, a mapping. Of a key that a mapping holds twice, the later one counts, as for
 /// Istio, whose templates write a volume's `name` and then what the pod says of the volume. `warnings` gets those keys.
 fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Problems> {
-    let lacking: Vec<InputProblem> = text
-        .lines()
-        .enumerate()
-        .filter_map(|(index, line)| {
-            let nothing = NOTHING.iter().find(|nothing| line.contains(**nothing))?;
-            let number = index + 1;
-            let what = "the template prints a value there that is not set; give it one, or a default";
-            Some(InputProblem::with_item(
-                name,
-                line.trim(),
-                format!("holds {nothing}, in line {number} of what it makes: {what}"),
-            ))
-        })
-        .collect();
-    Problems::check(lacking)?;
+    Problems::check(text.lines().zip(1..).filter_map(|(line, number)| {
+        let nothing = NOTHING.iter().find(|nothing| line.contains(**nothing))?;
+        let what = format!(
+            "holds {nothing}, in line {number} of what it makes: the template prints a value there that is not set; \
+             give it one, or a default"
+        );
+        Some(InputProblem::with_item(name, line.trim(), what))
+    }))?;
     let (documents, remarks) = mesh::pod::values_of_later_keys(name, text)?;
     warnings.extend(remarks.iter().map(|remark| format!("{name}: in what it makes, {remark}")));
     match documents.into_iter().next() {
         Some(patch @ Value::Object(_)) => Ok(patch),
         // A template may have nothing to say about a pod.
         Some(Value::Null) | None => Ok(Value::Object(Map::new())),
-        Some(_) => Err(Problems(vec![InputProblem::of(
-            name,
-            "makes YAML that is not a mapping; expected metadata and spec of a pod",
-        )])),
+        Some(_) => {
+            let text = "makes YAML that is not a mapping; expected metadata and spec of a pod";
+            Err(Problems(vec![InputProblem::of(name, text)]))
+        }
     }
 }
 

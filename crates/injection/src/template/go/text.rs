@@ -90,7 +90,7 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '.' | '_' | '$')
 }
 
-/// The name that begins a text, and what follows it. Brackets and dots end it as spaces do: `if(eq .A 1)`, `with.A`.
+/// The name at the start of a text, and the rest. Brackets and dots end it as spaces do: `if(eq .A 1)`, `with.A`.
 fn first_name(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     text.split_at(text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len()))
@@ -99,7 +99,7 @@ fn first_name(text: &str) -> (&str, &str) {
 /// The code of an action with methods, functions and literals as the engine knows them.
 fn code(body: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(body.len());
-    // The starts of open brackets, and of those that ended just before.
+    // The starts of open brackets, and of the ones that ended just before.
     let (mut open, mut closed) = (Vec::new(), None);
     for (_, piece) in pieces(body) {
         let before = closed.take();

@@ -19,7 +19,7 @@ pub(super) type FunctionTable = &'static [(&'static [&'static str], Func)];
 pub(super) const ANY: usize = usize::MAX;
 
 /// The most that one rendering may hand to functions, in bytes of texts and items of lists: a second's work at most.
-const WORK: u64 = 64 << 20;
+const WORK: usize = 64 << 20;
 
 /// The longest text that a function may make, in bytes.
 pub(in crate::template::go) const MAX_OUTPUT: usize = 512 << 10;
@@ -27,7 +27,7 @@ pub(in crate::template::go) const MAX_OUTPUT: usize = 512 << 10;
 /// The state that all calls of a rendering share.
 #[derive(Default)]
 pub(super) struct Rendering {
-    left: u64,
+    left: usize,
     pub(super) variables: BTreeMap<String, String>,
     cancellation: Cancellation,
     remarks: Vec<String>,
@@ -116,27 +116,23 @@ fn charge(name: &str, args: &[Value]) -> Result<(), FuncError> {
     if RENDERING.with_borrow(|rendering| rendering.cancellation.is_cancelled()) {
         return Err(FuncError::Generic("is not called: the review was cancelled".to_owned()));
     }
-    let mut work = 1_u64;
+    let mut work = 1_usize;
     let mut waiting: Vec<&Value> = args.iter().collect();
     while let Some(value) = waiting.pop() {
         work += 1;
         match value {
-            Value::String(text) => work = work.saturating_add(u64::try_from(text.len()).unwrap_or(u64::MAX)),
+            Value::String(text) => work = work.saturating_add(text.len()),
             Value::Array(items) => waiting.extend(items),
             Value::Map(fields) | Value::Object(fields) => waiting.extend(fields.values()),
             Value::Function(_) if !PASS_BY.contains(&name) => return data::refuse_unread(args).map(drop),
             Value::NoValue | Value::Nil | Value::Bool(_) | Value::Function(_) | Value::Number(_) => {}
         }
     }
-    take(work).map_err(FuncError::Generic)
+    spend(work).map_err(FuncError::Generic)
 }
 
-/// Takes work off what is left that is more than the values' size.
+/// Takes work off what is left; functions add what is more than their values' size.
 pub(super) fn spend(work: usize) -> Result<(), String> {
-    take(u64::try_from(work).unwrap_or(u64::MAX))
-}
-
-fn take(work: u64) -> Result<(), String> {
     RENDERING.with_borrow_mut(|rendering| {
         let left = rendering.left.checked_sub(work);
         rendering.left = left.ok_or("the template has no end: its functions were given too much")?;

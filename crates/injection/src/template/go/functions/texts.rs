@@ -35,7 +35,10 @@ functions! {
     "hasSuffix" reads 2..=2, |args| Ok(text(&args[1]).ends_with(&text(&args[0])).into());
     "trunc" reads 2..=2, |args| Ok(truncated(&text(&args[1]), whole(&args[0])).into());
     "substr" reads 3..=3, |args| Ok(substr(whole(&args[0]), whole(&args[1]), &text(&args[2])).into());
-    "split" reads 2..=2, |args| Ok(numbered(&parts(&text(&args[0]), &text(&args[1]))));
+    "split" reads 2..=2, |args| {
+        let parts = parts(&text(&args[0]), &text(&args[1])).into_iter().enumerate();
+        Ok(Value::Map(parts.map(|(index, part)| (format!("_{index}"), part.into())).collect()))
+    };
     "splitList" reads 2..=2, |args| Ok(list_of(parts(&text(&args[0]), &text(&args[1]))));
     "regexMatch" reads 2..=2, |args| Ok(compiled(args).is_ok_and(|found| found.is_match(&text(&args[1]))).into());
     "mustRegexMatch" reads 2..=2, |args| Ok(compiled(args)?.is_match(&text(&args[1])).into());
@@ -110,7 +113,7 @@ pub(super) fn indented(args: &[Value], first: bool) -> Result<String, String> {
     Ok(if first { spaces + &rest } else { rest })
 }
 
-/// Compares the characters that stand-ins stand for, and keeps the stand-ins of what is not replaced. `new` stays as it is:
+/// Compares the characters that stand-ins stand for, and keeps the stand-ins of all others. `new` stays as it is:
 /// the template may intend it as structure.
 fn replaced(old: &str, new: &str, text: &str) -> Result<String, String> {
     let originals = |text: &str| text.chars().map(standin::original).collect::<Vec<char>>();
@@ -154,10 +157,4 @@ fn parts(between: &str, text: &str) -> Vec<String> {
         "" => text.chars().map(String::from).collect(),
         _ => text.split(between).map(str::to_owned).collect(),
     }
-}
-
-fn numbered(parts: &[String]) -> Value {
-    Value::Map(
-        parts.iter().enumerate().map(|(index, part)| (format!("_{index}"), part.as_str().into())).collect(),
-    )
 }

@@ -1,7 +1,7 @@
 //! Values of templates as functions take them, and functions that choose between values, ask what they are, and compare them; among
 //! these those of Go's own that look at what texts say; arithmetic of whole numbers, which don't overflow in silence.
 
-use super::{ANY, FunctionResult, functions};
+use super::{ANY, FunctionResult, RENDERING, functions};
 use crate::template::go::standin;
 use gtmpl_ng::{Func, NumberKind, Value, funcs};
 use mesh::data::ScalarKind;
@@ -13,7 +13,10 @@ functions! {
     "ternary" passes 3..=3, |args| Ok(args[usize::from(is_empty(&args[2]))].clone());
     "all" passes 0..=ANY, |args| Ok((!args.iter().any(is_empty)).into());
     "any" passes 0..=ANY, |args| Ok(args.iter().any(|value| !is_empty(value)).into());
-    "fail" passes 1..=1, |args| Err(refuse(&text(&args[0])));
+    "fail" passes 1..=1, |args| {
+        RENDERING.with_borrow_mut(|rendering| rendering.refused = true);
+        Err(format!("was called: {}", text(&args[0])))
+    };
     "kindOf" passes 1..=1, |args| Ok(kind_of(&args[0]).into());
     "kindIs" passes 2..=2, |args| Ok((text(&args[0]) == kind_of(&args[1])).into());
     "deepEqual" reads 2..=2, |args| Ok((args[0] == args[1]).into());
@@ -82,7 +85,7 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A whole number, as sprig makes one of anything: what is none counts as 0.
+/// A whole number, as sprig makes one of anything; all else counts as 0.
 pub(super) fn whole(value: &Value) -> i64 {
     match value {
         Value::Number(number) => number.as_i64().unwrap_or_else(|| truncated(number.as_f64().unwrap_or(0.0))),
@@ -164,11 +167,6 @@ fn printf(args: &[Value]) -> FunctionResult {
     }
     let meant: Vec<Value> = args.iter().map(standin::meaning).collect();
     go(funcs::printf, &meant).map(|made| standin::covered(&made))
-}
-
-fn refuse(why: &str) -> String {
-    super::RENDERING.with_borrow_mut(|rendering| rendering.refused = true);
-    format!("was called: {why}")
 }
 
 /// True if the first is one of the others. Nothing equals only nothing, and may be compared with anything.
