@@ -2,8 +2,8 @@
 
 use super::{
     AuthorityFlags,
-    ca::{self, LeafError, ServedLeaf},
-    rotation::{self, Authorities, RotationStep},
+    ca::{self, CaError, ServedLeaf},
+    rotation::{self, Authorities},
     webhooks::{self, Callers, WebhookService},
 };
 use crate::serve::tls::ServerIdentity;
@@ -155,7 +155,7 @@ impl CertificateReconciler {
     }
 
     /// A refusal of the API server is logged and tried again.
-    pub(super) async fn reconcile(&mut self) -> Result<(), LeafError> {
+    pub(super) async fn reconcile(&mut self) -> Result<(), CaError> {
         self.next = Instant::now() + MAX_WAIT;
         if let Some(resume) = self.resume.filter(|resume| Instant::now() < *resume) {
             self.next = resume;
@@ -165,8 +165,7 @@ impl CertificateReconciler {
         let now = now();
         let (mut known, is_lost) = self.authorities_of(seen.as_ref());
         let announced = known.as_ref().is_some_and(|known| self.is_announced(known));
-        let step = rotation::step(&mut known, now, self.flags.ca_lifetime, announced);
-        let step = step.map_err(LeafError::Make)?;
+        let step = rotation::step(&mut known, now, self.flags.ca_lifetime, announced)?;
         let Some(authorities) = known else { return Ok(()) };
         if step.is_some() || is_lost {
             // The watch reports it, and then it is what is known.
@@ -219,7 +218,7 @@ impl CertificateReconciler {
         &mut self,
         authorities: &Authorities,
         over: Option<&Secret>,
-        step: Option<RotationStep>,
+        step: Option<&'static str>,
     ) {
         let secret = rotation::write(authorities, &self.flags.ca_secret, over);
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
@@ -233,7 +232,7 @@ impl CertificateReconciler {
         let written = in_time(WRITE_TIMEOUT, written).await;
         match written {
             Ok(_) => {
-                let what = step.map_or("the Secret is written again", RotationStep::word);
+                let what = step.unwrap_or("the Secret is written again");
                 tracing::info!(secret = self.flags.ca_secret, "{what}");
                 // If the watch reports nothing, the step is tried again, which is refused if it was done.
                 self.pause(true);

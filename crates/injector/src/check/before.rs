@@ -6,13 +6,12 @@ use super::{
     rights::{Right, collection, granted, name, title},
     unknown,
 };
-use crate::api::NoAnswer;
 use serde_json::Value;
 
 /// An object of the installation, and what the cluster has under its name.
 pub(super) struct ExistingObject {
     pub(super) object: Value,
-    pub(super) answer: Result<Option<Value>, NoAnswer>,
+    pub(super) answer: kube::Result<Option<Value>>,
 }
 
 const INSTANCE: &str = "app.kubernetes.io/instance";
@@ -71,7 +70,8 @@ pub(super) async fn rights(
         // authorized without a name, as its creation is.
         let mut needs_rights = false;
         for (verb, name) in [("escalate", if exists { name } else { "" }), ("bind", name)] {
-            needs_rights |= Right::on(object, verb, name).is_granted(&checked.api, None).await != Ok(true);
+            let right = Right::on(object, verb, name);
+            needs_rights |= !right.is_granted(&checked.api, None).await.unwrap_or(false);
         }
         if needs_rights {
             let reason = format!(" (to grant it in {})", title(object));

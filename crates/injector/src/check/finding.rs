@@ -1,7 +1,8 @@
 //! Findings, and their print: sections of lines with a sign, and the remedy below.
 
-use crate::api::{ApiServer, NoAnswer};
+use crate::api::ApiServer;
 use crate::authority::WebhookService;
+use cluster::error::{describe, status};
 use diagnose::Style;
 use diagnose::lint::Level;
 use injection::manifests::Installation;
@@ -18,12 +19,12 @@ pub(super) struct CheckedInstallation {
     pub(super) objects: Vec<Value>,
 }
 
-pub(super) fn unknown(topic: InstallationTopic, what: &str, error: &NoAnswer) -> InstallationFinding {
-    let remedy = match error.status {
+pub(super) fn unknown(topic: InstallationTopic, what: &str, error: &kube::Error) -> InstallationFinding {
+    let remedy = match status(error) {
         Some(401 | 403) => "repeat it as a user with this right",
         _ => "repeat it when the API server answers",
     };
-    topic.warn(format!("{what}: {}", error.text), remedy)
+    topic.warn(format!("{what}: {}", describe(error)), remedy)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -8,7 +8,7 @@ use super::before::ExistingObject;
 use super::finding::{InstallationFinding, InstallationTopic};
 use super::rights::name;
 use super::{CheckedInstallation, unknown};
-use crate::api::NoAnswer;
+use cluster::error::describe;
 use injection::admission::texts;
 use injection::configuration::{Configuration, ConfigurationText, Texts};
 use injection::explain::BY_PLUGIN;
@@ -25,7 +25,7 @@ const NAME: &str = "sidecar-injector-check";
 pub(super) async fn injected(
     checked: &CheckedInstallation,
     webhooks: &[Webhook],
-    namespaces: &Result<Vec<Value>, NoAnswer>,
+    namespaces: &kube::Result<Vec<Value>>,
 ) -> InstallationFinding {
     let topic = InstallationTopic::Injection;
     if webhooks.is_empty() {
@@ -87,9 +87,9 @@ fn namespace_and_labels(
     })
 }
 
-fn refused(subject: &str, error: &NoAnswer) -> InstallationFinding {
+fn refused(subject: &str, error: &kube::Error) -> InstallationFinding {
     let topic = InstallationTopic::Injection;
-    let text = &error.text;
+    let text = describe(error);
     let has = |part: &str| text.contains(part);
     if has("violates PodSecurity") {
         return topic.warn(format!("{subject} was injected, but refused: {text}"), BY_PLUGIN);
@@ -109,7 +109,7 @@ fn refused(subject: &str, error: &NoAnswer) -> InstallationFinding {
 pub(super) fn findings(
     existing: &[ExistingObject],
     webhooks: &[Webhook],
-    namespaces: &Result<Vec<Value>, NoAnswer>,
+    namespaces: &kube::Result<Vec<Value>>,
 ) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Security;
     let namespaces = match namespaces {

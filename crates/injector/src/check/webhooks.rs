@@ -6,7 +6,6 @@ use super::{
     rights::name,
     unknown,
 };
-use crate::api::NoAnswer;
 use crate::authority::webhooks;
 use diagnose::lint::{Code, Finding};
 use injection::manifests::ENVIRONMENT_TAG;
@@ -14,7 +13,7 @@ use injection::webhook::{self, CONDITIONS, KnownCluster, WebhookFinding, judge};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-pub(super) type Configurations = Result<Vec<Value>, NoAnswer>;
+pub(super) type Configurations = kube::Result<Vec<Value>>;
 
 pub(super) fn ours<'a>(checked: &CheckedInstallation, all: &'a Configurations) -> Vec<&'a Value> {
     all.iter().flatten().filter(|configuration| is_ours(checked, configuration)).collect()

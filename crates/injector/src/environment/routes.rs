@@ -7,7 +7,7 @@ use crate::input::read;
 use crate::output::{self, ObjectFormat, print, warn};
 use clap::Args;
 use environment::changes::{ChangeStep, changes};
-use environment::conditions::acting;
+use environment::conditions::ranked;
 use environment::existing::Existing;
 use environment::inventory::{AllowedHost, InventoryWorkload, Service};
 use environment::resource::{self, EnvironmentSpec, VirtualEnvironment};
@@ -94,13 +94,15 @@ fn routed<'a>(
     }
     // Whatever becomes of the Service.
     problems.extend(manifests.services.iter().flat_map(|service| service.problems().iter().cloned()));
+    let services: Vec<&Service> = manifests.services.iter().collect();
+    let workloads: Vec<&InventoryWorkload> = manifests.workloads.iter().collect();
     let mut routed = Vec::new();
     let mut notes = Vec::new();
     for all in by_namespace.values() {
         // What does not act is checked all the same.
         problems
             .extend(all.iter().filter_map(|one| one.spec.as_ref().err()).flat_map(|found| found.0.clone()));
-        let Some(environment) = acting(all.iter().copied()) else {
+        let Some(environment) = ranked(all.iter().copied()).first().copied() else {
             notes.extend(all.iter().map(|one| {
                 format!(
                     "{}: it is being deleted (metadata.deletionTimestamp), so it makes no routes",
@@ -113,9 +115,7 @@ fn routed<'a>(
             notes.push(format!("{}: a namespace has one; {} acts", other.title(), environment.name));
         }
         let Ok(spec) = &environment.spec else { continue };
-        let Ok(plan) = plan(environment, &manifests.services, &manifests.workloads, hosts) else {
-            continue;
-        };
+        let Ok(plan) = plan(environment, &services, &workloads, hosts) else { continue };
         for service in &plan.services {
             if let RouteDisposition::Refused(found) = &service.disposition {
                 let new = found.0.iter().filter(|found| !problems.contains(found)).cloned();
@@ -175,12 +175,12 @@ fn without_environment(
 /// The objects that a namespace should have, without the user's.
 fn objects(manifests: &Manifests, routed: &Routed<'_>, warnings: &mut Vec<String>) -> Vec<Value> {
     let here = manifests.existing.iter().filter(|(namespace, _)| *namespace == routed.environment.namespace);
-    let existing: Vec<Existing> = here.map(|(_, there)| there.clone()).collect();
+    let existing: Vec<&Existing> = here.map(|(_, there)| there).collect();
     let changes = changes(&[routed.environment], &routed.plan, &existing);
     warnings.extend(changes.foreign.iter().map(|text| manifests.at(text)));
     let applied = changes.steps.into_iter().filter_map(|step| match step {
         ChangeStep::Create(object) | ChangeStep::Apply { object, .. } => Some(object),
-        ChangeStep::Adopt { .. } | ChangeStep::Delete { .. } => None,
+        ChangeStep::Adopt { .. } | ChangeStep::Delete(_) => None,
     });
     applied.collect()
 }
