@@ -109,8 +109,8 @@ impl Slots {
             return None;
         }
         let (id, close) = (inner.tick(), CancellationToken::new());
-        let (state, close_it) = (ConnectionState::Incomplete, close.clone());
-        let open = OpenConnection { state, entered_at: id, incomplete: 0, complete: 0, close: close_it };
+        let state = ConnectionState::Incomplete;
+        let open = OpenConnection { state, entered_at: id, incomplete: 0, complete: 0, close: close.clone() };
         inner.open.insert(id, open);
         Some(Slot { slots: Arc::clone(self), id, close })
     }

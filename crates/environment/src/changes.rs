@@ -25,6 +25,15 @@ pub enum ChangeStep {
 }
 
 impl ChangeStep {
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "create",
+            Self::Apply { .. } => "apply",
+            Self::Adopt { .. } => "adopt",
+            Self::Delete(_) => "delete",
+        }
+    }
+
     pub fn about(&self) -> (&str, &str) {
         match self {
             Self::Create(object) | Self::Apply { object, .. } => {

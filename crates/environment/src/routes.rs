@@ -92,7 +92,7 @@ pub fn plan(
     hosts: &[AllowedHost],
 ) -> Result<Plan, Problems> {
     let spec = environment.spec.as_ref().map_err(Clone::clone)?;
-    let mut warnings = spec_warnings(spec);
+    let mut warnings = Vec::from_iter(splitter_warning(spec.splitter));
     let all = workloads;
     let workloads = &tagged(environment, spec, all, &mut warnings);
     let environments: BTreeSet<String> = workloads.iter().map(|(value, _)| (*value).to_owned()).collect();
@@ -147,13 +147,11 @@ fn tagged<'a>(
     found
 }
 
-fn spec_warnings(spec: &EnvironmentSpec) -> Vec<String> {
-    let splitter = spec.splitter;
+fn splitter_warning(splitter: char) -> Option<String> {
     let is_possible = splitter.is_ascii_alphanumeric() || "-_.".contains(splitter);
-    let notes = (!is_possible).then(|| {
+    (!is_possible).then(|| {
         format!("spec.envLabel.splitter: no label can hold {splitter:?}, so no environment is derived from another; expected . or - or _")
-    });
-    notes.into_iter().collect()
+    })
 }
 
 struct PlanContext<'a> {
@@ -206,25 +204,21 @@ impl PlanContext<'_> {
             return (RouteDisposition::Unrouted(UnroutedReason::OneWay), Some(choices));
         }
         self.warn_of_default(service, &own, warnings);
-        let service = &self.with_allowed_hosts(service, warnings);
-        let metadata = existing::metadata(self.environment, &service.name);
-        let disposition = RouteDisposition::Routed {
-            virtual_service: virtual_service(&metadata, service, &routes),
-            destination_rule: destination_rule(&metadata, self.spec, service, &own),
-        };
-        (disposition, Some(choices))
-    }
-
-    fn with_allowed_hosts(&self, service: &Service, warnings: &mut Vec<String>) -> Service {
-        let mut routed = service.clone();
-        for host in routed.hosts.extract_if(.., |host| !may_route(service, host, self.hosts)) {
-            warnings.push(format!(
+        let (hosts, refused): (Vec<&str>, Vec<&str>) =
+            service.hosts.iter().map(String::as_str).partition(|host| may_route(service, host, self.hosts));
+        warnings.extend(refused.iter().map(|host| {
+            format!(
                 "{}, annotation {HOSTS}: {host} is outside of its namespace and is left out; allow it with --allow-hosts of the \
                  operator, if all calls of this host may go to the Service",
                 service.title()
-            ));
-        }
-        routed
+            )
+        }));
+        let metadata = existing::metadata(self.environment, &service.name);
+        let disposition = RouteDisposition::Routed {
+            virtual_service: virtual_service(&metadata, service, hosts, &routes),
+            destination_rule: destination_rule(&metadata, self.spec, service, &own),
+        };
+        (disposition, Some(choices))
     }
 
     fn warn_of_default(&self, service: &Service, own: &BTreeSet<&str>, warnings: &mut Vec<String>) {
@@ -339,8 +333,8 @@ fn without(spec: &EnvironmentSpec, at: usize) -> Map<String, Value> {
     others.map(|header| (header.clone(), json!({}))).collect()
 }
 
-fn virtual_service(metadata: &Value, service: &Service, http: &[Value]) -> Value {
-    let hosts: Vec<&String> = [&service.name].into_iter().chain(&service.hosts).collect();
+fn virtual_service(metadata: &Value, service: &Service, hosts: Vec<&str>, http: &[Value]) -> Value {
+    let hosts: Vec<&str> = [&*service.name].into_iter().chain(hosts).collect();
     let gateways: Vec<&str> =
         ["mesh"].into_iter().chain(service.gateways.iter().map(String::as_str)).collect();
     json!({

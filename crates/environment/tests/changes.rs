@@ -134,13 +134,7 @@ fn is_that(there: &Value, uid: &str, version: Option<&str>) {
 
 fn shown(step: &ChangeStep) -> String {
     let (kind, name) = step.about();
-    let verb = match step {
-        ChangeStep::Create(_) => "create",
-        ChangeStep::Apply { .. } => "apply",
-        ChangeStep::Adopt { .. } => "adopt",
-        ChangeStep::Delete(_) => "delete",
-    };
-    format!("{verb} {kind} {name}")
+    format!("{} {kind} {name}", step.verb())
 }
 
 fn pinned(step: &ChangeStep) -> String {

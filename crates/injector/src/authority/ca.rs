@@ -61,9 +61,7 @@ impl Life {
 
     /// The time at which this part of the life is over.
     pub(super) fn part(self, numerator: i64, denominator: i64) -> i64 {
-        self.born
-            + (self.ends - self.born) / denominator * numerator
-            + (self.ends - self.born) % denominator * numerator / denominator
+        self.born + (self.ends - self.born) * numerator / denominator
     }
 }
 

@@ -4,7 +4,6 @@ use super::{
     CheckedInstallation,
     finding::{InstallationFinding, InstallationTopic},
     rights::{Right, collection, granted, name, title},
-    unknown,
 };
 use serde_json::Value;
 
@@ -87,7 +86,7 @@ pub(super) async fn rights(
         }
     }
     let mut findings: Vec<InstallationFinding> = Vec::new();
-    findings.extend(error.map(|error| unknown(topic, "not all of your rights are known", &error)));
+    findings.extend(error.map(|error| topic.unknown("not all of your rights are known", &error)));
     if !missing.is_empty() {
         let text = format!("you may not {}", missing.join("; "));
         findings.push(topic.fail(text, "apply the manifests as a cluster administrator"));
@@ -108,7 +107,7 @@ pub(super) fn names(checked: &CheckedInstallation, existing: &[ExistingObject]) 
     let (mut findings, mut free, mut ours) = (Vec::new(), 0_usize, 0_usize);
     for ExistingObject { object, answer } in existing {
         match answer {
-            Err(error) => findings.push(unknown(topic, &format!("{} can't be read", title(object)), error)),
+            Err(error) => findings.push(topic.unknown(&format!("{} can't be read", title(object)), error)),
             Ok(None) => free += 1,
             Ok(Some(found)) => match found["metadata"]["labels"][INSTANCE].as_str() {
                 // All installations share these.

@@ -19,14 +19,6 @@ pub(super) struct CheckedInstallation {
     pub(super) objects: Vec<Value>,
 }
 
-pub(super) fn unknown(topic: InstallationTopic, what: &str, error: &kube::Error) -> InstallationFinding {
-    let remedy = match status(error) {
-        Some(401 | 403) => "repeat it as a user with this right",
-        _ => "repeat it when the API server answers",
-    };
-    topic.warn(format!("{what}: {}", describe(error)), remedy)
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum InstallationTopic {
@@ -76,6 +68,14 @@ impl InstallationTopic {
 
     pub(super) fn fail(self, text: impl Into<String>, remedy: impl Into<String>) -> InstallationFinding {
         InstallationFinding { level: Level::Failure, ..self.warn(text, remedy) }
+    }
+
+    pub(super) fn unknown(self, what: &str, error: &kube::Error) -> InstallationFinding {
+        let remedy = match status(error) {
+            Some(401 | 403) => "repeat it as a user with this right",
+            _ => "repeat it when the API server answers",
+        };
+        self.warn(format!("{what}: {}", describe(error)), remedy)
     }
 }
 

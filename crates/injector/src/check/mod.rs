@@ -15,7 +15,7 @@ use crate::uninstall::InstalledFlags;
 use ::cluster::{access, error::describe};
 use clap::{Args, ValueEnum};
 use diagnose::lint::Level;
-use finding::{CheckedInstallation, InstallationFinding, InstallationTopic, unknown};
+use finding::{CheckedInstallation, InstallationFinding, InstallationTopic};
 use injection::manifests::files;
 use injection::webhook::{self, Webhook};
 use serde_json::json;
@@ -110,7 +110,7 @@ async fn findings(
     match &found.answer {
         Ok(None) => findings.push(after::absent(&found.object, &ours)),
         Err(error) => {
-            findings.push(unknown(InstallationTopic::Server, "the Deployment can't be read", error));
+            findings.push(InstallationTopic::Server.unknown("the Deployment can't be read", error));
         }
         Ok(Some(deployment)) => {
             findings.extend(after::server(checked, deployment).await);

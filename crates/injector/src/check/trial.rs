@@ -4,10 +4,10 @@
 //! That takes the way of every pod, with the API server's check of the certificate, and needs one right, which users of a namespace have
 //! anyway. A review through the proxy of the Service would need `services/proxy`, and that proxy checks no certificate.
 
+use super::CheckedInstallation;
 use super::before::ExistingObject;
 use super::finding::{InstallationFinding, InstallationTopic};
 use super::rights::name;
-use super::{CheckedInstallation, unknown};
 use cluster::error::describe;
 use injection::admission::texts;
 use injection::configuration::{Configuration, ConfigurationText, Texts};
@@ -114,7 +114,7 @@ pub(super) fn findings(
     let topic = InstallationTopic::Security;
     let namespaces = match namespaces {
         Ok(namespaces) => namespaces,
-        Err(error) => return vec![unknown(topic, "namespaces can't be listed", error)],
+        Err(error) => return vec![topic.unknown("namespaces can't be listed", error)],
     };
     let has_cni = existing.iter().any(|found| {
         matches!(&found.answer, Ok(Some(map)) if map["kind"] == "ConfigMap" && sets_cni(&map["data"]["values"]))

@@ -4,7 +4,6 @@ use super::{
     CheckedInstallation,
     finding::{InstallationFinding, InstallationTopic},
     rights::name,
-    unknown,
 };
 use crate::authority::webhooks;
 use diagnose::lint::{Code, Finding};
@@ -27,7 +26,7 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
     let topic = InstallationTopic::Webhooks;
     let all = match all {
         Ok(all) => all,
-        Err(error) => return vec![unknown(topic, "webhook configurations can't be listed", error)],
+        Err(error) => return vec![topic.unknown("webhook configurations can't be listed", error)],
     };
     let printed: Vec<&Value> =
         checked.objects.iter().filter(|object| object["kind"] == "MutatingWebhookConfiguration").collect();

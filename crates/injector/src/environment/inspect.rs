@@ -48,10 +48,7 @@ pub(crate) fn run(flags: &InspectFlags) -> Result<ExitCode, Box<dyn Error>> {
             describe(&error)
         )
     })?;
-    print(&body)?;
-    if !body.ends_with('\n') {
-        print("\n")?;
-    }
+    print(&format!("{}\n", body.strip_suffix('\n').unwrap_or(&body)))?;
     Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

@@ -153,24 +153,23 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
         return Err(text.into());
     }
     let metrics = Arc::new(ServeMetrics::default());
+    // All errors are reported at once.
+    let mut errors: Vec<String> = Vec::new();
     let cluster = ClusterState::begin(&flags.cluster, kubeconfig, &metrics).await;
+    let cluster = cluster.map_err(|error| errors.push(describe(&error))).ok();
     let files = configuration::files(flags.config_dir.as_deref(), &flags.sources);
     let configured = files.read().map_err(Box::from);
     let configured = configured.and_then(|texts| Ok((configuration::parse(&files, &texts)?, texts)));
+    let configured = configured.map_err(|error: Box<dyn Error>| errors.push(describe(&*error))).ok();
     let identified = match (&flags.tls_cert, &flags.tls_key) {
         _ if is_self_signed => Ok(None),
         (Some(certificate), Some(key)) => identity_of(certificate, key, &metrics).map(Some),
         _ => Err("--tls-cert and --tls-key: expected both, or --self-signed".into()),
     };
-    let (cluster, configured, identified) = match (cluster, configured, identified) {
-        (Ok(cluster), Ok(configured), Ok(identified)) => (cluster, configured, identified),
-        // All errors are reported at once.
-        (cluster, configured, identified) => {
-            let cluster = cluster.err().map(Into::into);
-            let errors = [cluster, configured.err(), identified.err()].into_iter().flatten();
-            let errors: Vec<String> = errors.map(|error| describe(&*error)).collect();
-            return Err(errors.join("\n").into());
-        }
+    let identified = identified.map_err(|error: Box<dyn Error>| errors.push(describe(&*error))).ok();
+    let (Some(cluster), Some((configuration, texts)), Some(identified)) = (cluster, configured, identified)
+    else {
+        return Err(errors.join("\n").into());
     };
     let (identity, certificate, callers) = match identified {
         Some((identity, watched)) => (identity, Some(watched), None),
@@ -181,7 +180,6 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
             (identity, None, Some(callers))
         }
     };
-    let (configuration, texts) = configured;
     let template_problems = configuration::try_templates(&configuration).err().map(|problems| {
         tracing::error!(error = %problems, "not ready: the default templates can't be filled");
         problems.to_string()

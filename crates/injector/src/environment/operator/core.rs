@@ -28,6 +28,7 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Core {
     pub(super) store: ObjectStore,
+    ranking: Ranking,
     debounce: Duration,
     hosts: Vec<AllowedHost>,
     leading: bool,
@@ -85,39 +86,33 @@ impl Core {
 
     pub(super) fn handle(&mut self, resource: Resource, event: Event<Value>, now: Instant) {
         let was_complete = self.store.is_complete();
-        let before = (resource == Resource::Environments).then(|| self.store.ranking());
         let touched = self.store.take(resource, event);
         for namespace in touched.namespaces {
             self.defer(namespace, now);
         }
-        // Most events are neither, and there may be many.
-        if before.is_some() || !touched.lost.is_empty() {
-            self.hasten(touched.lost, before, now);
+        if resource == Resource::Environments {
+            self.rank(now);
+        }
+        for lost in touched.lost {
+            // Where none acts any more, the garbage collector takes the rest away, or a new one is about to come.
+            let acting = self.ranking.get(&lost.namespace).map(|ranked| ranked.first().cloned().flatten());
+            if acting.is_some_and(|acting| self.may_repair(&lost, acting, now)) {
+                self.expedite(lost.namespace, now);
+            }
         }
         if !was_complete && self.store.is_complete() {
             self.all_due(now);
         }
     }
 
-    /// Objects of ours that are gone, or another ranking than `before`, do not wait.
-    fn hasten(&mut self, all_lost: Vec<Lost>, before: Option<Ranking>, now: Instant) {
-        let ranking = self.store.ranking();
-        for lost in all_lost {
-            // Where none acts any more, the garbage collector takes the rest away, or a new one is about to come.
-            if let Some(ranked) = ranking.get(&lost.namespace)
-                && self.may_repair(&lost, ranked.first().cloned().flatten(), now)
-            {
-                self.expedite(lost.namespace, now);
-            }
-        }
-        if let Some(before) = before {
-            let gone = before.keys().filter(|namespace| !ranking.contains_key(*namespace));
-            self.abandoned.extend(gone.map(|namespace| (namespace.clone(), now)));
-            self.abandoned.retain(|namespace, _| !ranking.contains_key(namespace));
-            for (namespace, ranked) in &ranking {
-                if before.get(namespace) != Some(ranked) {
-                    self.expedite(namespace.clone(), now);
-                }
+    fn rank(&mut self, now: Instant) {
+        let before = std::mem::replace(&mut self.ranking, self.store.ranking());
+        let gone = before.keys().filter(|namespace| !self.ranking.contains_key(*namespace));
+        self.abandoned.extend(gone.map(|namespace| (namespace.clone(), now)));
+        self.abandoned.retain(|namespace, _| !self.ranking.contains_key(namespace));
+        for (namespace, ranked) in self.ranking.clone() {
+            if before.get(&namespace) != Some(&ranked) {
+                self.expedite(namespace, now);
             }
         }
     }

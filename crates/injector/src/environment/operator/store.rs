@@ -77,13 +77,6 @@ impl WatchedObject {
     fn is_ours(&self) -> bool {
         matches!(self, Self::Existing(object) if object.is_ours())
     }
-
-    fn uid(&self) -> Option<&str> {
-        match self {
-            Self::Environment(environment, _) => environment.uid.as_deref(),
-            Self::Service(_) | Self::Workload(_) | Self::Existing(_) => None,
-        }
-    }
 }
 
 /// The VirtualEnvironments that count, by their UIDs in the order in which they act, of each namespace with one.
@@ -129,9 +122,11 @@ impl ObjectStore {
         let table = &mut self.0[resource as usize];
         if let Event::Delete(object) = &event {
             // A VirtualEnvironment of this name may have been created again before the deletion is reported.
-            let known = key(object).and_then(|key| table.known().get(&key)?.uid());
-            let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-            if known.is_some_and(|known| uid.is_some_and(|uid| uid != known)) {
+            if let Some(WatchedObject::Environment(known, _)) =
+                key(object).and_then(|key| table.known().get(&key))
+                && let (Some(known), Some(uid)) = (&known.uid, object["metadata"]["uid"].as_str())
+                && uid != known
+            {
                 return touched;
             }
         }

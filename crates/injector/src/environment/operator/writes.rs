@@ -24,7 +24,7 @@ use std::time::Instant;
 type Unwritten = (WorkOutcome, String);
 
 impl EnvironmentOperator {
-    /// Then writes the statuses of the VirtualEnvironments.
+    /// Takes the steps, then writes the statuses of the VirtualEnvironments.
     pub(super) async fn work(self: Rc<Self>, work: NamespaceWork) -> WorkOutcome {
         let namespace = &*work.namespace;
         let (mut outcome, mut failed) = (WorkOutcome::Done, Vec::new());
@@ -38,7 +38,7 @@ impl EnvironmentOperator {
             if broken.contains(name) {
                 continue;
             }
-            let (verb, done) = self.step(namespace, step).await;
+            let (verb, done) = (step.verb(), self.step(namespace, step).await);
             self.metrics.wrote(kind, verb, done.is_ok());
             match done {
                 Ok(()) => tracing::info!(namespace, kind, name, verb, "written"),
@@ -77,7 +77,7 @@ impl EnvironmentOperator {
         Api::namespaced_with(self.client.clone(), namespace, &watch::resource(of))
     }
 
-    async fn step(&self, namespace: &str, step: &ChangeStep) -> (&'static str, Result<(), Unwritten>) {
+    async fn step(&self, namespace: &str, step: &ChangeStep) -> Result<(), Unwritten> {
         let (kind, name) = step.about();
         let of = match kind {
             "VirtualService" => Resource::VirtualServices,
@@ -88,11 +88,9 @@ impl EnvironmentOperator {
         match step {
             ChangeStep::Create(object) => {
                 let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-                let created = match serde_json::from_value(object.clone()) {
-                    Ok(object) => self.call(api.create(&params, &object)).await.map(drop),
-                    Err(error) => Err((WorkOutcome::Failed, error.to_string())),
-                };
-                ("create", created)
+                let object = serde_json::from_value(object.clone());
+                let object = object.map_err(|error| (WorkOutcome::Failed, error.to_string()))?;
+                self.call(api.create(&params, &object)).await.map(drop)
             }
             ChangeStep::Apply { object, uid, version } => {
                 // Preconditions: whatever is there by now under this name is not taken over by force.
@@ -102,21 +100,19 @@ impl EnvironmentOperator {
                     object["metadata"]["resourceVersion"] = json!(version);
                 }
                 let params = PatchParams::apply(MANAGER).force();
-                ("apply", self.call(api.patch(name, &params, &Patch::Apply(&object))).await.map(drop))
+                self.call(api.patch(name, &params, &Patch::Apply(&object))).await.map(drop)
             }
             ChangeStep::Adopt { there, owners } => {
                 let patch =
                     json!({"metadata": {"resourceVersion": there.version(), "ownerReferences": owners}});
-                let params =
-                    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-                ("adopt", self.call(api.patch(name, &params, &Patch::Merge(&patch))).await.map(drop))
+                let params = PatchParams::apply(MANAGER);
+                self.call(api.patch(name, &params, &Patch::Merge(&patch))).await.map(drop)
             }
             ChangeStep::Delete(there) => {
                 let (uid, version) = (there.uid().to_owned(), there.version().to_owned());
                 let only = Preconditions { uid: Some(uid), resource_version: Some(version) };
                 let params = DeleteParams::background().preconditions(only);
-                let deleted = async { unless_gone(api.delete(name, &params).await) };
-                ("delete", self.call(deleted).await)
+                self.call(async { unless_gone(api.delete(name, &params).await) }).await
             }
         }
     }
