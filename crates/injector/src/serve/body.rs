@@ -44,9 +44,13 @@ pub(super) async fn read(
     tokio::select! {
         // A body that is complete already is not evicted.
         biased;
-        read = time::timeout(timeout, whole) => read.unwrap_or_else(|_| {
-            Err(Answer::text(408, &format!("the body did not come within {} s", timeout.as_secs_f64())))
-        })?,
+        read = time::timeout(timeout, whole) => match read {
+            Ok(read) => read?,
+            Err(_) => {
+                let reason = format!("the body did not come within {} s", timeout.as_secs_f64());
+                return Err(Answer::text(408, &reason));
+            }
+        },
         () = out_of_memory.notified() => return Err(evicted_answer()),
         () = evicted => return Err(evicted_answer()),
     }
