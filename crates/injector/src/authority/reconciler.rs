@@ -195,8 +195,8 @@ impl CertificateReconciler {
                 self.sound = secret.cloned();
                 found
             }
-            Err(unusable) => {
-                let (secret, error) = (&self.flags.ca_secret, &unusable as &dyn Error);
+            Err(error) => {
+                let secret = &self.flags.ca_secret;
                 tracing::warn!(secret, error, "the Secret can't be used, and is written again");
                 None
             }

@@ -10,6 +10,7 @@
 //! only when all webhooks are known to have it. The one before is trusted until it ends.
 
 use super::ca::{Ca, CaError, Trusted, read_all};
+use cluster::error::describe;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
@@ -93,31 +94,24 @@ pub(super) fn step(
     Ok(forgotten.then_some(FORGOTTEN))
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("key {key}")]
-pub(crate) struct Damaged {
-    key: String,
-    #[source]
-    source: CaError,
-}
-
 /// `None` if the Secret holds nothing yet.
-pub(crate) fn read(secret: &Secret) -> Result<Option<Authorities>, Damaged> {
+pub(crate) fn read(secret: &Secret) -> Result<Option<Authorities>, String> {
     let data = secret.data.as_ref();
     let bytes = |key: &str| data.and_then(|data| data.get(key)).map_or(&[][..], |bytes| &bytes.0);
     if data.is_none_or(BTreeMap::is_empty) {
         return Ok(None);
     }
+    let damaged = |keys: &str, error: &CaError| format!("key {keys}: {}", describe(error));
     let pair = |certificate: &str, key: &str| {
         Ca::read(bytes(certificate), bytes(key))
-            .map_err(|source| Damaged { key: format!("{certificate} or {key}"), source })
+            .map_err(|error| damaged(&format!("{certificate} or {key}"), &error))
     };
     let has_next = !bytes("next.crt").is_empty();
     let previous = read_all(bytes("previous.crt"));
     Ok(Some(Authorities {
         current: pair("ca.crt", "ca.key")?,
         next: has_next.then(|| pair("next.crt", "next.key")).transpose()?,
-        previous: previous.map_err(|source| Damaged { key: "previous.crt".to_owned(), source })?,
+        previous: previous.map_err(|error| damaged("previous.crt", &error))?,
     }))
 }
 
@@ -241,6 +235,6 @@ mod tests {
         let mut secret = write(&known.expect("authorities"), "certificates", None);
         let data = secret.data.as_mut().expect("data");
         data.remove("ca.key");
-        assert_eq!(read(&secret).expect_err("half of it").to_string(), "key ca.crt or ca.key");
+        assert!(read(&secret).expect_err("half of it").starts_with("key ca.crt or ca.key: no PEM block"));
     }
 }

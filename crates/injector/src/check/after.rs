@@ -106,7 +106,7 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
         Ok(object) => object.map(serde_json::from_value::<Secret>).transpose(),
     };
     let read = match &object {
-        Ok(secret) => secret.as_ref().map_or(Ok(None), stored).map_err(|error| describe(&error)),
+        Ok(secret) => secret.as_ref().map_or(Ok(None), stored),
         Err(error) => Err(describe(error)),
     };
     let authorities = match read {
