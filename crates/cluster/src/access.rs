@@ -60,17 +60,12 @@ pub async fn user_client(
     context: Option<&str>,
     silence: Duration,
 ) -> Result<(Client, String), AccessError> {
-    let failed = |source| match kubeconfig {
-        Some(path) => AccessError::Use { path: path.to_owned(), source },
-        None => AccessError::NoKubeconfig(source),
-    };
-    let read = match kubeconfig {
-        Some(path) => Kubeconfig::read_from(path)
-            .map_err(|source| AccessError::Read { path: path.to_owned(), source })?,
-        None => Kubeconfig::read().map_err(AccessError::NoKubeconfig)?,
-    };
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    client_of(Config::from_custom_kubeconfig(read, &options).await.map_err(failed)?, silence)
+    let config = match kubeconfig {
+        Some(path) => from_file(path, &options, true).await?,
+        None => Config::from_kubeconfig(&options).await.map_err(AccessError::NoKubeconfig)?,
+    };
+    client_of(config, silence)
 }
 
 pub(crate) struct ClientSource {
@@ -83,7 +78,7 @@ impl ClientSource {
     /// A client, with everything read again; and the API server's address.
     pub(crate) async fn connect(&self) -> Result<(Client, String), AccessError> {
         let config = match &self.kubeconfig {
-            Some(path) => from_file(path).await?,
+            Some(path) => from_file(path, &KubeConfigOptions::default(), false).await?,
             None => Config::incluster().map_err(AccessError::NoPod)?,
         };
         client_of(config, self.silence)
@@ -97,16 +92,20 @@ fn client_of(mut config: Config, silence: Duration) -> Result<(Client, String), 
     Client::try_from(config).map(|client| (client, server)).map_err(AccessError::Client)
 }
 
-async fn from_file(path: &Path) -> Result<Config, AccessError> {
+async fn from_file(
+    path: &Path,
+    options: &KubeConfigOptions,
+    starts_programs: bool,
+) -> Result<Config, AccessError> {
     let path = path.to_owned();
     let kubeconfig =
         Kubeconfig::read_from(&path).map_err(|source| AccessError::Read { path: path.clone(), source })?;
     let fetches = |user: &&kube::config::NamedAuthInfo| {
         user.auth_info.as_ref().is_some_and(|info| info.exec.is_some() || info.auth_provider.is_some())
     };
-    if let Some(user) = kubeconfig.auth_infos.iter().find(fetches) {
+    if let Some(user) = kubeconfig.auth_infos.iter().find(fetches).filter(|_| !starts_programs) {
         return Err(AccessError::Exec { path, user: user.name.clone() });
     }
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    let config = Config::from_custom_kubeconfig(kubeconfig, options).await;
     config.map_err(|source| AccessError::Use { path, source })
 }

@@ -59,18 +59,12 @@ pub fn describe(error: &Failed) -> String {
         if let Some(status) = refusal(error) {
             return format!("{} ({})", status.message, status.code);
         }
-        let more = error.to_string();
+        let whole = error.to_string();
         // Most errors of the client end with their cause.
-        let more = match error.source().map(ToString::to_string) {
-            Some(cause) => {
-                more.strip_suffix(&cause).map_or(&*more, |own| own.trim_end_matches([':', ' '])).to_owned()
-            }
-            None => more,
-        };
-        match (text.is_empty(), more.is_empty() || text.contains(&more)) {
-            (_, true) => {}
-            (true, false) => text = more,
-            (false, false) => text = format!("{text}: {more}"),
+        let cause = error.source().map(ToString::to_string).unwrap_or_default();
+        let own = whole.strip_suffix(&cause).unwrap_or(&whole).trim_end_matches([':', ' ']);
+        if !text.contains(own) {
+            text += &if text.is_empty() { own.to_owned() } else { format!(": {own}") };
         }
     }
     text

@@ -5,7 +5,7 @@
 //! connection with a complete request is busy: another one waits where all of them are.
 
 use parking_lot::Mutex;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::{sync::Notify, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -29,12 +29,12 @@ pub struct Slots {
 struct Inner {
     /// Counts changes of state, so that they have an order.
     sequence: u64,
-    open: Vec<OpenConnection>,
+    /// By the time when they were opened.
+    open: BTreeMap<u64, OpenConnection>,
 }
 
 #[derive(Debug)]
 struct OpenConnection {
-    id: u64,
     state: ConnectionState,
     entered_at: u64,
     /// Requests whose bodies are not complete, and those that are being answered.
@@ -93,36 +93,34 @@ impl Slots {
 
     /// Evicts one connection that is not busy, unless too many are closing. Returns whether there was one.
     fn evict_one(&self) -> bool {
-        let mut inner = self.inner.lock();
-        let closing = inner.open.iter().filter(|open| open.close.is_cancelled()).count();
-        let evictable = inner
-            .open
-            .iter_mut()
-            .filter(|open| !open.close.is_cancelled() && open.state != ConnectionState::Busy);
-        let first = evictable.min_by_key(|open| (open.state, open.entered_at));
+        let inner = self.inner.lock();
+        let closing = inner.closing();
+        let evictable = inner.open.values().filter(|open| !open.close.is_cancelled());
+        let first = evictable
+            .filter(|open| open.state != ConnectionState::Busy)
+            .min_by_key(|open| (open.state, open.entered_at));
         let evicted = first.filter(|_| closing <= self.capacity / CLOSING_PART);
         evicted.map(|first| first.close.cancel()).is_some()
     }
 
     fn try_take(self: &Arc<Self>) -> Option<Slot> {
         let mut inner = self.inner.lock();
-        if inner.open.iter().filter(|open| !open.close.is_cancelled()).count() >= self.capacity {
+        if inner.open.len() - inner.closing() >= self.capacity {
             return None;
         }
         let (id, close) = (inner.tick(), CancellationToken::new());
-        inner.open.push(OpenConnection {
-            id,
-            state: ConnectionState::Incomplete,
-            entered_at: id,
-            incomplete: 0,
-            complete: 0,
-            close: close.clone(),
-        });
+        let state = ConnectionState::Incomplete;
+        let open = OpenConnection { state, entered_at: id, incomplete: 0, complete: 0, close: close.clone() };
+        inner.open.insert(id, open);
         Some(Slot { slots: Arc::clone(self), id, close })
     }
 }
 
 impl Inner {
+    fn closing(&self) -> usize {
+        self.open.values().filter(|open| open.close.is_cancelled()).count()
+    }
+
     fn tick(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
@@ -149,8 +147,8 @@ impl Slot {
     /// True if it has made no request, so that no answer can be on its way.
     pub fn is_silent(&self) -> bool {
         let inner = self.slots.inner.lock();
-        let is_it = |open: &OpenConnection| open.id == self.id && open.incomplete == 0;
-        inner.open.iter().any(|open| is_it(open) && open.state == ConnectionState::Incomplete)
+        let own = inner.open.get(&self.id);
+        own.is_some_and(|open| open.incomplete == 0 && open.state == ConnectionState::Incomplete)
     }
 
     pub async fn evicted(&self) {
@@ -160,7 +158,7 @@ impl Slot {
     fn change(&self, change: impl FnOnce(&mut OpenConnection)) {
         let mut inner = self.slots.inner.lock();
         let sequence = inner.tick();
-        let Some(open) = inner.open.iter_mut().find(|open| open.id == self.id) else { return };
+        let Some(open) = inner.open.get_mut(&self.id) else { return };
         change(open);
         let state = match (open.complete, open.incomplete) {
             (0, 0) => ConnectionState::Idle,
@@ -175,7 +173,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.slots.inner.lock().open.retain(|open| open.id != self.id);
+        self.slots.inner.lock().open.remove(&self.id);
         self.slots.changed.notify_one();
     }
 }

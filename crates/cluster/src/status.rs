@@ -56,16 +56,6 @@ pub fn metrics(registry: &Registry) -> Reply {
     }
 }
 
-fn page(path: &str, registry: &Registry, blocker: &Weak<str>) -> Reply {
-    match (path, blocker.upgrade()) {
-        ("/metrics", _) => metrics(registry),
-        ("/healthz", _) => reply(StatusCode::OK, TEXT, "alive\n"),
-        ("/readyz", None) => reply(StatusCode::OK, TEXT, "ready\n"),
-        ("/readyz", Some(reason)) => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{reason}\n")),
-        _ => reply(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz and /readyz\n"),
-    }
-}
-
 /// Serves `/metrics`, `/healthz` and `/readyz`. The program is ready once nothing holds the sentence that says why it is not.
 ///
 /// # Errors
@@ -77,7 +67,13 @@ pub fn serve_pages(
     blocker: Weak<str>,
 ) -> Result<SocketAddr, String> {
     let registry = Rc::new(registry);
-    serve(flag, address, move |path, _| page(path, &registry, &blocker))
+    serve(flag, address, move |path, _| match (path, blocker.upgrade()) {
+        ("/metrics", _) => metrics(&registry),
+        ("/healthz", _) => reply(StatusCode::OK, TEXT, "alive\n"),
+        ("/readyz", None) => reply(StatusCode::OK, TEXT, "ready\n"),
+        ("/readyz", Some(reason)) => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{reason}\n")),
+        _ => reply(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz and /readyz\n"),
+    })
 }
 
 /// Serves answers to a path and its query on the thread's `LocalSet`, for as long as that runs. Returns the address, whose

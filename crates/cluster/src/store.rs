@@ -2,6 +2,7 @@
 //!
 //! A new list replaces what was known when it is complete, and not before.
 
+use kube::runtime::watcher::Event;
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
@@ -18,27 +19,34 @@ impl<K, T> Default for Store<K, T> {
     }
 }
 
-impl<K: Ord, T> Store<K, T> {
-    pub fn begin(&mut self) {
-        self.listing.clear();
-    }
-
-    pub fn list(&mut self, key: K, value: T) {
-        self.listing.insert(key, value);
-    }
-
-    /// The list is complete. Returns what was known before.
-    pub fn complete(&mut self) -> BTreeMap<K, T> {
-        self.is_listed = true;
-        std::mem::replace(&mut self.known, std::mem::take(&mut self.listing))
-    }
-
-    pub fn insert(&mut self, key: K, value: T) -> Option<T> {
-        self.known.insert(key, value)
-    }
-
-    pub fn remove(&mut self, key: &K) -> Option<T> {
-        self.known.remove(key)
+impl<K: Clone + Ord, T> Store<K, T> {
+    /// Takes an event, of whose objects `read` makes entries, or none. Returns the keys that it may have changed, with their values
+    /// before.
+    pub fn take<O>(
+        &mut self,
+        event: Event<O>,
+        read: impl FnOnce(O) -> Option<(K, T)>,
+    ) -> Vec<(K, Option<T>)> {
+        match event {
+            Event::Init => self.listing.clear(),
+            Event::InitApply(object) => self.listing.extend(read(object)),
+            Event::InitDone => {
+                self.is_listed = true;
+                let before = std::mem::replace(&mut self.known, std::mem::take(&mut self.listing));
+                let new = self.known.keys().filter(|key| !before.contains_key(key));
+                let new: Vec<_> = new.map(|key| (key.clone(), None)).collect();
+                return before.into_iter().map(|(key, value)| (key, Some(value))).chain(new).collect();
+            }
+            Event::Apply(object) => {
+                let entry = read(object).into_iter();
+                return entry.map(|(key, value)| (key.clone(), self.known.insert(key, value))).collect();
+            }
+            Event::Delete(object) => {
+                let gone = read(object).and_then(|(key, _)| self.known.remove_entry(&key));
+                return gone.map(|(key, value)| (key, Some(value))).into_iter().collect();
+            }
+        }
+        Vec::new()
     }
 
     pub fn known(&self) -> &BTreeMap<K, T> {

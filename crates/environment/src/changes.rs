@@ -19,19 +19,28 @@ pub enum ChangeStep {
     /// Server-side apply over our object, if it is still this one, in this version unless an earlier step has written it.
     Apply { object: Value, uid: String, version: Option<String> },
     /// An exchange of owners, if the object still has this version: it can have one controller only.
-    Adopt { kind: String, name: String, version: String, owners: Value },
+    Adopt { there: Existing, owners: Vec<Value> },
     /// A deletion, if it is still this object in this version.
-    Delete { kind: String, name: String, uid: String, version: String },
+    Delete(Existing),
 }
 
 impl ChangeStep {
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "create",
+            Self::Apply { .. } => "apply",
+            Self::Adopt { .. } => "adopt",
+            Self::Delete(_) => "delete",
+        }
+    }
+
     pub fn about(&self) -> (&str, &str) {
         match self {
             Self::Create(object) | Self::Apply { object, .. } => {
                 let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
                 (text("/kind"), text("/metadata/name"))
             }
-            Self::Adopt { kind, name, .. } | Self::Delete { kind, name, .. } => (kind, name),
+            Self::Adopt { there, .. } | Self::Delete(there) => (there.kind(), there.name()),
         }
     }
 }
@@ -46,25 +55,24 @@ pub struct Changes {
 }
 
 /// The writes from `existing` to the plan of the first VirtualEnvironment, which acts; all of them own what is made.
-pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing]) -> Changes {
+pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[&Existing]) -> Changes {
     let mut changes = Changes::default();
     let Some(environment) = ranked.first() else { return changes };
     let owners = owners(ranked);
     let mut kept: BTreeSet<(&str, &str)> = BTreeSet::new();
-    let find = |kind: &str, name: &str| existing.iter().find(|there| there.is(kind, name));
-    let is_foreign = |kind: &str, name: &str| find(kind, name).is_some_and(|there| !there.is_ours());
+    let find = |kind: &str, name: &str| existing.iter().copied().find(|there| there.is(kind, name));
     let kinds = [VIRTUAL_SERVICE, DESTINATION_RULE];
     for service in &plan.services {
         let name = &*service.name;
+        let there = kinds.map(|kind| find(kind, name));
         match &service.disposition {
-            RouteDisposition::Unrouted(_) => {}
+            RouteDisposition::Unrouted(_) => continue,
             RouteDisposition::Refused(_) => {
-                kept.extend(kinds.map(|kind| (kind, name)));
-                let there = kinds.into_iter().filter_map(|kind| find(kind, name));
-                changes.steps.extend(there.filter_map(|there| adoption(there, &owners)));
+                changes.steps.extend(there.into_iter().flatten().filter_map(|one| adoption(one, &owners)));
             }
             RouteDisposition::Routed { virtual_service, destination_rule } => {
-                let foreign: Vec<&str> = kinds.into_iter().filter(|kind| is_foreign(kind, name)).collect();
+                let foreign = there.iter().flatten().filter(|one| !one.is_ours()).map(|one| one.kind());
+                let foreign: Vec<&str> = foreign.collect();
                 if !foreign.is_empty() {
                     changes.left_out += 1;
                     let whose = foreign.join(" and ");
@@ -75,55 +83,56 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[Existing
                     ));
                     continue;
                 }
-                kept.extend(kinds.map(|kind| (kind, name)));
-                let [route, rule] = kinds.map(|kind| find(kind, name));
-                route_steps(&mut changes, &owners, (route, virtual_service), (rule, destination_rule));
+                let [route, rule] = there;
+                route_steps(&mut changes.steps, &owners, (route, virtual_service), (rule, destination_rule));
             }
         }
+        kept.extend(kinds.map(|kind| (kind, name)));
     }
     if let Some(filter) = &plan.filter {
         let name = &*environment.name;
-        if is_foreign(ENVOY_FILTER, name) {
+        let there = find(ENVOY_FILTER, name);
+        if there.is_none_or(Existing::is_ours) {
+            kept.insert((ENVOY_FILTER, name));
+            write(&mut changes.steps, &owners, there, filter);
+        } else {
             changes.foreign.push(format!(
                 "{ENVOY_FILTER} {}/{name}: it was made by another program and is kept, so no header is added; rename one of the two",
                 environment.namespace
             ));
-        } else {
-            kept.insert((ENVOY_FILTER, name));
-            write(&mut changes.steps, &owners, find(ENVOY_FILTER, name), filter);
         }
     }
-    // Routes go before the subsets that they lead to.
-    for kind in KINDS {
-        let gone = existing.iter().filter(|there| there.kind() == kind && there.is_ours());
-        let gone = gone.filter(|there| !kept.contains(&(there.kind(), there.name())) && !there.is_going());
-        changes.steps.extend(gone.map(deletion));
-    }
+    let is_gone = |there: &Existing| there.is_ours() && !kept.contains(&(there.kind(), there.name()));
+    changes.steps.extend(deletions(existing, is_gone));
     changes
 }
 
 /// The writes where nothing can be planned: objects stay, owned by all VirtualEnvironments of the namespace.
-pub fn adoptions(ranked: &[&VirtualEnvironment], existing: &[Existing]) -> Changes {
+pub fn adoptions(ranked: &[&VirtualEnvironment], existing: &[&Existing]) -> Changes {
     let owners = owners(ranked);
     let steps = existing.iter().filter_map(|there| adoption(there, &owners)).collect();
     Changes { steps, ..Changes::default() }
 }
 
 /// Deletions of our objects whose VirtualEnvironments are not among `uids` any more; those freed by `--cascade=orphan` stay.
-pub fn orphans(existing: &[Existing], uids: &BTreeSet<&str>) -> Vec<ChangeStep> {
-    let is_orphan = |there: &&Existing| there.is_orphan_without(uids) && !there.is_going();
-    let of = |kind: &'static str| existing.iter().filter(move |there| there.kind() == kind).filter(is_orphan);
-    KINDS.into_iter().flat_map(of).map(deletion).collect()
+pub fn orphans(existing: &[&Existing], uids: &BTreeSet<&str>) -> Vec<ChangeStep> {
+    deletions(existing, |there| there.is_orphan_without(uids))
+}
+
+/// Routes go before the subsets that they lead to.
+fn deletions(existing: &[&Existing], is_gone: impl Fn(&Existing) -> bool) -> Vec<ChangeStep> {
+    let of = |kind| existing.iter().filter(move |there| there.kind() == kind);
+    let gone = KINDS.into_iter().flat_map(of).filter(|there| is_gone(there) && !there.is_going());
+    gone.map(|there| ChangeStep::Delete((*there).clone())).collect()
 }
 
 /// A route may lead only to a subset that there is: new subsets come before the routes, old ones go after them.
 fn route_steps(
-    changes: &mut Changes,
+    steps: &mut Vec<ChangeStep>,
     owners: &[Value],
     (route, wanted_route): (Option<&Existing>, &Value),
     (rule, wanted_rule): (Option<&Existing>, &Value),
 ) {
-    let steps = &mut changes.steps;
     let listed = |object: &Value| {
         object.pointer("/spec/subsets").and_then(Value::as_array).cloned().unwrap_or_default()
     };
@@ -147,7 +156,7 @@ fn route_steps(
     write(steps, owners, route, wanted_route);
     steps.extend(rule.map(|rule| ChangeStep::Apply {
         object: owned(wanted_rule, owners),
-        uid: rule.uid(),
+        uid: rule.uid().to_owned(),
         version: None,
     }));
 }
@@ -167,28 +176,14 @@ fn write(steps: &mut Vec<ChangeStep>, owners: &[Value], there: Option<&Existing>
         return;
     };
     let adoption = adoption(there, owners);
-    let version = adoption.is_none().then(|| there.version());
+    let version = adoption.is_none().then(|| there.version().to_owned());
     steps.extend(adoption);
     if !there.has(&target) {
-        steps.push(ChangeStep::Apply { object: target, uid: there.uid(), version });
+        steps.push(ChangeStep::Apply { object: target, uid: there.uid().to_owned(), version });
     }
 }
 
 fn adoption(there: &Existing, owners: &[Value]) -> Option<ChangeStep> {
     let owners = there.owners_to_be(owners).filter(|_| there.is_ours() && !there.is_going())?;
-    Some(ChangeStep::Adopt {
-        kind: there.kind().to_owned(),
-        name: there.name().to_owned(),
-        version: there.version(),
-        owners: json!(owners),
-    })
-}
-
-fn deletion(there: &Existing) -> ChangeStep {
-    ChangeStep::Delete {
-        kind: there.kind().to_owned(),
-        name: there.name().to_owned(),
-        uid: there.uid(),
-        version: there.version(),
-    }
+    Some(ChangeStep::Adopt { there: there.clone(), owners })
 }

@@ -29,10 +29,6 @@ pub fn ranked<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Vec<
     found
 }
 
-pub fn acting<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Option<&'a VirtualEnvironment> {
-    ranked(all).first().copied()
-}
-
 /// The conditions of one that does not act; `acting` is the name of the one that does.
 pub fn idle(acting: &str) -> Vec<EnvironmentCondition> {
     let message = format!("VirtualEnvironment {acting} is older; a namespace has one. Delete one of the two");
@@ -47,15 +43,12 @@ pub fn conditions(
 ) -> Vec<EnvironmentCondition> {
     let oldest = "it is the oldest of the namespace".to_owned();
     let acts = EnvironmentCondition { kind: ACTING, holds: true, reason: "Oldest", message: oldest };
+    let complete = |holds, reason, message| EnvironmentCondition { kind: COMPLETE, holds, reason, message };
     let plan = match plan {
         Ok(plan) => plan,
         Err(problems) => {
             let message = lines(problems.0.iter().map(ToString::to_string));
-            let message = format!("nothing is changed: {message}");
-            return vec![
-                acts,
-                EnvironmentCondition { kind: COMPLETE, holds: false, reason: "Invalid", message },
-            ];
+            return vec![acts, complete(false, "Invalid", format!("nothing is changed: {message}"))];
         }
     };
     let (mut refused, mut planned) = (Vec::new(), 0_usize);
@@ -78,8 +71,7 @@ pub fn conditions(
     let have = if failed.is_empty() { "have" } else { "should have" };
     let summary = format!("{routed} of {} Services {have} routes", plan.services.len());
     let details = failed.iter().chain(&refused).chain(&changes.foreign).chain(&plan.warnings).cloned();
-    let message = lines([summary].into_iter().chain(details));
-    vec![acts, EnvironmentCondition { kind: COMPLETE, holds, reason, message }]
+    vec![acts, complete(holds, reason, lines([summary].into_iter().chain(details)))]
 }
 
 /// The longest message of a condition (Kubernetes' `metav1.Condition`), in bytes, with some to spare.

@@ -16,49 +16,31 @@ pub const MANAGER: &str = "sidecar-injector-environment";
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const US: &str = "sidecar-injector";
 
-/// Metadata of all that we make: the owner, with which it goes, and our label.
+/// Metadata of all that we make, without owners.
 pub(crate) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
-    let mut metadata = json!({
-        "name": name,
-        "namespace": environment.namespace,
-        "labels": {MANAGED_BY: US},
-    });
-    if let Some(owner) = reference(environment, true) {
-        metadata["ownerReferences"] = json!([owner]);
-    }
-    metadata
+    json!({"name": name, "namespace": environment.namespace, "labels": {MANAGED_BY: US}})
 }
 
 /// All VirtualEnvironments of a namespace as owners, of which the first controls: the garbage collector deletes what has no owner.
-/// `blockOwnerDeletion` is not set: that takes a further permission, and nothing has to wait for routes.
+/// `blockOwnerDeletion` is not set: that takes a further permission, and nothing has to wait for routes. One that does not come
+/// from an API server can't own.
 pub(crate) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
-    let all = ranked.iter().enumerate();
-    all.filter_map(|(rank, environment)| reference(environment, rank == 0)).collect()
-}
-
-/// `None` where the VirtualEnvironment does not come from an API server.
-fn reference(environment: &VirtualEnvironment, controls: bool) -> Option<Value> {
-    let uid = environment.uid.as_ref()?;
-    let version = format!("{GROUP}/{VERSION}");
-    let mut reference = json!({"apiVersion": version, "kind": KIND, "name": environment.name, "uid": uid});
-    if controls {
-        reference["controller"] = json!(true);
-    }
-    Some(reference)
+    let owner = |(rank, environment): (usize, &&VirtualEnvironment)| {
+        let (uid, version) = (environment.uid.as_ref()?, format!("{GROUP}/{VERSION}"));
+        let mut owner = json!({"apiVersion": version, "kind": KIND, "name": environment.name, "uid": uid});
+        if rank == 0 {
+            owner["controller"] = json!(true);
+        }
+        Some(owner)
+    };
+    ranked.iter().enumerate().filter_map(owner).collect()
 }
 
 /// An object of one of our kinds. A foreign one has no spec here: all that matters is that it exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Existing {
     object: Value,
-    claim: ObjectOwnership,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ObjectOwnership {
-    Owned,
-    Orphaned,
-    Foreign,
+    is_ours: bool,
 }
 
 impl Existing {
@@ -73,11 +55,11 @@ impl Existing {
             managers = metadata.remove("managedFields").unwrap_or_default();
             metadata.remove("annotations");
         }
-        let claim = claim(&object, &managers);
-        if claim == ObjectOwnership::Foreign {
+        let is_ours = is_ours(&object, &managers);
+        if !is_ours {
             object["spec"].take();
         }
-        Some(Self { object, claim })
+        Some(Self { object, is_ours })
     }
 
     /// Without annotations and managed fields.
@@ -99,20 +81,14 @@ impl Existing {
 
     /// True for objects that may be changed and deleted.
     pub fn is_ours(&self) -> bool {
-        self.claim != ObjectOwnership::Foreign
-    }
-
-    /// The UID of the VirtualEnvironment that controls it; `None` where none does.
-    pub fn controller(&self) -> Option<&str> {
-        let mut ours = references(&self.object).filter(|owner| is_environment(owner));
-        ours.find(|owner| owner["controller"] == true)?["uid"].as_str()
+        self.is_ours
     }
 
     /// True if VirtualEnvironments own it, but none of these.
     pub(crate) fn is_orphan_without(&self, uids: &BTreeSet<&str>) -> bool {
-        let mut ours = references(&self.object).filter(|owner| is_environment(owner));
+        let mut ours = references(&self.object).filter(|owner| is_environment(owner)).peekable();
         let is_there = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| uids.contains(uid));
-        self.claim == ObjectOwnership::Owned && !ours.any(is_there)
+        self.is_ours && ours.peek().is_some() && !ours.any(is_there)
     }
 
     /// All owners to be; `None` where these VirtualEnvironments own it already. Owners of other kinds stay.
@@ -136,7 +112,7 @@ impl Existing {
             "/metadata/uid",
             "/metadata/deletionTimestamp",
         ];
-        self.claim == other.claim
+        self.is_ours == other.is_ours
             && parts.iter().all(|at| self.object.pointer(at) == other.object.pointer(at))
     }
 
@@ -148,12 +124,12 @@ impl Existing {
         self.object.pointer("/metadata/deletionTimestamp").is_some()
     }
 
-    pub(crate) fn uid(&self) -> String {
-        self.text("/metadata/uid").to_owned()
+    pub fn uid(&self) -> &str {
+        self.text("/metadata/uid")
     }
 
-    pub(crate) fn version(&self) -> String {
-        self.text("/metadata/resourceVersion").to_owned()
+    pub fn version(&self) -> &str {
+        self.text("/metadata/resourceVersion")
     }
 
     /// Further labels and fields of the spec are foreign.
@@ -179,16 +155,12 @@ fn is_environment(owner: &Value) -> bool {
     owner["kind"] == KIND && group.is_some_and(|(group, _)| group == GROUP)
 }
 
-fn claim(object: &Value, managers: &Value) -> ObjectOwnership {
-    let controller = references(object).find(|owner| owner["controller"] == true);
+fn is_ours(object: &Value, managers: &Value) -> bool {
     let is_labelled = object.pointer("/metadata/labels").is_some_and(|labels| labels[MANAGED_BY] == US);
-    match controller {
-        Some(owner) if is_environment(owner) => ObjectOwnership::Owned,
-        Some(_) => ObjectOwnership::Foreign,
-        None if !is_labelled => ObjectOwnership::Foreign,
-        None if references(object).any(is_environment) => ObjectOwnership::Owned,
-        None if is_written_by_us(object, managers) => ObjectOwnership::Orphaned,
-        None => ObjectOwnership::Foreign,
+    match references(object).find(|owner| owner["controller"] == true) {
+        Some(owner) => is_environment(owner),
+        None if references(object).any(is_environment) => is_labelled,
+        None => is_labelled && is_written_by_us(object, managers),
     }
 }
 
@@ -270,13 +242,13 @@ mod tests {
             let found = (first.says_as(&second), second.says_as(&first));
             assert_eq!(found, (expected, expected), "{place} {field} {value}");
         }
-        assert_eq!((first.version(), first.uid(), first.controller()), ("7".into(), "u".into(), Some("u-1")));
+        assert_eq!((first.version(), first.uid()), ("7", "u"));
         assert_eq!((first.kind(), first.name(), first.is_going()), (DESTINATION_RULE, "cart", false));
         assert!(existing(|object| object["metadata"]["deletionTimestamp"] = json!("x")).is_going());
         // Of a foreign object only its existence is kept.
         let mut foreign = existing(|object| object["metadata"]["ownerReferences"] = json!([]));
         assert_eq!((foreign.is_ours(), foreign.object.pointer("/spec")), (false, Some(&Value::Null)));
-        foreign.claim = first.claim;
+        foreign.is_ours = true;
         assert!(!foreign.says_as(&first));
     }
 

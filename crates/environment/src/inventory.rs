@@ -33,7 +33,7 @@ pub struct Service {
     pub namespace: String,
     /// Labels of its pods; an empty one selects none.
     pub selector: Labels,
-    pub ports: Vec<ServicePort>,
+    pub http_ports: Vec<u16>,
     /// Without the mesh.
     pub gateways: Vec<String>,
     /// Without its own name.
@@ -42,13 +42,6 @@ pub struct Service {
     pub rule: Result<HttpRouteRule, Problems>,
     pub rule_text: Option<String>,
     pub warnings: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServicePort {
-    pub name: Option<String>,
-    pub number: u16,
-    pub is_http: bool,
 }
 
 impl InventoryWorkload {
@@ -85,7 +78,7 @@ impl Service {
         Some(Self {
             // An ExternalName has no pods, whatever its selector says.
             selector: if external { Labels::new() } else { labels(object.pointer("/spec/selector")) },
-            ports: ports.into_iter().flatten().filter_map(ServicePort::read).collect(),
+            http_ports: ports.into_iter().flatten().filter_map(http_port).collect(),
             gateways: list(annotation(GATEWAYS), "mesh"),
             hosts: list(annotation(HOSTS), &name),
             rule: rule.map(Option::unwrap_or_default).map_err(Problems),
@@ -113,17 +106,11 @@ impl Service {
     }
 }
 
-impl ServicePort {
-    fn read(port: &Value) -> Option<Self> {
-        let number = port["port"]
-            .as_u64()
-            .and_then(|number| u16::try_from(number).ok())
-            .filter(|number| *number > 0)?;
-        let name = port["name"].as_str().map(str::to_owned);
-        let is_tcp = port["protocol"].is_null() || port["protocol"] == "TCP";
-        let is_http = is_tcp && is_http(name.as_deref(), port["appProtocol"].as_str());
-        Some(Self { name, number, is_http })
-    }
+fn http_port(port: &Value) -> Option<u16> {
+    let is_tcp = port["protocol"].is_null() || port["protocol"] == "TCP";
+    let is_http = is_tcp && is_http(port["name"].as_str(), port["appProtocol"].as_str());
+    let number = port["port"].as_u64().and_then(|number| u16::try_from(number).ok());
+    number.filter(|number| *number > 0 && is_http)
 }
 
 /// By `appProtocol`, else by the prefix of the name (Istio, "Protocol Selection"). Encrypted traffic has no header to route by.

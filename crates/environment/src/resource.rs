@@ -1,8 +1,8 @@
 //! A VirtualEnvironment, parsed once, all problems at once.
 
 use injection::syntax;
+use mesh::Problems;
 use mesh::data::document::DocumentReader;
-use mesh::{InputProblem, Problems};
 use regex_syntax::ast::{ErrorKind, parse::Parser};
 use serde_json::Value;
 
@@ -86,18 +86,12 @@ pub fn namespace_of<'a>(object: &'a Value, default: &'a str) -> &'a str {
 }
 
 fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
-    let mut problems = Vec::new();
+    let mut reader = DocumentReader::of(title, object);
     let expected = format!("{GROUP}/{VERSION}");
     if object["apiVersion"] != *expected {
         let found = object["apiVersion"].as_str().unwrap_or_default();
-        let name = format!("{title}: apiVersion");
-        problems.push(InputProblem::with_item(
-            &name,
-            found,
-            format!("is not understood; expected {expected}"),
-        ));
+        reader.problem("apiVersion", Some(found), format!("is not understood; expected {expected}"));
     }
-    let mut reader = DocumentReader::of(title, object);
     reader.only("spec", &["envHeader", "envLabel"]);
     reader.only("spec.envHeader", &["name", "autoInject", "aliases"]);
     let header = reader.string("spec.envHeader.name").unwrap_or(HEADER).to_owned();
@@ -125,8 +119,7 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
         let text = "is not a value of a label; expected an environment such as dev, or no defaultSubset for all pods";
         reader.problem("spec.envLabel.defaultSubset", Some(value), text);
     }
-    problems.extend(reader.finish());
-    Problems::check(problems)?;
+    Problems::check(reader.finish())?;
     let splitter = only.unwrap_or(SPLITTER);
     Ok(EnvironmentSpec { header, auto_inject, aliases, label, splitter, default_subset })
 }

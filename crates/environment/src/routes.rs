@@ -87,21 +87,25 @@ impl UnroutedReason {
 /// Problems of the VirtualEnvironment.
 pub fn plan(
     environment: &VirtualEnvironment,
-    services: &[Service],
-    workloads: &[InventoryWorkload],
+    services: &[&Service],
+    workloads: &[&InventoryWorkload],
     hosts: &[AllowedHost],
 ) -> Result<Plan, Problems> {
     let spec = environment.spec.as_ref().map_err(Clone::clone)?;
-    let mut warnings = spec_warnings(spec);
+    let mut warnings = Vec::from_iter(splitter_warning(spec.splitter));
     let all = workloads;
     let workloads = &tagged(environment, spec, all, &mut warnings);
     let environments: BTreeSet<String> = workloads.iter().map(|(value, _)| (*value).to_owned()).collect();
-    let mut here: Vec<&Service> =
-        services.iter().filter(|service| service.namespace == environment.namespace).collect();
+    let here = services.iter().filter(|service| service.namespace == environment.namespace);
+    let mut here: Vec<&Service> = here.copied().collect();
     here.sort_by(|a, b| a.name.cmp(&b.name));
     here.iter().for_each(|service| warnings.extend(service.warnings.clone()));
     let context = PlanContext { environment, spec, environments: &environments, all, workloads, hosts };
-    let services = here.into_iter().map(|service| context.planned(service, &mut warnings)).collect();
+    let planned = here.into_iter().map(|service| {
+        let (disposition, choices) = context.routed(service, &mut warnings);
+        Planned { name: service.name.clone(), disposition, choices }
+    });
+    let services = planned.collect();
     let filter = spec.auto_inject.then(|| envoy_filter(environment, spec));
     Ok(Plan { environments, services, filter, warnings })
 }
@@ -109,11 +113,11 @@ pub fn plan(
 fn tagged<'a>(
     environment: &VirtualEnvironment,
     spec: &EnvironmentSpec,
-    workloads: &'a [InventoryWorkload],
+    workloads: &[&'a InventoryWorkload],
     warnings: &mut Vec<String>,
 ) -> Vec<(&'a str, &'a InventoryWorkload)> {
     let mut found = Vec::new();
-    for workload in workloads.iter().filter(|workload| workload.namespace == environment.namespace) {
+    for workload in workloads.iter().copied().filter(|one| one.namespace == environment.namespace) {
         let (title, label) = (workload.title(), &spec.label);
         match workload.labels.get(label).map(String::as_str) {
             None => {
@@ -143,13 +147,11 @@ fn tagged<'a>(
     found
 }
 
-fn spec_warnings(spec: &EnvironmentSpec) -> Vec<String> {
-    let splitter = spec.splitter;
+fn splitter_warning(splitter: char) -> Option<String> {
     let is_possible = splitter.is_ascii_alphanumeric() || "-_.".contains(splitter);
-    let notes = (!is_possible).then(|| {
+    (!is_possible).then(|| {
         format!("spec.envLabel.splitter: no label can hold {splitter:?}, so no environment is derived from another; expected . or - or _")
-    });
-    notes.into_iter().collect()
+    })
 }
 
 struct PlanContext<'a> {
@@ -157,18 +159,14 @@ struct PlanContext<'a> {
     spec: &'a EnvironmentSpec,
     environments: &'a BTreeSet<String>,
     /// In whatever namespace, with and without environments.
-    all: &'a [InventoryWorkload],
+    all: &'a [&'a InventoryWorkload],
     workloads: &'a [(&'a str, &'a InventoryWorkload)],
     hosts: &'a [AllowedHost],
 }
 
 impl PlanContext<'_> {
-    fn planned(&self, service: &Service, warnings: &mut Vec<String>) -> Planned {
-        let unrouted = |reason| Planned {
-            name: service.name.clone(),
-            disposition: RouteDisposition::Unrouted(reason),
-            choices: None,
-        };
+    fn routed(&self, service: &Service, warnings: &mut Vec<String>) -> (RouteDisposition, Option<Choices>) {
+        let unrouted = |reason| (RouteDisposition::Unrouted(reason), None);
         if service.name == "kubernetes" {
             return unrouted(UnroutedReason::ApiServer);
         }
@@ -180,61 +178,47 @@ impl PlanContext<'_> {
             self.workloads.iter().filter(|(_, workload)| has_pods(workload) && service.selects(workload));
         let own: BTreeSet<&str> = own.map(|(value, _)| *value).collect();
         if own.is_empty() {
-            let is_own =
-                |one: &InventoryWorkload| one.namespace == self.environment.namespace && service.selects(one);
-            let has_workloads = self.all.iter().any(is_own);
+            let mut here = self.all.iter().filter(|one| one.namespace == self.environment.namespace);
+            let has_workloads = here.any(|one| service.selects(one));
             return unrouted(if has_workloads {
                 UnroutedReason::NoEnvironment
             } else {
                 UnroutedReason::NoWorkload
             });
         }
-        let mut ports: Vec<u16> =
-            service.ports.iter().filter(|port| port.is_http).map(|port| port.number).collect();
-        ports.sort_unstable();
-        ports.dedup();
-        if ports.is_empty() {
+        if service.http_ports.is_empty() {
             if !service.gateways.is_empty() {
-                warnings.push(format!(
-                    "{}: it names gateways, but {}",
-                    service.title(),
-                    UnroutedReason::NoHttpPort
-                ));
+                let reason = UnroutedReason::NoHttpPort;
+                warnings.push(format!("{}: it names gateways, but {reason}", service.title()));
             }
             return unrouted(UnroutedReason::NoHttpPort);
         }
         let problems: Vec<InputProblem> =
             service.problems().iter().cloned().chain(doubles(service, &own, &self.spec.label)).collect();
-        if !problems.is_empty() {
-            let disposition = RouteDisposition::Refused(Problems(problems));
-            return Planned { name: service.name.clone(), disposition, choices: None };
+        if let Err(problems) = Problems::check(problems) {
+            return (RouteDisposition::Refused(problems), None);
         }
         let choices = Choices::of(self.spec, self.environments, &own);
-        let routes = routes(self.spec, service, &choices, &ports);
-        let disposition = if routes.len() < 2 && service.gateways.is_empty() {
-            RouteDisposition::Unrouted(UnroutedReason::OneWay)
-        } else {
-            self.warn_of_default(service, &own, warnings);
-            let service = &self.with_allowed_hosts(service, warnings);
-            let metadata = existing::metadata(self.environment, &service.name);
-            RouteDisposition::Routed {
-                virtual_service: virtual_service(&metadata, service, &routes),
-                destination_rule: destination_rule(&metadata, self.spec, service, &own),
-            }
-        };
-        Planned { name: service.name.clone(), disposition, choices: Some(choices) }
-    }
-
-    fn with_allowed_hosts(&self, service: &Service, warnings: &mut Vec<String>) -> Service {
-        let mut routed = service.clone();
-        for host in routed.hosts.extract_if(.., |host| !may_route(service, host, self.hosts)) {
-            warnings.push(format!(
+        let routes = routes(self.spec, service, &choices);
+        if routes.len() < 2 && service.gateways.is_empty() {
+            return (RouteDisposition::Unrouted(UnroutedReason::OneWay), Some(choices));
+        }
+        self.warn_of_default(service, &own, warnings);
+        let (hosts, refused): (Vec<&str>, Vec<&str>) =
+            service.hosts.iter().map(String::as_str).partition(|host| may_route(service, host, self.hosts));
+        warnings.extend(refused.iter().map(|host| {
+            format!(
                 "{}, annotation {HOSTS}: {host} is outside of its namespace and is left out; allow it with --allow-hosts of the \
                  operator, if all calls of this host may go to the Service",
                 service.title()
-            ));
-        }
-        routed
+            )
+        }));
+        let metadata = existing::metadata(self.environment, &service.name);
+        let disposition = RouteDisposition::Routed {
+            virtual_service: virtual_service(&metadata, service, hosts, &routes),
+            destination_rule: destination_rule(&metadata, self.spec, service, &own),
+        };
+        (disposition, Some(choices))
     }
 
     fn warn_of_default(&self, service: &Service, own: &BTreeSet<&str>, warnings: &mut Vec<String>) {
@@ -304,10 +288,10 @@ fn target<'a>(value: &'a str, splitter: char, among: &BTreeSet<&str>) -> Option<
 }
 
 /// The routes of a Service, port by port: by the header, by its aliases in the order of the spec, the default.
-fn routes(spec: &EnvironmentSpec, service: &Service, choices: &Choices, ports: &[u16]) -> Vec<Value> {
+fn routes(spec: &EnvironmentSpec, service: &Service, choices: &Choices) -> Vec<Value> {
     let rule = service.rule.clone().unwrap_or_default();
     let mut found = Vec::new();
-    for port in ports {
+    for port in service.http_ports.iter().collect::<BTreeSet<_>>() {
         let mut add = |condition: Value, subset: Option<&str>| {
             let mut matching = condition;
             matching["port"] = json!(port);
@@ -349,8 +333,8 @@ fn without(spec: &EnvironmentSpec, at: usize) -> Map<String, Value> {
     others.map(|header| (header.clone(), json!({}))).collect()
 }
 
-fn virtual_service(metadata: &Value, service: &Service, http: &[Value]) -> Value {
-    let hosts: Vec<&String> = [&service.name].into_iter().chain(&service.hosts).collect();
+fn virtual_service(metadata: &Value, service: &Service, hosts: Vec<&str>, http: &[Value]) -> Value {
+    let hosts: Vec<&str> = [&*service.name].into_iter().chain(hosts).collect();
     let gateways: Vec<&str> =
         ["mesh"].into_iter().chain(service.gateways.iter().map(String::as_str)).collect();
     json!({

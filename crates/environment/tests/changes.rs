@@ -3,7 +3,7 @@
 
 use super::scene::{Scene, environment, shop};
 use environment::changes::{ChangeStep, Changes, adoptions, changes, orphans};
-use environment::conditions::{acting, conditions, idle, ranked, status};
+use environment::conditions::{conditions, idle, ranked, status};
 use environment::existing::{Existing, MANAGER};
 use environment::resource::VirtualEnvironment;
 use mesh::pod::values;
@@ -37,7 +37,11 @@ impl Cluster {
     }
 
     fn changes(&self, scene: &Scene) -> Changes {
-        changes(&[&scene.read()], &scene.plan(), &self.existing())
+        self.changes_of(&[&scene.read()], scene)
+    }
+
+    fn changes_of(&self, ranked: &[&VirtualEnvironment], scene: &Scene) -> Changes {
+        changes(ranked, &scene.plan(), &all(&self.existing()))
     }
 
     fn settle(&mut self, scene: &Scene) -> Vec<String> {
@@ -78,16 +82,15 @@ impl Cluster {
                 there["metadata"]["uid"] = metadata["uid"].clone();
                 there["metadata"]["resourceVersion"] = next(&metadata);
             }
-            ChangeStep::Adopt { owners, version, .. } => {
-                let there = &mut self.0[at.expect("it is there")];
-                let metadata = &mut there["metadata"];
-                assert_eq!(metadata["resourceVersion"], **version);
-                metadata["ownerReferences"] = owners.clone();
+            ChangeStep::Adopt { owners, there } => {
+                let metadata = &mut self.0[at.expect("it is there")]["metadata"];
+                assert_eq!(metadata["resourceVersion"], there.version());
+                metadata["ownerReferences"] = json!(owners);
                 metadata["resourceVersion"] = next(metadata);
             }
-            ChangeStep::Delete { uid, version, .. } => {
+            ChangeStep::Delete(there) => {
                 let gone = self.0.remove(at.expect("it is there"));
-                is_that(&gone, uid, Some(version));
+                is_that(&gone, there.uid(), Some(there.version()));
             }
         }
     }
@@ -114,6 +117,10 @@ impl Cluster {
     }
 }
 
+fn all(existing: &[Existing]) -> Vec<&Existing> {
+    existing.iter().collect()
+}
+
 fn next(metadata: &Value) -> Value {
     let version: u64 =
         metadata["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a number");
@@ -127,23 +134,16 @@ fn is_that(there: &Value, uid: &str, version: Option<&str>) {
 
 fn shown(step: &ChangeStep) -> String {
     let (kind, name) = step.about();
-    let verb = match step {
-        ChangeStep::Create(_) => "create",
-        ChangeStep::Apply { .. } => "apply",
-        ChangeStep::Adopt { .. } => "adopt",
-        ChangeStep::Delete { .. } => "delete",
-    };
-    format!("{verb} {kind} {name}")
+    format!("{} {kind} {name}", step.verb())
 }
 
 fn pinned(step: &ChangeStep) -> String {
     let pins = match step {
         ChangeStep::Create(_) => String::new(),
         ChangeStep::Apply { uid, version: None, .. } => format!(" ({uid})"),
-        ChangeStep::Apply { uid, version: Some(version), .. } | ChangeStep::Delete { uid, version, .. } => {
-            format!(" ({uid}, version {version})")
-        }
-        ChangeStep::Adopt { version, .. } => format!(" (version {version})"),
+        ChangeStep::Apply { uid, version: Some(version), .. } => format!(" ({uid}, version {version})"),
+        ChangeStep::Delete(there) => format!(" ({}, version {})", there.uid(), there.version()),
+        ChangeStep::Adopt { there, .. } => format!(" (version {})", there.version()),
     };
     format!("{}{pins}\n", shown(step))
 }
@@ -202,8 +202,8 @@ fn owners(cluster: &Cluster) -> BTreeSet<String> {
 fn all_environments_own_what_the_acting_one_controls() {
     let (mut cluster, scene) = (Cluster::default(), shop());
     let (old, next) = (scene.read(), later(&scene, "next"));
-    let mut settle = |all: &[&VirtualEnvironment]| {
-        let steps = changes(&ranked(all.iter().copied()), &scene.plan(), &cluster.existing()).steps;
+    let mut settle = |some: &[&VirtualEnvironment]| {
+        let steps = cluster.changes_of(&ranked(some.iter().copied()), &scene).steps;
         steps.iter().for_each(|step| cluster.take(step));
         let shown: BTreeSet<String> =
             steps.iter().map(|step| shown(step).split(' ').next().unwrap_or_default().to_owned()).collect();
@@ -222,8 +222,9 @@ fn all_environments_own_what_the_acting_one_controls() {
         there["metadata"]["ownerReferences"][0]["controller"] = Value::Null;
     }
     let existing = cluster.existing();
-    assert!(existing.iter().all(|there| there.is_ours() && there.controller().is_none()));
-    assert_eq!(changes(&[&next], &scene.plan(), &existing).steps.len(), 4);
+    assert!(existing.iter().all(|there| there.is_ours()));
+    assert_eq!(cluster.changes_of(&[&next], &scene).steps.len(), 4);
+    let existing = all(&existing);
     assert_eq!(adoptions(&[&next], &existing).steps.len(), 4);
     assert_eq!(orphans(&existing, &BTreeSet::from(["u-next"])), []);
     assert_eq!(orphans(&existing, &BTreeSet::new()).len(), 4);
@@ -235,7 +236,7 @@ fn a_refused_service_changes_hands_too() {
     cluster.settle(&scene);
     scene.workload("cart", "base_red");
     let next = later(&scene, "next");
-    let steps = changes(&[&next], &scene.plan(), &cluster.existing()).steps;
+    let steps = cluster.changes_of(&[&next], &scene).steps;
     let adopted = steps.iter().filter(|step| matches!(step, ChangeStep::Adopt { .. })).count();
     assert_eq!((adopted, steps.len()), (4, 4), "{steps:?}");
 }
@@ -253,7 +254,7 @@ fn orphans_are_taken_over_unless_their_user_made_them_his() {
         there["metadata"]["ownerReferences"] = json!([]);
         there["metadata"]["managedFields"] = json!([{"manager": MANAGER, "operation": "Update", "fieldsV1": {"f:spec": fields(&there["kind"])}}]);
     }
-    assert_eq!(orphans(&cluster.existing(), &BTreeSet::new()), [], "their user wanted to keep them");
+    assert_eq!(orphans(&all(&cluster.existing()), &BTreeSet::new()), [], "their user wanted to keep them");
     scene.services.retain(|service| service["metadata"]["name"] != "pay");
     let steps: Vec<String> = cluster.changes(&scene).steps.iter().map(shown).collect();
     assert_eq!(
@@ -293,8 +294,9 @@ fn what_is_being_deleted_is_left_to_those_who_delete_it() {
     let next = later(&scene, "next");
     let counts = |cluster: &Cluster| {
         let existing = cluster.existing();
+        let existing = all(&existing);
         let none = Scene { services: Vec::new(), ..bare(&scene) };
-        let gone = changes(&[&scene.read()], &none.plan(), &existing).steps.len();
+        let gone = cluster.changes(&none).steps.len();
         (gone, adoptions(&[&next], &existing).steps.len(), orphans(&existing, &BTreeSet::new()).len())
     };
     assert_eq!(counts(&cluster), (5, 5, 5));
@@ -325,8 +327,7 @@ fn the_oldest_acts_and_the_first_by_name_of_those_as_old() {
     ];
     let names: Vec<&str> = ranked(&all).iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["b", "c", "d", "e"]);
-    assert_eq!(acting(&all).map(VirtualEnvironment::title).as_deref(), Some("VirtualEnvironment shop/b"));
-    assert_eq!(acting(&all[4..]), None);
+    assert_eq!(ranked(&all[4..]), [&all[0]; 0]);
     let message = "VirtualEnvironment b is older; a namespace has one. Delete one of the two";
     let idle = idle(&all[3].name);
     assert_eq!(

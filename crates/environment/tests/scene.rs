@@ -78,6 +78,7 @@ impl Scene {
             self.services.iter().filter_map(|object| Service::read(object, "")).collect();
         let workloads: Vec<InventoryWorkload> =
             self.workloads.iter().filter_map(|object| InventoryWorkload::read(object, "")).collect();
+        let (services, workloads): (Vec<_>, Vec<_>) = (services.iter().collect(), workloads.iter().collect());
         plan(&self.read(), &services, &workloads, &["m.example".parse().expect("a host")])
             .expect("a sound VirtualEnvironment")
     }

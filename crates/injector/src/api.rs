@@ -1,20 +1,16 @@
 //! Requests of the commands that ask an API server once, with objects as JSON.
 
-use cluster::error::{describe, status};
+use cluster::error::status;
 use hyper::Request;
 use kube::Client;
 use serde_json::Value;
+use std::io;
+use tokio::runtime::Builder;
 
 pub(crate) const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
 pub(crate) struct ApiServer {
     client: Client,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NoAnswer {
-    pub(crate) status: Option<u16>,
-    pub(crate) text: String,
 }
 
 impl ApiServer {
@@ -23,29 +19,29 @@ impl ApiServer {
     }
 
     /// `None` where there is none.
-    pub(crate) async fn get(&self, path: &str) -> Result<Option<Value>, NoAnswer> {
+    pub(crate) async fn get(&self, path: &str) -> kube::Result<Option<Value>> {
         match self.send(Request::get(path).body(Vec::new())).await {
-            Err(error) if error.status == Some(404) => Ok(None),
-            Err(error) => Err(error),
-            Ok(value) => Ok(Some(value)),
+            Err(error) if status(&error) == Some(404) => Ok(None),
+            answer => answer.map(Some),
         }
     }
 
-    pub(crate) async fn list(&self, path: &str) -> Result<Vec<Value>, NoAnswer> {
+    pub(crate) async fn list(&self, path: &str) -> kube::Result<Vec<Value>> {
         let list = self.get(path).await?;
         Ok(list.and_then(|list| list["items"].as_array().cloned()).unwrap_or_default())
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, NoAnswer> {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> kube::Result<Value> {
         let request = Request::post(path).header("content-type", "application/json");
         self.send(request.body(body.to_string().into_bytes())).await
     }
 
-    async fn send(&self, request: Result<Request<Vec<u8>>, hyper::http::Error>) -> Result<Value, NoAnswer> {
-        let request = request.map_err(|error| NoAnswer { status: None, text: error.to_string() })?;
-        self.client
-            .request::<Value>(request)
-            .await
-            .map_err(|error| NoAnswer { status: status(&error), text: describe(&error) })
+    async fn send(&self, request: hyper::http::Result<Request<Vec<u8>>>) -> kube::Result<Value> {
+        self.client.request(request.map_err(kube::Error::HttpError)?).await
     }
+}
+
+/// Runs what a command asks, on this thread.
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> io::Result<T> {
+    Ok(Builder::new_current_thread().enable_all().build()?.block_on(work))
 }

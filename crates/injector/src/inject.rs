@@ -136,44 +136,33 @@ fn report(note: &Note) {
 /// Flags of `istioctl kube-inject` that ask a cluster. They are refused with the replacement.
 #[derive(Args)]
 struct OfCluster {
-    #[arg(long = "injectConfigMapName", hide = true, value_parser = injector)]
+    #[arg(long = "injectConfigMapName", hide = true, value_parser = refused(INJECTOR))]
     config_map: Option<String>,
-    #[arg(long = "webhookConfig", hide = true, value_parser = injector)]
+    #[arg(long = "webhookConfig", hide = true, value_parser = refused(INJECTOR))]
     webhook: Option<String>,
-    #[arg(long = "meshConfigMapName", hide = true, value_parser = mesh)]
+    #[arg(long = "meshConfigMapName", hide = true, value_parser = refused(MESH))]
     mesh_config_map: Option<String>,
-    #[arg(long = "operatorFileName", hide = true, value_parser = operator)]
+    #[arg(long = "operatorFileName", hide = true, value_parser = refused(OPERATOR))]
     operator: Option<String>,
-    #[arg(short = 'c', long, hide = true, value_parser = cluster)]
+    #[arg(short = 'c', long, hide = true, value_parser = refused(CLUSTER))]
     kubeconfig: Option<String>,
-    #[arg(long, hide = true, value_parser = cluster)]
+    #[arg(long, hide = true, value_parser = refused(CLUSTER))]
     context: Option<String>,
-    #[arg(short = 'i', long = "istioNamespace", hide = true, value_parser = cluster)]
+    #[arg(short = 'i', long = "istioNamespace", hide = true, value_parser = refused(CLUSTER))]
     istio_namespace: Option<String>,
 }
 
+const INJECTOR: &str = "no cluster is asked; write its ConfigMap istio-sidecar-injector into a file and give that with \
+                        --inject-config";
+const MESH: &str =
+    "no cluster is asked; write its ConfigMap istio into a file and give that with --mesh-config";
+const OPERATOR: &str =
+    "IstioOperators are not read; give values with --values and a MeshConfig with --mesh-config";
+const CLUSTER: &str = "no cluster is asked; write its ConfigMaps into files and give those with --inject-config and --mesh-config";
+
 /// No value is right.
-type Never = Result<String, String>;
-
-fn injector(_: &str) -> Never {
-    Err("no cluster is asked; write its ConfigMap istio-sidecar-injector into a file and give that with \
-         --inject-config"
-        .to_owned())
-}
-
-fn mesh(_: &str) -> Never {
-    Err("no cluster is asked; write its ConfigMap istio into a file and give that with --mesh-config"
-        .to_owned())
-}
-
-fn operator(_: &str) -> Never {
-    Err("IstioOperators are not read; give values with --values and a MeshConfig with --mesh-config"
-        .to_owned())
-}
-
-fn cluster(_: &str) -> Never {
-    Err("no cluster is asked; write its ConfigMaps into files and give those with --inject-config and --mesh-config"
-        .to_owned())
+fn refused(remedy: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone {
+    move |_| Err(remedy.to_owned())
 }
 
 /// A single one is unchanged; between several a marker separates documents, where nothing does yet.

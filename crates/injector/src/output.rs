@@ -9,7 +9,6 @@ use std::{
     io::{self, Write},
     path::Path,
     process,
-    time::SystemTime,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -72,8 +71,7 @@ fn written(path: &Path, text: &str) -> io::Result<()> {
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     // In a container, each run has the same process id, and a killed one may have left its file.
-    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let beside = path.with_file_name(format!(".{name}.{}-{nanos}", process::id()));
+    let beside = path.with_file_name(format!(".{name}.{}-{:x}", process::id(), fastrand::u64(..)));
     let done = (|| {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
         // Before it holds anything: the old file may be private.

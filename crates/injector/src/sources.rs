@@ -6,7 +6,7 @@
 use crate::input;
 use clap::Args;
 use injection::configuration::{Configuration, ConfigurationText, Texts};
-use mesh::{InputProblem, Problems, pod::KubernetesObject};
+use mesh::{InputProblem, Problems, data::document::mapping, pod::KubernetesObject};
 use serde_json::Value;
 use std::{
     array, fs,
@@ -40,112 +40,77 @@ const PARTS: [ConfigurationPart; 3] = [
     ConfigurationPart { flag: "--mesh-config", key: "mesh", map: "istio" },
 ];
 
-/// ConfigMaps of a file or of a cluster.
-pub(crate) struct Maps {
-    /// Names the file or the cluster in problems.
-    pub(crate) name: String,
-    /// The name and the data of each.
-    pub(crate) maps: Vec<(String, Value)>,
-}
-
 /// Reads the configuration, with every file that can't be read and every problem in those that can. Where there is one,
 /// the configuration is good for finding problems elsewhere and for nothing else. Files win over what a cluster has, text by
 /// text. A revision takes the place of that of the values.
 pub(crate) fn configuration(
     sources: &ConfigurationSources,
-    cluster: Option<&Maps>,
+    cluster: Option<&SourceTexts>,
     revision: Option<&str>,
 ) -> (Configuration, Vec<InputProblem>) {
     let mut problems = Vec::new();
     let paths = [&sources.config, &sources.values, &sources.mesh];
-    let files: [Option<SourceFile>; 3] = array::from_fn(|at| {
+    let files: [Option<SourceTexts>; 3] = array::from_fn(|at| {
         let read = file(&PARTS[at], paths[at].as_deref()?);
         read.map_err(|Problems(found)| problems.extend(found)).ok()
     });
-    let [config, values, mesh] = array::from_fn(|at| {
+    let [config, mut values, mesh] = array::from_fn(|at| {
         let part = &PARTS[at];
         let given = match (&files[at], &files[0]) {
             (Some(file), _) => file.text(part).map_err(|problem| problems.push(problem)).ok(),
             // A ConfigMap holds the values beside the configuration.
-            (None, Some(config)) if part.key == "values" => config.maps.beside(part),
+            (None, Some(config)) if part.key == "values" => config.text(part).ok(),
             (None, _) => None,
         };
-        given.or_else(|| cluster?.beside(part))
+        given.or_else(|| cluster?.text(part).ok())
     });
-    let values = match revision {
-        Some(revision) => with_revision(values, revision, &mut problems),
-        None => values,
-    };
+    if let Some(revision) = revision {
+        let changed = with_revision(values, revision);
+        values = changed.map_err(|Problems(found)| problems.extend(found)).ok();
+    }
     let (configuration, found) = Configuration::read_in_part(&Texts { config, values, mesh });
     problems.extend(found);
     (configuration, problems)
 }
 
-/// A file's text, and the ConfigMaps in it, if that is what it holds.
-struct SourceFile {
-    text: String,
-    maps: Maps,
+fn with_revision(values: Option<ConfigurationText>, revision: &str) -> Result<ConfigurationText, Problems> {
+    let ConfigurationText { name, text } = values.unwrap_or_else(|| ConfigurationText::new("--values", ""));
+    let mut document = mapping(&name, &text)?;
+    document["revision"] = revision.into();
+    Ok(ConfigurationText { name, text: document.to_string() })
 }
 
-fn file(part: &ConfigurationPart, path: &Path) -> Result<SourceFile, Problems> {
-    let name = format!("{} {}", part.flag, path.display());
-    let text = fs::read_to_string(path).map_err(|error| {
-        let text =
-            format!("can't be read: {error}; expected the text {}, or a ConfigMap that holds it", part.key);
-        Problems(vec![InputProblem::of(&name, text)])
-    })?;
-    let maps = maps(KubernetesObject::all(&name, &text)?.into_iter().map(|object| object.value));
-    Ok(SourceFile { text, maps: Maps { name, maps } })
+/// Texts of a configuration that a file or a cluster has, by the key of each in a ConfigMap.
+pub(crate) struct SourceTexts {
+    /// Names the file or the cluster in problems.
+    name: String,
+    texts: Vec<(&'static str, ConfigurationText)>,
 }
 
-fn maps(objects: impl Iterator<Item = Value>) -> Vec<(String, Value)> {
-    let maps = objects.filter(|object| object["kind"] == "ConfigMap");
-    maps.map(|mut map| (map["metadata"]["name"].as_str().unwrap_or_default().to_owned(), map["data"].take()))
-        .collect()
-}
+impl SourceTexts {
+    pub(crate) fn new(name: String) -> Self {
+        Self { name, texts: Vec::new() }
+    }
 
-/// Reads files with ConfigMaps as kubectl prints them. Others may be among them.
-pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems> {
-    const FLAG: &str = "--filename";
-    let expected = "ConfigMaps as kubectl get configmap -o yaml prints them";
-    let found = maps(input::objects(FLAG, names, expected)?.into_iter());
-    let is_of = |part: &ConfigurationPart, name: &str| {
-        name.strip_prefix(part.map).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    };
-    let mut problems = Vec::new();
-    let [config, values, mesh] = PARTS.map(|part| {
-        let maps = found.iter().filter(|(name, data)| is_of(&part, name) && data.get(part.key).is_some());
-        let of_part = Maps { name: FLAG.to_owned(), maps: maps.cloned().collect() };
-        let text = match of_part.maps.is_empty() {
-            true if part.key == "values" => return None,
-            true => {
-                let (map, key) = (part.map, part.key);
-                let text =
-                    format!("holds no ConfigMap {map} with {key:?}; expected it as it is in the cluster");
-                Err(InputProblem::of(FLAG, text))
+    pub(crate) fn add_map(&mut self, map: &str, data: &Value) {
+        for ConfigurationPart { key, .. } in &PARTS {
+            if let Some(text) = data[key].as_str() {
+                let name = format!("{}: ConfigMap {map}: data.{key}", self.name);
+                self.texts.push((key, ConfigurationText::new(&name, text)));
             }
-            false => of_part.text(&part),
-        };
-        text.map_err(|problem| problems.push(problem)).ok()
-    });
-    Problems::check(problems)?;
-    Configuration::read(&Texts { config, values, mesh })
-}
-
-impl SourceFile {
-    fn text(&self, part: &ConfigurationPart) -> Result<ConfigurationText, InputProblem> {
-        match self.maps.maps.is_empty() {
-            true => Ok(ConfigurationText { name: self.maps.name.clone(), text: self.text.clone() }),
-            false => self.maps.text(part),
         }
     }
-}
 
-impl Maps {
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.texts.iter().any(|(of, _)| *of == key)
+    }
+
+    /// # Errors
+    /// Unless exactly one ConfigMap has it.
     fn text(&self, part: &ConfigurationPart) -> Result<ConfigurationText, InputProblem> {
-        let found = self.found(part);
-        let text = match &found[..] {
-            [one] => return Ok(one.clone()),
+        let found = self.texts.iter().filter(|(key, _)| *key == part.key).map(|(_, text)| text);
+        let text = match &found.collect::<Vec<_>>()[..] {
+            [one] => return Ok((*one).clone()),
             [] => format!(
                 "holds ConfigMaps, but none with {:?}; expected {} as it is in the cluster",
                 part.key, part.map
@@ -157,48 +122,54 @@ impl Maps {
         };
         Err(InputProblem::of(&self.name, text))
     }
-
-    /// `None` unless exactly one ConfigMap has it.
-    fn beside(&self, part: &ConfigurationPart) -> Option<ConfigurationText> {
-        self.text(part).ok()
-    }
-
-    fn found(&self, part: &ConfigurationPart) -> Vec<ConfigurationText> {
-        let of = |(map, data): &(String, Value)| {
-            let text = data.get(part.key)?.as_str()?.to_owned();
-            Some(ConfigurationText {
-                name: format!("{}: ConfigMap {map}: data.{}", self.name, part.key),
-                text,
-            })
-        };
-        self.maps.iter().filter_map(of).collect()
-    }
 }
 
-fn with_revision(
-    values: Option<ConfigurationText>,
-    revision: &str,
-    problems: &mut Vec<InputProblem>,
-) -> Option<ConfigurationText> {
-    let ConfigurationText { name, text } =
-        values.unwrap_or_else(|| ConfigurationText { name: "--values".to_owned(), text: "{}".to_owned() });
-    match mesh::pod::values(&name, &text) {
-        Ok(mut documents) => {
-            documents.retain(|document| !document.is_null());
-            match &mut documents[..] {
-                [] => Some(serde_json::json!({ "revision": revision }).to_string()),
-                [document @ Value::Object(_)] => {
-                    document["revision"] = revision.into();
-                    Some(document.to_string())
-                }
-                // Its reader reports what is wrong with it.
-                _ => Some(text),
-            }
-        }
-        Err(Problems(found)) => {
-            problems.extend(found);
-            None
-        }
+fn file(part: &ConfigurationPart, path: &Path) -> Result<SourceTexts, Problems> {
+    let name = format!("{} {}", part.flag, path.display());
+    let text = fs::read_to_string(path).map_err(|error| {
+        let text =
+            format!("can't be read: {error}; expected the text {}, or a ConfigMap that holds it", part.key);
+        Problems(vec![InputProblem::of(&name, text)])
+    })?;
+    let maps = maps(KubernetesObject::all(&name, &text)?.into_iter().map(|object| object.value));
+    let mut found = SourceTexts::new(name.clone());
+    maps.iter().for_each(|(map, data)| found.add_map(map, data));
+    if maps.is_empty() {
+        found.texts.push((part.key, ConfigurationText { name, text }));
     }
-    .map(|text| ConfigurationText { name, text })
+    Ok(found)
+}
+
+/// The name and the data of each ConfigMap.
+fn maps(objects: impl Iterator<Item = Value>) -> Vec<(String, Value)> {
+    let maps = objects.filter(|object| object["kind"] == "ConfigMap");
+    maps.map(|mut map| (map["metadata"]["name"].as_str().unwrap_or_default().to_owned(), map["data"].take()))
+        .collect()
+}
+
+/// Reads files with ConfigMaps as kubectl prints them. Others may be among them.
+pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems> {
+    const FLAG: &str = "--filename";
+    let expected = "ConfigMaps as kubectl get configmap -o yaml prints them";
+    let found = maps(input::objects(FLAG, names, expected)?.into_iter());
+    let mut problems = Vec::new();
+    let [config, values, mesh] = PARTS.map(|part| {
+        let ConfigurationPart { key, map, .. } = part;
+        let is_of =
+            |name: &str| name.strip_prefix(map).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+        let mut texts = SourceTexts::new(FLAG.to_owned());
+        found.iter().filter(|(name, _)| is_of(name)).for_each(|(name, data)| texts.add_map(name, data));
+        let text = match texts.has(key) {
+            true => texts.text(&part),
+            false if key == "values" => return None,
+            false => {
+                let text =
+                    format!("holds no ConfigMap {map} with {key:?}; expected it as it is in the cluster");
+                Err(InputProblem::of(FLAG, text))
+            }
+        };
+        text.map_err(|problem| problems.push(problem)).ok()
+    });
+    Problems::check(problems)?;
+    Configuration::read(&Texts { config, values, mesh })
 }

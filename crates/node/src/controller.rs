@@ -83,20 +83,19 @@ pub(crate) async fn run(
 
 impl Controller<'_> {
     fn take(&mut self, event: Event<Pod>) {
+        let store = |event: Event<&Pod>| drop(self.pods.borrow_mut().take(event, |pod| Some(reference(pod))));
         match event {
-            Event::Init => self.pods.borrow_mut().begin(),
+            Event::Init => store(Event::Init),
             Event::InitApply(pod) => {
-                let (name, reference) = reference(&pod);
-                self.pods.borrow_mut().list(name, reference);
+                store(Event::InitApply(&pod));
                 self.update(pod);
             }
             Event::Apply(pod) => {
-                let (name, reference) = reference(&pod);
-                self.pods.borrow_mut().insert(name, reference);
+                store(Event::Apply(&pod));
                 self.update(pod);
             }
             Event::InitDone => {
-                self.pods.borrow_mut().complete();
+                store(Event::InitDone);
                 let pods = self.pods.borrow();
                 let uids = pods.known().values().filter_map(|pod| pod.uid.as_deref());
                 self.queue.retain(&uids.collect());
@@ -105,7 +104,7 @@ impl Controller<'_> {
                 tracing::info!(broken = self.queue.len(), "the pods of the node are known");
             }
             Event::Delete(pod) => {
-                self.pods.borrow_mut().remove(&reference(&pod).0);
+                store(Event::Delete(&pod));
                 if self.queue.forget(&pod.uid().unwrap_or_default()) == QueueChange::Left {
                     self.left(&named(&pod), true);
                 }

@@ -1,13 +1,13 @@
 //! A certificate authority, and the server's own certificate, which is all that it signs: for which names, and when the next one is due.
 //! That is made by each replica for itself and never stored, so its key leaves no process.
 
-use crate::serve::tls::{IdentityError, ServerIdentity, validity};
+use crate::serve::tls::{CertificateChain, IdentityError, ServerIdentity, validity};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use std::sync::Arc;
 use std::time::Duration;
 use x509_cert::der::pem::{LineEnding, encode_string};
@@ -42,6 +42,10 @@ pub(super) enum CaError {
     Key(#[source] rcgen::Error),
     #[error("a key that is not the certificate's")]
     Mismatch,
+    #[error("no certificate can be made")]
+    Make(#[from] rcgen::Error),
+    #[error("a certificate just made can't be shown")]
+    Show(#[from] IdentityError),
 }
 
 /// Certificates are valid from this long before they are made, so that clocks that are behind take them.
@@ -57,9 +61,7 @@ impl Life {
 
     /// The time at which this part of the life is over.
     pub(super) fn part(self, numerator: i64, denominator: i64) -> i64 {
-        self.born
-            + (self.ends - self.born) / denominator * numerator
-            + (self.ends - self.born) % denominator * numerator / denominator
+        self.born + (self.ends - self.born) * numerator / denominator
     }
 }
 
@@ -110,7 +112,7 @@ impl Ca {
         names: &[String],
         now: i64,
         lifetime: Duration,
-    ) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>, Life), rcgen::Error> {
+    ) -> Result<(CertificateChain, Life), rcgen::Error> {
         let mut life = life(now, lifetime);
         life.ends = life.ends.min(self.trusted.life.ends);
         let key = KeyPair::generate()?;
@@ -124,7 +126,7 @@ impl Ca {
         let own = params(self.trusted.life);
         let signed = leaf.signed_by(&key, &Issuer::from_params(&own, &self.key))?;
         let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
-        Ok((signed.der().clone(), key, life))
+        Ok(((vec![signed.der().clone()], key), life))
     }
 }
 
@@ -182,14 +184,6 @@ impl ServedLeaf {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(super) enum LeafError {
-    #[error("no certificate can be made")]
-    Make(#[source] rcgen::Error),
-    #[error("a certificate just made can't be shown")]
-    Show(#[source] IdentityError),
-}
-
 /// Shows a new certificate if one is due. Open connections keep the one that they were opened with.
 pub(super) fn refresh(
     shown: &mut Option<ServedLeaf>,
@@ -197,18 +191,18 @@ pub(super) fn refresh(
     names: &[String],
     now: i64,
     lifetime: Duration,
-) -> Result<bool, LeafError> {
+) -> Result<bool, CaError> {
     if shown.as_ref().is_some_and(|shown| now < shown.due(signer)) {
         return Ok(false);
     }
-    let (certificate, key, life) = signer.sign(names, now, lifetime).map_err(LeafError::Make)?;
+    let (chain, life) = signer.sign(names, now, lifetime)?;
     let identity = match shown {
         Some(ServedLeaf { identity, .. }) => {
-            identity.set(vec![certificate], key).map(|()| Arc::clone(identity))
+            identity.set(chain)?;
+            Arc::clone(identity)
         }
-        None => ServerIdentity::new(vec![certificate], key),
+        None => ServerIdentity::new(chain)?,
     };
-    let identity = identity.map_err(LeafError::Show)?;
     *shown = Some(ServedLeaf { identity, signer: signer.trusted.der.clone(), life });
     Ok(true)
 }
@@ -245,9 +239,9 @@ mod tests {
     fn nothing_outlives_what_signed_it() {
         let authority = Ca::make(NOW, DAY).expect("an authority");
         let names = ["a.b.svc".to_owned()];
-        let (certificate, _, life) = authority.sign(&names, NOW + 10, DAY).expect("a certificate");
+        let ((chain, _), life) = authority.sign(&names, NOW + 10, DAY).expect("a certificate");
         assert_eq!(life, Life { born: NOW + 10, ends: NOW + 86_400 });
-        let written = validity(&certificate).expect("a validity");
+        let written = validity(&chain[0]).expect("a validity");
         assert_eq!((written.start, written.end), (NOW + 10 - SKEW, NOW + 86_400));
     }
 

@@ -16,7 +16,6 @@ mod reconciler;
 mod rotation;
 mod webhooks;
 
-pub(crate) use reconciler::now;
 pub(crate) use rotation::read as stored;
 use webhooks::host;
 pub(crate) use webhooks::{CallerCount, Callers, WebhookService, webhooks};

@@ -2,19 +2,20 @@
 
 use super::{
     AuthorityFlags,
-    ca::{self, LeafError, ServedLeaf},
-    rotation::{self, Authorities, RotationStep},
+    ca::{self, CaError, ServedLeaf},
+    rotation::{self, Authorities},
     webhooks::{self, Callers, WebhookService},
 };
 use crate::serve::tls::ServerIdentity;
 use backon::ExponentialBackoff;
-use cluster::error::{describe, in_time};
+use cluster::error::{describe, in_time, status};
 use cluster::watch;
 use futures::{
     StreamExt,
     stream::{BoxStream, select_all},
 };
 use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret};
+use k8s_openapi::jiff::Timestamp;
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
@@ -24,7 +25,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     error::Error,
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -53,7 +54,6 @@ pub(crate) struct CertificateReconciler {
     /// Those of the Service, and the hosts of `--name`.
     names: Vec<String>,
     callers: Arc<Callers>,
-    watched: usize,
     events: BoxStream<'static, AuthorityEvent>,
     /// The Secret as it was last seen, once it is known whether there is one.
     seen: Option<Option<Secret>>,
@@ -80,7 +80,6 @@ impl CertificateReconciler {
         let own = watch::object(secrets.clone(), &flags.ca_secret, "secret", LIST_TIMEOUT);
         let mut streams = vec![own.map(AuthorityEvent::Secret).boxed()];
         let distinct: BTreeSet<&String> = flags.webhook_configurations.iter().collect();
-        let watched = distinct.len();
         let callers = Arc::new(Callers::new(distinct.iter().copied()));
         for name in distinct {
             let objects = watch::object(all.clone(), name, name, LIST_TIMEOUT);
@@ -103,7 +102,6 @@ impl CertificateReconciler {
             seen: None,
             sound: None,
             callers,
-            watched,
             webhooks: BTreeMap::new(),
             shown: None,
             backoff: delays(),
@@ -132,12 +130,11 @@ impl CertificateReconciler {
 
     /// Waits for an event, or for the time at which something is due.
     pub(super) async fn wait(&mut self) {
-        let next = self.callers.due().map_or(self.next, |due| due.min(self.next));
+        let next = self.callers.log().map_or(self.next, |due| due.min(self.next));
         tokio::select! {
             Some(event) = self.events.next() => self.handle(event),
             () = sleep_until(next) => {}
         }
-        self.callers.log();
     }
 
     fn handle(&mut self, event: AuthorityEvent) {
@@ -155,20 +152,22 @@ impl CertificateReconciler {
     }
 
     /// A refusal of the API server is logged and tried again.
-    pub(super) async fn reconcile(&mut self) -> Result<(), LeafError> {
+    pub(super) async fn reconcile(&mut self) -> Result<(), CaError> {
         self.next = Instant::now() + MAX_WAIT;
         if let Some(resume) = self.resume.filter(|resume| Instant::now() < *resume) {
             self.next = resume;
             return Ok(());
         }
         let Some(seen) = self.seen.clone() else { return Ok(()) };
-        let now = now();
-        let (mut known, is_lost) = self.authorities_of(seen.as_ref());
+        let now = Timestamp::now().as_second();
+        let stored = self.stored(seen.as_ref());
+        let is_stored = stored.is_some();
+        // What is damaged or deleted is written again.
+        let mut known = stored.or_else(|| rotation::read(self.sound.as_ref()?).ok().flatten());
         let announced = known.as_ref().is_some_and(|known| self.is_announced(known));
-        let step = rotation::step(&mut known, now, self.flags.ca_lifetime, announced);
-        let step = step.map_err(LeafError::Make)?;
+        let step = rotation::step(&mut known, now, self.flags.ca_lifetime, announced)?;
         let Some(authorities) = known else { return Ok(()) };
-        if step.is_some() || is_lost {
+        if step.is_some() || !is_stored {
             // The watch reports it, and then it is what is known.
             self.write_secret(&authorities, seen.as_ref(), step).await;
             return Ok(());
@@ -188,30 +187,26 @@ impl CertificateReconciler {
         Ok(())
     }
 
-    /// The authorities of a Secret. If it holds none or is damaged, those that it held before, with `true`.
-    fn authorities_of(&mut self, secret: Option<&Secret>) -> (Option<Authorities>, bool) {
-        let read = secret.map_or(Ok(None), rotation::read);
-        match read {
-            Ok(Some(authorities)) => {
+    /// The authorities of a Secret; `None` if it holds none or is damaged.
+    fn stored(&mut self, secret: Option<&Secret>) -> Option<Authorities> {
+        match secret.map_or(Ok(None), rotation::read) {
+            Ok(None) => None,
+            Ok(found) => {
                 self.sound = secret.cloned();
-                return (Some(authorities), false);
+                found
             }
-            Ok(None) => {}
-            Err(unusable) => tracing::warn!(
-                secret = self.flags.ca_secret,
-                error = &unusable as &dyn Error,
-                "the Secret can't be used, and is written again"
-            ),
+            Err(error) => {
+                let secret = &self.flags.ca_secret;
+                tracing::warn!(secret, error, "the Secret can't be used, and is written again");
+                None
+            }
         }
-        let before = self.sound.as_ref().and_then(|sound| rotation::read(sound).ok().flatten());
-        let is_lost = before.is_some();
-        (before, is_lost)
     }
 
     /// True if all webhooks trust these authorities. One that does not exist calls no server.
     fn is_announced(&self, authorities: &Authorities) -> bool {
         let bundle = authorities.bundle();
-        self.webhooks.len() == self.watched
+        self.webhooks.len() == self.callers.all().len()
             && self.webhooks.values().flatten().all(|known| self.service.behind(known, &bundle).is_empty())
     }
 
@@ -219,39 +214,33 @@ impl CertificateReconciler {
         &mut self,
         authorities: &Authorities,
         over: Option<&Secret>,
-        step: Option<RotationStep>,
+        step: Option<&'static str>,
     ) {
         let secret = rotation::write(authorities, &self.flags.ca_secret, over);
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-        let secrets = self.secrets.clone();
         let written = async {
             match over {
-                Some(_) => secrets.replace(&self.flags.ca_secret, &params, &secret).await,
-                None => secrets.create(&params, &secret).await,
+                Some(_) => self.secrets.replace(&self.flags.ca_secret, &params, &secret).await,
+                None => self.secrets.create(&params, &secret).await,
             }
         };
-        let written = in_time(WRITE_TIMEOUT, written).await;
-        match written {
+        let secret = &self.flags.ca_secret;
+        let is_known = match in_time(WRITE_TIMEOUT, written).await {
             Ok(_) => {
-                let what = step.map_or("the Secret is written again", RotationStep::word);
-                tracing::info!(secret = self.flags.ca_secret, "{what}");
-                // If the watch reports nothing, the step is tried again, which is refused if it was done.
-                self.pause(true);
+                tracing::info!(secret, "{}", step.unwrap_or("the Secret is written again"));
+                true
             }
-            // Another replica was first.
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                tracing::debug!(secret = self.flags.ca_secret, "another replica was first");
-                self.pause(true);
+            Err(error) if status(&error) == Some(409) => {
+                tracing::debug!(secret, "another replica was first");
+                true
             }
             Err(error) => {
-                tracing::warn!(
-                    secret = self.flags.ca_secret,
-                    error = describe(&error),
-                    "the Secret is not written"
-                );
-                self.pause(false);
+                tracing::warn!(secret, error = describe(&error), "the Secret is not written");
+                false
             }
-        }
+        };
+        // If the watch reports nothing, the step is tried again, which is refused if it was done.
+        self.pause(is_known);
     }
 
     async fn announce(&mut self, authorities: &Authorities) {
@@ -265,7 +254,7 @@ impl CertificateReconciler {
             let patch = Patch::Strategic(patch);
             match in_time(WRITE_TIMEOUT, self.configurations.patch(name, &params, &patch)).await {
                 Ok(_) => tracing::info!(configuration = name, "caBundle is set"),
-                Err(kube::Error::Api(status)) if status.code == 409 => {
+                Err(error) if status(&error) == Some(409) => {
                     tracing::debug!(configuration = name, "another writer was first");
                 }
                 Err(error) => {
@@ -299,10 +288,4 @@ impl CertificateReconciler {
 
 fn delays() -> ExponentialBackoff {
     cluster::backoff(FIRST_DELAY, MAX_DELAY, false)
-}
-
-/// Seconds since 1970.
-pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

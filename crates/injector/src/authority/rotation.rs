@@ -10,6 +10,7 @@
 //! only when all webhooks are known to have it. The one before is trusted until it ends.
 
 use super::ca::{Ca, CaError, Trusted, read_all};
+use cluster::error::describe;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
@@ -25,27 +26,11 @@ pub(crate) struct Authorities {
     pub(super) previous: Vec<Trusted>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RotationStep {
-    /// There was none that can sign: one was made.
-    Begun,
-    Announced,
-    /// The next one signs now.
-    Exchanged,
-    /// Some that have ended are trusted no more.
-    Forgotten,
-}
-
-impl RotationStep {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Begun => "an authority is made",
-            Self::Announced => "the next authority is announced",
-            Self::Exchanged => "the next authority signs now",
-            Self::Forgotten => "an authority that has ended is forgotten",
-        }
-    }
-}
+/// The steps, as the log has them. The first makes an authority where none can sign.
+pub(super) const BEGUN: &str = "an authority is made";
+pub(super) const ANNOUNCED: &str = "the next authority is announced";
+pub(super) const EXCHANGED: &str = "the next authority signs now";
+pub(super) const FORGOTTEN: &str = "an authority that has ended is forgotten";
 
 impl Authorities {
     /// The certificates that callers have to trust, the oldest first, so that an exchange changes nothing here.
@@ -81,68 +66,52 @@ pub(super) fn step(
     now: i64,
     lifetime: Duration,
     announced: bool,
-) -> Result<Option<RotationStep>, rcgen::Error> {
+) -> Result<Option<&'static str>, rcgen::Error> {
     let Some(authorities) = known else {
         let current = Ca::make(now, lifetime)?;
         *known = Some(Authorities { current, next: None, previous: Vec::new() });
-        return Ok(Some(RotationStep::Begun));
+        return Ok(Some(BEGUN));
     };
-    let before = authorities.previous.len();
-    authorities.previous.retain(|trusted| !trusted.life.is_over(now));
-    let forgotten = authorities.previous.len() < before;
-    if authorities.next.as_ref().is_some_and(|next| next.trusted.life.is_over(now)) {
-        authorities.next = None;
+    let Authorities { current, next, previous } = authorities;
+    let before = previous.len();
+    previous.retain(|trusted| !trusted.life.is_over(now));
+    let forgotten = previous.len() < before;
+    next.take_if(|next| next.trusted.life.is_over(now));
+    let life = current.trusted.life;
+    if let Some(next) = next.take_if(|next| life.is_over(now) || (announced && now >= takes_over(next))) {
+        let last = std::mem::replace(current, next).trusted;
+        previous.extend((!life.is_over(now)).then_some(last));
+        return Ok(Some(EXCHANGED));
     }
-    let current = authorities.current.trusted.life;
-    match authorities.next.take() {
-        None if current.is_over(now) => {
-            authorities.current = Ca::make(now, lifetime)?;
-            Ok(Some(RotationStep::Begun))
-        }
-        None if now >= current.part(2, 3) => {
-            authorities.next = Some(Ca::make(now, lifetime)?);
-            Ok(Some(RotationStep::Announced))
-        }
-        None => Ok(forgotten.then_some(RotationStep::Forgotten)),
-        Some(next) if current.is_over(now) || (announced && now >= takes_over(&next)) => {
-            let last = std::mem::replace(&mut authorities.current, next).trusted;
-            if !last.life.is_over(now) {
-                authorities.previous.push(last);
-            }
-            Ok(Some(RotationStep::Exchanged))
-        }
-        Some(next) => {
-            authorities.next = Some(next);
-            Ok(forgotten.then_some(RotationStep::Forgotten))
-        }
+    if next.is_none() && life.is_over(now) {
+        *current = Ca::make(now, lifetime)?;
+        return Ok(Some(BEGUN));
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("key {key}")]
-pub(crate) struct Damaged {
-    key: String,
-    #[source]
-    source: CaError,
+    if next.is_none() && now >= life.part(2, 3) {
+        *next = Some(Ca::make(now, lifetime)?);
+        return Ok(Some(ANNOUNCED));
+    }
+    Ok(forgotten.then_some(FORGOTTEN))
 }
 
 /// `None` if the Secret holds nothing yet.
-pub(crate) fn read(secret: &Secret) -> Result<Option<Authorities>, Damaged> {
+pub(crate) fn read(secret: &Secret) -> Result<Option<Authorities>, String> {
     let data = secret.data.as_ref();
     let bytes = |key: &str| data.and_then(|data| data.get(key)).map_or(&[][..], |bytes| &bytes.0);
     if data.is_none_or(BTreeMap::is_empty) {
         return Ok(None);
     }
+    let damaged = |keys: &str, error: &CaError| format!("key {keys}: {}", describe(error));
     let pair = |certificate: &str, key: &str| {
         Ca::read(bytes(certificate), bytes(key))
-            .map_err(|source| Damaged { key: format!("{certificate} or {key}"), source })
+            .map_err(|error| damaged(&format!("{certificate} or {key}"), &error))
     };
     let has_next = !bytes("next.crt").is_empty();
     let previous = read_all(bytes("previous.crt"));
     Ok(Some(Authorities {
         current: pair("ca.crt", "ca.key")?,
         next: has_next.then(|| pair("next.crt", "next.key")).transpose()?,
-        previous: previous.map_err(|source| Damaged { key: "previous.crt".to_owned(), source })?,
+        previous: previous.map_err(|error| damaged("previous.crt", &error))?,
     }))
 }
 
@@ -164,7 +133,7 @@ pub(super) fn write(authorities: &Authorities, name: &str, over: Option<&Secret>
         put("next.key", key);
     }
     if !authorities.previous.is_empty() {
-        put("previous.crt", authorities.previous.iter().map(super::ca::Trusted::pem).collect());
+        put("previous.crt", authorities.previous.iter().map(Trusted::pem).collect());
     }
     secret.data = Some(data);
     secret
@@ -178,7 +147,7 @@ mod tests {
     const START: i64 = 1_795_305_600;
 
     /// The steps, second by second, while bundles are known everywhere from `announced` on.
-    fn story(until: i64, announced: impl Fn(i64) -> bool) -> (Vec<(i64, RotationStep)>, Option<Authorities>) {
+    fn story(until: i64, announced: impl Fn(i64) -> bool) -> (Vec<(i64, &'static str)>, Option<Authorities>) {
         let (mut known, mut text) = (None, Vec::new());
         let mut trusted = String::new();
         for second in 0..until {
@@ -188,7 +157,7 @@ mod tests {
             let authorities = known.as_ref().expect("it has begun");
             assert!(done.is_none() || due <= now, "{second}: {done:?} was due at {}", due - START);
             assert!(!authorities.current.trusted.life.is_over(now), "{second}: what signs has ended");
-            if done == Some(RotationStep::Exchanged) {
+            if done == Some(EXCHANGED) {
                 assert!(
                     trusted.contains(&authorities.current.trusted.pem()),
                     "{second}: no client trusts it yet"
@@ -204,13 +173,13 @@ mod tests {
     fn an_authority_follows_the_other_and_each_is_trusted_first() {
         let (text, known) = story(510, |_| true);
         let expected = [
-            (0, RotationStep::Begun),
-            (200, RotationStep::Announced),
-            (203, RotationStep::Exchanged),
-            (300, RotationStep::Forgotten),
-            (400, RotationStep::Announced),
-            (403, RotationStep::Exchanged),
-            (500, RotationStep::Forgotten),
+            (0, BEGUN),
+            (200, ANNOUNCED),
+            (203, EXCHANGED),
+            (300, FORGOTTEN),
+            (400, ANNOUNCED),
+            (403, EXCHANGED),
+            (500, FORGOTTEN),
         ];
         assert_eq!(text, expected);
         assert_eq!(known.expect("authorities").bundle().matches("BEGIN").count(), 1);
@@ -219,9 +188,9 @@ mod tests {
     #[test]
     fn an_exchange_waits_for_webhooks_but_not_for_ever() {
         let (text, _) = story(260, |second| second > 250);
-        assert_eq!(text[1..], [(200, RotationStep::Announced), (251, RotationStep::Exchanged)]);
+        assert_eq!(text[1..], [(200, ANNOUNCED), (251, EXCHANGED)]);
         let (text, known) = story(301, |_| false);
-        assert_eq!(text[1..], [(200, RotationStep::Announced), (300, RotationStep::Exchanged)], "it ends");
+        assert_eq!(text[1..], [(200, ANNOUNCED), (300, EXCHANGED)], "it ends");
         assert!(known.expect("authorities").previous.is_empty());
     }
 
@@ -231,7 +200,7 @@ mod tests {
         let bundle = known.as_ref().expect("authorities").bundle();
         let mut known = known;
         let done = step(&mut known, START + 210, LIFETIME, true).expect("keys");
-        assert_eq!(done, Some(RotationStep::Exchanged));
+        assert_eq!(done, Some(EXCHANGED));
         assert_eq!(known.expect("authorities").bundle(), bundle);
     }
 
@@ -239,7 +208,7 @@ mod tests {
     fn after_a_long_sleep_it_begins_anew() {
         let (_, mut known) = story(202, |_| true);
         let done = step(&mut known, START + 10_000, LIFETIME, true).expect("keys");
-        assert_eq!(done, Some(RotationStep::Begun));
+        assert_eq!(done, Some(BEGUN));
         let authorities = known.expect("authorities");
         assert!(authorities.next.is_none() && authorities.previous.is_empty());
     }
@@ -266,6 +235,6 @@ mod tests {
         let mut secret = write(&known.expect("authorities"), "certificates", None);
         let data = secret.data.as_mut().expect("data");
         data.remove("ca.key");
-        assert_eq!(read(&secret).expect_err("half of it").to_string(), "key ca.crt or ca.key");
+        assert!(read(&secret).expect_err("half of it").starts_with("key ca.crt or ca.key: no PEM block"));
     }
 }

@@ -149,24 +149,17 @@ impl Callers {
         *known = Known::new(caller);
     }
 
-    /// The time at which something is to be logged; `None` where all is well, or was logged.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.0.lock().values().filter_map(|known| known.due).min()
-    }
-
-    pub(super) fn log(&self) {
-        let now = Instant::now();
-        for (name, known) in self.0.lock().iter_mut() {
+    /// Logs what is due. Returns the time at which more is; `None` where all is well, or was logged.
+    pub(super) fn log(&self) -> Option<Instant> {
+        let (mut all, now) = (self.0.lock(), Instant::now());
+        for (configuration, known) in all.iter_mut() {
             if let Err(error) = &known.caller
                 && known.due.take_if(|due| *due <= now).is_some()
             {
-                tracing::warn!(
-                    configuration = name,
-                    error,
-                    "the webhook configuration does not call this server"
-                );
+                tracing::warn!(configuration, error, "the webhook configuration does not call this server");
             }
         }
+        all.values().filter_map(|known| known.due).min()
     }
 }
 

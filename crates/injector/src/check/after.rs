@@ -6,11 +6,10 @@ use super::{
     before::ExistingObject,
     finding::{InstallationFinding, InstallationTopic},
     rights::{Right, ServiceAccount, granted, name, title},
-    unknown,
 };
-use crate::authority::{now, stored};
+use crate::authority::stored;
 use cluster::error::describe;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{api::core::v1::Secret, jiff::Timestamp};
 use serde_json::Value;
 
 const WEEK: i64 = 7 * 86_400;
@@ -59,7 +58,7 @@ pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) ->
     let selector = format!("app.kubernetes.io%2Finstance%3D{}", checked.target.name());
     let path = format!("/api/v1/namespaces/{namespace}/pods?labelSelector={selector}");
     match checked.api.list(&path).await {
-        Err(error) => findings.push(unknown(topic, "pods can't be listed", &error)),
+        Err(error) => findings.push(topic.unknown("pods can't be listed", &error)),
         Ok(pods) => findings.extend(pods.iter().flat_map(waiting)),
     }
     findings
@@ -102,12 +101,12 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
     let object = match checked.api.get(&path).await {
         Err(error) => {
             let text = format!("{title} can't be read, so caBundle is not compared");
-            return vec![unknown(topic, &text, &error)];
+            return vec![topic.unknown(&text, &error)];
         }
         Ok(object) => object.map(serde_json::from_value::<Secret>).transpose(),
     };
     let read = match &object {
-        Ok(secret) => secret.as_ref().map_or(Ok(None), stored).map_err(|error| describe(&error)),
+        Ok(secret) => secret.as_ref().map_or(Ok(None), stored),
         Err(error) => Err(describe(error)),
     };
     let authorities = match read {
@@ -116,7 +115,7 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
         Err(error) => return vec![topic.fail(format!("{title} can't be used: {error}"), repair)],
     };
     let bundle = authorities.bundle();
-    let mut findings = vec![validity(authorities.ends(), now())];
+    let mut findings = vec![validity(authorities.ends(), Timestamp::now().as_second())];
     for configuration in ours {
         let behind = checked.service.behind(configuration, &bundle);
         findings.push(match &behind[..] {
@@ -133,8 +132,8 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
 /// The server replaces the authority after two thirds of its life.
 fn validity(ends: i64, now: i64) -> InstallationFinding {
     let topic = InstallationTopic::Certificates;
-    let until = k8s_openapi::jiff::Timestamp::from_second(ends)
-        .map_or_else(|_| format!("second {ends}"), |time| time.to_string());
+    let until =
+        Timestamp::from_second(ends).map_or_else(|_| format!("second {ends}"), |time| time.to_string());
     let valid = format!("the authority's certificate is valid until {until}");
     match ends - now {
         ..=0 => topic.fail(
@@ -178,7 +177,7 @@ async fn roles_of(checked: &CheckedInstallation, name: &str) -> InstallationFind
         match right.is_granted(&checked.api, Some(&account)).await {
             Ok(true) => {}
             Ok(false) => missing.push(right.show()),
-            Err(error) => return unknown(topic, &format!("the rights of {account} are not known"), &error),
+            Err(error) => return topic.unknown(&format!("the rights of {account} are not known"), &error),
         }
     }
     match &missing[..] {

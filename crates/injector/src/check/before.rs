@@ -4,15 +4,13 @@ use super::{
     CheckedInstallation,
     finding::{InstallationFinding, InstallationTopic},
     rights::{Right, collection, granted, name, title},
-    unknown,
 };
-use crate::api::NoAnswer;
 use serde_json::Value;
 
 /// An object of the installation, and what the cluster has under its name.
 pub(super) struct ExistingObject {
     pub(super) object: Value,
-    pub(super) answer: Result<Option<Value>, NoAnswer>,
+    pub(super) answer: kube::Result<Option<Value>>,
 }
 
 const INSTANCE: &str = "app.kubernetes.io/instance";
@@ -71,7 +69,8 @@ pub(super) async fn rights(
         // authorized without a name, as its creation is.
         let mut needs_rights = false;
         for (verb, name) in [("escalate", if exists { name } else { "" }), ("bind", name)] {
-            needs_rights |= Right::on(object, verb, name).is_granted(&checked.api, None).await != Ok(true);
+            let right = Right::on(object, verb, name);
+            needs_rights |= !right.is_granted(&checked.api, None).await.unwrap_or(false);
         }
         if needs_rights {
             let reason = format!(" (to grant it in {})", title(object));
@@ -87,7 +86,7 @@ pub(super) async fn rights(
         }
     }
     let mut findings: Vec<InstallationFinding> = Vec::new();
-    findings.extend(error.map(|error| unknown(topic, "not all of your rights are known", &error)));
+    findings.extend(error.map(|error| topic.unknown("not all of your rights are known", &error)));
     if !missing.is_empty() {
         let text = format!("you may not {}", missing.join("; "));
         findings.push(topic.fail(text, "apply the manifests as a cluster administrator"));
@@ -108,7 +107,7 @@ pub(super) fn names(checked: &CheckedInstallation, existing: &[ExistingObject]) 
     let (mut findings, mut free, mut ours) = (Vec::new(), 0_usize, 0_usize);
     for ExistingObject { object, answer } in existing {
         match answer {
-            Err(error) => findings.push(unknown(topic, &format!("{} can't be read", title(object)), error)),
+            Err(error) => findings.push(topic.unknown(&format!("{} can't be read", title(object)), error)),
             Ok(None) => free += 1,
             Ok(Some(found)) => match found["metadata"]["labels"][INSTANCE].as_str() {
                 // All installations share these.

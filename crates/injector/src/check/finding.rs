@@ -1,7 +1,8 @@
 //! Findings, and their print: sections of lines with a sign, and the remedy below.
 
-use crate::api::{ApiServer, NoAnswer};
+use crate::api::ApiServer;
 use crate::authority::WebhookService;
+use cluster::error::{describe, status};
 use diagnose::Style;
 use diagnose::lint::Level;
 use injection::manifests::Installation;
@@ -16,14 +17,6 @@ pub(super) struct CheckedInstallation {
     pub(super) service: WebhookService,
     /// As `manifests` prints them.
     pub(super) objects: Vec<Value>,
-}
-
-pub(super) fn unknown(topic: InstallationTopic, what: &str, error: &NoAnswer) -> InstallationFinding {
-    let remedy = match error.status {
-        Some(401 | 403) => "repeat it as a user with this right",
-        _ => "repeat it when the API server answers",
-    };
-    topic.warn(format!("{what}: {}", error.text), remedy)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -75,6 +68,14 @@ impl InstallationTopic {
 
     pub(super) fn fail(self, text: impl Into<String>, remedy: impl Into<String>) -> InstallationFinding {
         InstallationFinding { level: Level::Failure, ..self.warn(text, remedy) }
+    }
+
+    pub(super) fn unknown(self, what: &str, error: &kube::Error) -> InstallationFinding {
+        let remedy = match status(error) {
+            Some(401 | 403) => "repeat it as a user with this right",
+            _ => "repeat it when the API server answers",
+        };
+        self.warn(format!("{what}: {}", describe(error)), remedy)
     }
 }
 

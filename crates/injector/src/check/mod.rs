@@ -8,19 +8,18 @@ mod rights;
 mod trial;
 mod webhooks;
 
-use crate::api::{ApiServer, CONFIGURATIONS};
+use crate::api::{ApiServer, CONFIGURATIONS, block_on};
 use crate::authority::WebhookService;
 use crate::output::{ColourChoice, print, print_folded};
 use crate::uninstall::InstalledFlags;
-use ::cluster::access;
+use ::cluster::{access, error::describe};
 use clap::{Args, ValueEnum};
 use diagnose::lint::Level;
-use finding::{CheckedInstallation, InstallationFinding, InstallationTopic, unknown};
+use finding::{CheckedInstallation, InstallationFinding, InstallationTopic};
 use injection::manifests::files;
 use injection::webhook::{self, Webhook};
 use serde_json::json;
 use std::{error::Error, path::PathBuf, process::ExitCode, time::Duration};
-use tokio::runtime::Builder;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -64,8 +63,7 @@ const SILENCE: Duration = Duration::from_secs(35);
 pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
     let target = flags.installed.installation(true, flags.environment_tag, flags.operator)?;
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let findings = runtime.block_on(async {
+    let findings = block_on(async {
         let connected =
             access::user_client(flags.kubeconfig.as_deref(), flags.context.as_deref(), SILENCE).await?;
         let (client, server) = connected;
@@ -81,7 +79,7 @@ pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
             target,
         };
         findings(&checked, &server).await
-    })?;
+    })??;
     match flags.output {
         CheckFormat::Json => print(&format!("{:#}\n", json!({ "findings": findings })))?,
         CheckFormat::Text => print_folded(&finding::text(&findings), 7)?,
@@ -96,7 +94,7 @@ async fn findings(
 ) -> Result<Vec<InstallationFinding>, Box<dyn Error>> {
     let version = checked.api.get("/version").await;
     let version =
-        version.map_err(|error| format!("the API server {server} does not answer: {}", error.text))?;
+        version.map_err(|error| format!("the API server {server} does not answer: {}", describe(&error)))?;
     let mut findings = vec![before::version(&version.unwrap_or_default())];
     let existing = before::existing(checked).await;
     findings.extend(before::rights(checked, &existing).await);
@@ -112,7 +110,7 @@ async fn findings(
     match &found.answer {
         Ok(None) => findings.push(after::absent(&found.object, &ours)),
         Err(error) => {
-            findings.push(unknown(InstallationTopic::Server, "the Deployment can't be read", error));
+            findings.push(InstallationTopic::Server.unknown("the Deployment can't be read", error));
         }
         Ok(Some(deployment)) => {
             findings.extend(after::server(checked, deployment).await);

@@ -1,6 +1,6 @@
 //! Rights in the words of roles, reviewed by the API server.
 
-use crate::api::{ApiServer, NoAnswer};
+use crate::api::ApiServer;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt;
@@ -37,7 +37,7 @@ impl Right {
         &self,
         api: &ApiServer,
         account: Option<&ServiceAccount<'_>>,
-    ) -> Result<bool, NoAnswer> {
+    ) -> kube::Result<bool> {
         let (kind, path) = match account {
             None => ("SelfSubjectAccessReview", "selfsubjectaccessreviews"),
             Some(_) => ("SubjectAccessReview", "subjectaccessreviews"),

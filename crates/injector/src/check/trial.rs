@@ -4,11 +4,11 @@
 //! That takes the way of every pod, with the API server's check of the certificate, and needs one right, which users of a namespace have
 //! anyway. A review through the proxy of the Service would need `services/proxy`, and that proxy checks no certificate.
 
+use super::CheckedInstallation;
 use super::before::ExistingObject;
 use super::finding::{InstallationFinding, InstallationTopic};
 use super::rights::name;
-use super::{CheckedInstallation, unknown};
-use crate::api::NoAnswer;
+use cluster::error::describe;
 use injection::admission::texts;
 use injection::configuration::{Configuration, ConfigurationText, Texts};
 use injection::explain::BY_PLUGIN;
@@ -25,7 +25,7 @@ const NAME: &str = "sidecar-injector-check";
 pub(super) async fn injected(
     checked: &CheckedInstallation,
     webhooks: &[Webhook],
-    namespaces: &Result<Vec<Value>, NoAnswer>,
+    namespaces: &kube::Result<Vec<Value>>,
 ) -> InstallationFinding {
     let topic = InstallationTopic::Injection;
     if webhooks.is_empty() {
@@ -87,9 +87,9 @@ fn namespace_and_labels(
     })
 }
 
-fn refused(subject: &str, error: &NoAnswer) -> InstallationFinding {
+fn refused(subject: &str, error: &kube::Error) -> InstallationFinding {
     let topic = InstallationTopic::Injection;
-    let text = &error.text;
+    let text = describe(error);
     let has = |part: &str| text.contains(part);
     if has("violates PodSecurity") {
         return topic.warn(format!("{subject} was injected, but refused: {text}"), BY_PLUGIN);
@@ -109,12 +109,12 @@ fn refused(subject: &str, error: &NoAnswer) -> InstallationFinding {
 pub(super) fn findings(
     existing: &[ExistingObject],
     webhooks: &[Webhook],
-    namespaces: &Result<Vec<Value>, NoAnswer>,
+    namespaces: &kube::Result<Vec<Value>>,
 ) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Security;
     let namespaces = match namespaces {
         Ok(namespaces) => namespaces,
-        Err(error) => return vec![unknown(topic, "namespaces can't be listed", error)],
+        Err(error) => return vec![topic.unknown("namespaces can't be listed", error)],
     };
     let has_cni = existing.iter().any(|found| {
         matches!(&found.answer, Ok(Some(map)) if map["kind"] == "ConfigMap" && sets_cni(&map["data"]["values"]))

@@ -4,9 +4,7 @@ use super::{
     CheckedInstallation,
     finding::{InstallationFinding, InstallationTopic},
     rights::name,
-    unknown,
 };
-use crate::api::NoAnswer;
 use crate::authority::webhooks;
 use diagnose::lint::{Code, Finding};
 use injection::manifests::ENVIRONMENT_TAG;
@@ -14,7 +12,7 @@ use injection::webhook::{self, CONDITIONS, KnownCluster, WebhookFinding, judge};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-pub(super) type Configurations = Result<Vec<Value>, NoAnswer>;
+pub(super) type Configurations = kube::Result<Vec<Value>>;
 
 pub(super) fn ours<'a>(checked: &CheckedInstallation, all: &'a Configurations) -> Vec<&'a Value> {
     all.iter().flatten().filter(|configuration| is_ours(checked, configuration)).collect()
@@ -28,7 +26,7 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
     let topic = InstallationTopic::Webhooks;
     let all = match all {
         Ok(all) => all,
-        Err(error) => return vec![unknown(topic, "webhook configurations can't be listed", error)],
+        Err(error) => return vec![topic.unknown("webhook configurations can't be listed", error)],
     };
     let printed: Vec<&Value> =
         checked.objects.iter().filter(|object| object["kind"] == "MutatingWebhookConfiguration").collect();

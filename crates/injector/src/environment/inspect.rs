@@ -1,13 +1,12 @@
 //! `environment inspect`: asks the operator on the same machine.
 
-use crate::output::print;
+use crate::{api::block_on, output::print};
 use clap::{Args, Subcommand};
 use cluster::error::describe;
 use hyper::Request;
 use kube::{Client, Config};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::{error::Error, net::SocketAddr, process::ExitCode, time::Duration};
-use tokio::runtime::Builder;
 
 /// The operator's default address, as upstream's.
 pub(super) const ADDRESS: &str = "127.0.0.1:8000";
@@ -43,17 +42,13 @@ pub(crate) fn run(flags: &InspectFlags) -> Result<ExitCode, Box<dyn Error>> {
         InspectCommand::Log { level: Some(level) } => format!("/log?{}", utf8_percent_encode(level, ESCAPED)),
     };
     let address = flags.address;
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let (is_done, body) = runtime.block_on(ask(address, &path)).map_err(|error| {
+    let (is_done, body) = block_on(ask(address, &path))?.map_err(|error| {
         format!(
             "--address {address}: no operator answers there: {}; expected the address of its --status-address",
             describe(&error)
         )
     })?;
-    print(&body)?;
-    if !body.ends_with('\n') {
-        print("\n")?;
-    }
+    print(&format!("{}\n", body.strip_suffix('\n').unwrap_or(&body)))?;
     Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

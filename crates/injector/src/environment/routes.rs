@@ -7,7 +7,7 @@ use crate::input::read;
 use crate::output::{self, ObjectFormat, print, warn};
 use clap::Args;
 use environment::changes::{ChangeStep, changes};
-use environment::conditions::acting;
+use environment::conditions::ranked;
 use environment::existing::Existing;
 use environment::inventory::{AllowedHost, InventoryWorkload, Service};
 use environment::resource::{self, EnvironmentSpec, VirtualEnvironment};
@@ -51,17 +51,15 @@ struct Routed<'a> {
 pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     let (manifests, mut problems) = Manifests::read(&flags.files, &flags.namespace);
     let is_whole = problems.is_empty();
-    let mut warnings = manifests.warnings.clone();
     let mut notes = Vec::new();
     let routed = routed(&manifests, &flags.hosts.allow_hosts, &mut problems, &mut notes);
     // What seems to lack may stand in a file that can't be read.
-    warnings.extend(notes.into_iter().filter(|_| is_whole));
+    notes.retain(|_| is_whole);
     // They may say why something is wrong.
-    warnings.iter().map(|text| visible(text)).for_each(warn);
-    if !problems.is_empty() {
-        // The command changes nothing, so the message does not mention changes.
-        return Err(manifests.located(problems).headed("the manifests; nothing is printed").into());
-    }
+    manifests.warnings.iter().chain(&notes).map(|text| visible(text)).for_each(warn);
+    // The command changes nothing, so the message does not mention changes.
+    Problems::check(problems.into_iter().map(|problem| manifests.located(problem)))
+        .map_err(|problems| problems.headed("the manifests; nothing is printed"))?;
     if flags.table {
         let several = routed.len() > 1;
         let part = |routed: &Routed<'_>| {
@@ -81,12 +79,12 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan of each namespace with a VirtualEnvironment. Appends to problems and warnings.
+/// The plan of each namespace with a VirtualEnvironment. Appends to problems and notes.
 fn routed<'a>(
     manifests: &'a Manifests,
     hosts: &[AllowedHost],
     problems: &mut Vec<InputProblem>,
-    warnings: &mut Vec<String>,
+    notes: &mut Vec<String>,
 ) -> Vec<Routed<'a>> {
     let mut by_namespace: BTreeMap<&str, Vec<&VirtualEnvironment>> = BTreeMap::new();
     for environment in &manifests.environments {
@@ -94,13 +92,14 @@ fn routed<'a>(
     }
     // Whatever becomes of the Service.
     problems.extend(manifests.services.iter().flat_map(|service| service.problems().iter().cloned()));
+    let services: Vec<&Service> = manifests.services.iter().collect();
+    let workloads: Vec<&InventoryWorkload> = manifests.workloads.iter().collect();
     let mut routed = Vec::new();
-    let mut notes = Vec::new();
     for all in by_namespace.values() {
         // What does not act is checked all the same.
         problems
             .extend(all.iter().filter_map(|one| one.spec.as_ref().err()).flat_map(|found| found.0.clone()));
-        let Some(environment) = acting(all.iter().copied()) else {
+        let Some(environment) = ranked(all.iter().copied()).first().copied() else {
             notes.extend(all.iter().map(|one| {
                 format!(
                     "{}: it is being deleted (metadata.deletionTimestamp), so it makes no routes",
@@ -113,21 +112,18 @@ fn routed<'a>(
             notes.push(format!("{}: a namespace has one; {} acts", other.title(), environment.name));
         }
         let Ok(spec) = &environment.spec else { continue };
-        let Ok(plan) = plan(environment, &manifests.services, &manifests.workloads, hosts) else {
-            continue;
-        };
+        let Ok(plan) = plan(environment, &services, &workloads, hosts) else { continue };
         for service in &plan.services {
             if let RouteDisposition::Refused(found) = &service.disposition {
-                let new = found.0.iter().filter(|found| !problems.contains(found)).cloned();
-                problems.extend(new.collect::<Vec<_>>());
+                problems.extend(found.0.clone());
             }
         }
         notes.extend(plan.warnings.clone());
         notes.extend(missing_routes(environment, spec, &plan));
         routed.push(Routed { environment, spec, plan });
     }
-    warnings.extend(notes.iter().map(|text| manifests.at(text)));
-    warnings.extend(without_environment(manifests, &by_namespace));
+    notes.iter_mut().for_each(|text| *text = manifests.at(text));
+    notes.extend(without_environment(manifests, &by_namespace));
     routed
 }
 
@@ -175,24 +171,24 @@ fn without_environment(
 /// The objects that a namespace should have, without the user's.
 fn objects(manifests: &Manifests, routed: &Routed<'_>, warnings: &mut Vec<String>) -> Vec<Value> {
     let here = manifests.existing.iter().filter(|(namespace, _)| *namespace == routed.environment.namespace);
-    let existing: Vec<Existing> = here.map(|(_, there)| there.clone()).collect();
+    let existing: Vec<&Existing> = here.map(|(_, there)| there).collect();
     let changes = changes(&[routed.environment], &routed.plan, &existing);
     warnings.extend(changes.foreign.iter().map(|text| manifests.at(text)));
     let applied = changes.steps.into_iter().filter_map(|step| match step {
         ChangeStep::Create(object) | ChangeStep::Apply { object, .. } => Some(object),
-        ChangeStep::Adopt { .. } | ChangeStep::Delete { .. } => None,
+        ChangeStep::Adopt { .. } | ChangeStep::Delete(_) => None,
     });
     applied.collect()
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Manifests {
-    pub(super) environments: Vec<VirtualEnvironment>,
-    pub(super) services: Vec<Service>,
-    pub(super) workloads: Vec<InventoryWorkload>,
+struct Manifests {
+    environments: Vec<VirtualEnvironment>,
+    services: Vec<Service>,
+    workloads: Vec<InventoryWorkload>,
     /// Objects of kinds that we make, each with its namespace.
-    pub(super) existing: Vec<(String, Existing)>,
-    pub(super) warnings: Vec<String>,
+    existing: Vec<(String, Existing)>,
+    warnings: Vec<String>,
     /// The file and line of each object, by its title.
     places: BTreeMap<String, String>,
 }
@@ -200,7 +196,7 @@ pub(super) struct Manifests {
 impl Manifests {
     /// Reads files; `-` is standard input. Objects that name no namespace are in `namespace`. The problems are files
     /// that can't be read, and objects without a name. Objects that can be read may have further ones.
-    pub(super) fn read(files: &[String], namespace: &str) -> (Self, Vec<InputProblem>) {
+    fn read(files: &[String], namespace: &str) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut manifests = Self::default();
         for (at, file) in files.iter().enumerate() {
@@ -267,7 +263,7 @@ impl Manifests {
     }
 
     /// A message about an object, with its file and line before it.
-    pub(super) fn at(&self, text: &str) -> String {
+    fn at(&self, text: &str) -> String {
         // Names of objects hold neither.
         let title = text.split([',', ':']).next().unwrap_or_default();
         match self.places.get(title) {
@@ -276,9 +272,8 @@ impl Manifests {
         }
     }
 
-    pub(super) fn located(&self, problems: Vec<InputProblem>) -> Problems {
-        let named = |problem: InputProblem| InputProblem { name: self.at(&problem.name), ..problem };
-        Problems(Problems::first(problems.into_iter().map(named)))
+    fn located(&self, problem: InputProblem) -> InputProblem {
+        InputProblem { name: self.at(&problem.name), ..problem }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::api::{ApiServer, CONFIGURATIONS};
 use crate::output::warn;
-use crate::sources::{ConfigurationSources, Maps, configuration};
+use crate::sources::{ConfigurationSources, SourceTexts, configuration};
 use clap::Args;
 use cluster::error::describe;
 use injection::Namespaces;
@@ -12,7 +12,6 @@ use injection::webhook::{DeployedInjector, InjectorIdentity, by_injector};
 use mesh::{InputProblem, pod::KubernetesObject};
 use serde_json::Value;
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
-use tokio::runtime::Builder;
 
 #[derive(Args)]
 #[group(skip)]
@@ -32,23 +31,7 @@ impl ExplainClusterFlags {
         self.kubeconfig.is_some() || self.context.is_some()
     }
 
-    /// The injectors of the cluster; `around` gets what the cluster knows, `problems` all that is wrong.
-    pub(super) fn ask(
-        &self,
-        sources: &ConfigurationSources,
-        manifests: &[(&str, &str)],
-        around: &mut Surroundings,
-        problems: &mut Vec<InputProblem>,
-    ) -> Vec<DeployedInjector> {
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string());
-        let asked = runtime.and_then(|one| one.block_on(self.fetch(sources, manifests, around, problems)));
-        asked.unwrap_or_else(|text| {
-            problems.push(InputProblem::of(&self.flag(), text));
-            Vec::new()
-        })
-    }
-
-    fn flag(&self) -> String {
+    pub(super) fn flag(&self) -> String {
         match (&self.context, &self.kubeconfig) {
             (Some(context), _) => format!("--context {context}"),
             (None, Some(path)) => format!("--kubeconfig {}", path.display()),
@@ -56,7 +39,8 @@ impl ExplainClusterFlags {
         }
     }
 
-    async fn fetch(
+    /// The injectors of the cluster; `around` gets what the cluster knows, `problems` those of configurations.
+    pub(super) async fn ask(
         &self,
         sources: &ConfigurationSources,
         manifests: &[(&str, &str)],
@@ -70,23 +54,22 @@ impl ExplainClusterFlags {
         for name in names(manifests, &around.namespaces) {
             match api.get(&format!("/api/v1/namespaces/{name}")).await {
                 Ok(found) => found.iter().for_each(|namespace| around.namespaces.describe(namespace)),
-                Err(error) => warn(format!("namespace {name} can't be read: {}", error.text)),
+                Err(error) => warn(format!("namespace {name} can't be read: {}", describe(&error))),
             }
         }
         let listed = api.list(CONFIGURATIONS).await;
-        let listed =
-            listed.map_err(|error| format!("webhook configurations can't be listed: {}", error.text))?;
+        let listed = listed
+            .map_err(|error| format!("webhook configurations can't be listed: {}", describe(&error)))?;
         let mut injectors = Vec::new();
         for (identity, webhooks) in by_injector(&listed) {
-            let maps = maps(&api, &identity, &self.flag()).await?;
-            let has_config = maps.maps.iter().any(|(_, data)| data["config"].is_string());
-            if !has_config && sources.config.is_none() {
+            let texts = texts(&api, &identity, self.flag()).await?;
+            if !texts.has("config") && sources.config.is_none() {
                 return Err(format!(
                     "namespace {} has no ConfigMap with the config of revision {}; name a file with --inject-config",
                     identity.namespace, identity.revision
                 ));
             }
-            let (configuration, found) = configuration(sources, Some(&maps), None);
+            let (configuration, found) = configuration(sources, Some(&texts), None);
             problems.extend(found);
             injectors.push(DeployedInjector { revision: identity.revision, webhooks, configuration });
         }
@@ -120,30 +103,30 @@ async fn native_sidecars(api: &ApiServer) -> bool {
         Err(error) => {
             warn(format!(
                 "nodes can't be listed: {}; assuming that they don't run native sidecars: --native-sidecars if they do",
-                error.text
+                describe(&error)
             ));
             false
         }
     }
 }
 
-/// The ConfigMaps of an injector: one of the name of its Service, as ours is, or Istio's two.
-async fn maps(api: &ApiServer, identity: &InjectorIdentity, flag: &str) -> Result<Maps, String> {
+/// The texts of an injector: in a ConfigMap of the name of its Service, as ours are, or in Istio's two.
+async fn texts(api: &ApiServer, identity: &InjectorIdentity, flag: String) -> Result<SourceTexts, String> {
     let InjectorIdentity { namespace, service, .. } = identity;
-    let mut maps = Maps { name: flag.to_owned(), maps: Vec::new() };
+    let mut texts = SourceTexts::new(flag);
     for name in identity.config_maps().chain([identity.mesh_map()]) {
         let found = api.get(&format!("/api/v1/namespaces/{namespace}/configmaps/{name}")).await;
-        let found =
-            found.map_err(|error| format!("ConfigMap {namespace}/{name} can't be read: {}", error.text))?;
+        let found = found
+            .map_err(|error| format!("ConfigMap {namespace}/{name} can't be read: {}", describe(&error)))?;
         let data = found.map(|mut map| map["data"].take()).unwrap_or_default();
         let is_ours = name == *service;
         // Another map may have the name of its Service.
-        if data.is_object() && (!is_ours || data["config"].is_string()) {
-            maps.maps.push((format!("{namespace}/{name}"), data));
+        if !is_ours || data["config"].is_string() {
+            texts.add_map(&format!("{namespace}/{name}"), &data);
             if is_ours {
                 break;
             }
         }
     }
-    Ok(maps)
+    Ok(texts)
 }

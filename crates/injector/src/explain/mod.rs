@@ -2,6 +2,7 @@
 
 mod cluster;
 
+use crate::api::block_on;
 use crate::input::{Input, revision};
 use crate::output::{self, ColourChoice, warn};
 use crate::sources::ConfigurationSources;
@@ -85,7 +86,11 @@ pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     let native_sidecars = flags.native_sidecars;
     let mut around = Surroundings { namespaces, native_sidecars, ..Surroundings::default() };
     let injectors = if flags.cluster.is_asked() {
-        flags.cluster.ask(&flags.sources, &manifests, &mut around, &mut problems)
+        let asked = block_on(flags.cluster.ask(&flags.sources, &manifests, &mut around, &mut problems))?;
+        asked.unwrap_or_else(|text| {
+            problems.push(InputProblem::of(&flags.cluster.flag(), text));
+            Vec::new()
+        })
     } else {
         let revision = (flags.revision != "default").then_some(flags.revision.as_str());
         let (configuration, found) = configuration(&flags.sources, None, revision);

@@ -10,40 +10,23 @@ use tokio::time;
 /// Bytes of a body that is too long: they are read and thrown away, so that its sender comes to read the answer.
 const MAX_DISCARDED: usize = 8 * MAX_BYTES;
 
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum BodyError {
-    TooLong,
-    TooSlow(Duration),
-    /// Another request needs the memory or the connection, and this one has been incomplete for the longest time.
-    Evicted,
-    Broken(String),
+/// Another request needs the memory or the connection, and this one has been incomplete for the longest time.
+fn evicted_answer() -> Answer {
+    Answer::text(503, "too much is being read at once; try again")
 }
 
-impl BodyError {
-    pub(super) fn answer(&self) -> Answer {
-        match self {
-            Self::TooLong => Answer::unreadable(&format!("it is longer than {MAX_BYTES} bytes")),
-            Self::Broken(reason) => Answer::unreadable(reason),
-            Self::TooSlow(timeout) => {
-                Answer::text(408, &format!("the body did not come within {} s", timeout.as_secs_f64()))
-            }
-            Self::Evicted => Answer::text(503, "too much is being read at once; try again"),
-        }
-    }
-}
-
-/// The share is given back when the answer is made.
+/// The body, or the answer to one that can't be read. The share is given back when the answer is made.
 pub(super) async fn read(
     mut body: Incoming,
     classes: &Arc<SizeClasses>,
     timeout: Duration,
     evicted: impl Future<Output = ()>,
-) -> Result<(Vec<u8>, Share), BodyError> {
+) -> Result<(Vec<u8>, Share), Answer> {
     let (mut bytes, mut length, mut share) = (Vec::new(), 0, Share::of(classes));
     let out_of_memory = share.eviction();
     let whole = async {
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| BodyError::Broken(error.to_string()))?;
+            let frame = frame.map_err(|error| Answer::unreadable(&error.to_string()))?;
             let Some(more) = frame.data_ref() else { continue };
             length += more.len();
             if length <= MAX_BYTES {
@@ -55,14 +38,21 @@ pub(super) async fn read(
                 (bytes, share) = (Vec::new(), Share::of(classes));
             }
         }
-        if length > MAX_BYTES { Err(BodyError::TooLong) } else { Ok(()) }
+        let too_long = || Answer::unreadable(&format!("it is longer than {MAX_BYTES} bytes"));
+        if length > MAX_BYTES { Err(too_long()) } else { Ok(()) }
     };
     tokio::select! {
         // A body that is complete already is not evicted.
         biased;
-        read = time::timeout(timeout, whole) => read.unwrap_or(Err(BodyError::TooSlow(timeout)))?,
-        () = out_of_memory.notified() => return Err(BodyError::Evicted),
-        () = evicted => return Err(BodyError::Evicted),
+        read = time::timeout(timeout, whole) => match read {
+            Ok(read) => read?,
+            Err(_) => {
+                let reason = format!("the body did not come within {} s", timeout.as_secs_f64());
+                return Err(Answer::text(408, &reason));
+            }
+        },
+        () = out_of_memory.notified() => return Err(evicted_answer()),
+        () = evicted => return Err(evicted_answer()),
     }
-    if share.complete() { Ok((bytes, share)) } else { Err(BodyError::Evicted) }
+    if share.complete() { Ok((bytes, share)) } else { Err(evicted_answer()) }
 }

@@ -49,7 +49,7 @@ pub(super) struct ServeClusterFlags {
         require_equals = true,
         default_value = "auto",
         default_missing_value = "true",
-        value_parser = one_of(&[("auto", Native::Auto), ("true", Native::Always), ("false", Native::Never)])
+        value_parser = PossibleValuesParser::new(["auto", "true", "false"]).map(|word| native(&word))
     )]
     native_sidecars: Native,
 }
@@ -179,7 +179,6 @@ impl<T> ResourceWatch<T> {
         let config = Config::default().page_size(PAGE_SIZE);
         let mut events = watch::events(api, config, self.resource, LIST_TIMEOUT);
         while let Some(event) = events.next().await {
-            let mut store = self.store.write();
             match event {
                 Err(failure) => {
                     self.metrics.errors.inc();
@@ -188,23 +187,20 @@ impl<T> ResourceWatch<T> {
                     if failure.status == Some(403) {
                         drop(unlisted.take());
                     }
-                    continue;
                 }
-                Ok(Event::Init) => store.begin(),
-                Ok(Event::InitApply(object)) => store.list(object.name_any(), value(object)),
-                Ok(Event::InitDone) => {
-                    store.complete();
-                    drop(unlisted.take());
-                    if self.metrics.current.set(1) == 0 {
-                        let count = store.known().len();
-                        tracing::info!(resource = self.resource, count, "watched");
+                Ok(event) => {
+                    let is_complete = matches!(event, Event::InitDone);
+                    self.store.write().take(event, |object| Some((object.name_any(), value(object))));
+                    if is_complete {
+                        drop(unlisted.take());
+                        if self.metrics.current.set(1) == 0 {
+                            let count = self.read(BTreeMap::len);
+                            tracing::info!(resource = self.resource, count, "watched");
+                        }
                     }
+                    changed();
                 }
-                Ok(Event::Apply(object)) => drop(store.insert(object.name_any(), value(object))),
-                Ok(Event::Delete(object)) => drop(store.remove(&object.name_any())),
             }
-            drop(store);
-            changed();
         }
     }
 }
@@ -246,12 +242,10 @@ fn kubelet_runs_native_sidecars(node: Node) -> bool {
     runs.unwrap_or(false)
 }
 
-fn one_of<T: Clone + Send + Sync + 'static>(
-    words: &'static [(&'static str, T)],
-) -> impl TypedValueParser<Value = T> {
-    let names = PossibleValuesParser::new(words.iter().map(|(name, _)| *name));
-    names.try_map(|text| {
-        let found = words.iter().find(|(name, _)| *name == text);
-        found.map(|(_, value)| value.clone()).ok_or("expected one of the words listed")
-    })
+fn native(word: &str) -> Native {
+    match word {
+        "true" => Native::Always,
+        "false" => Native::Never,
+        _ => Native::Auto,
+    }
 }

@@ -25,12 +25,11 @@ use ::cluster::{
 };
 use clap::Args;
 use cluster::{ClusterState, When};
-use configuration::ConfigurationFiles;
 use injection::tag;
 use mesh::InputProblem;
 use metrics::ServeMetrics;
 use parking_lot::RwLock;
-use reload::{FileContents, Watched};
+use reload::{FileContents, Files, Watched, WatchedFile};
 use routes::WebhookServer;
 use size_class::SizeClasses;
 use std::{
@@ -154,24 +153,23 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
         return Err(text.into());
     }
     let metrics = Arc::new(ServeMetrics::default());
+    // All errors are reported at once.
+    let mut errors: Vec<String> = Vec::new();
     let cluster = ClusterState::begin(&flags.cluster, kubeconfig, &metrics).await;
-    let configuration_files = ConfigurationFiles::new(flags.config_dir.as_deref(), &flags.sources);
-    let configured = configuration_files.files.read().map_err(Box::from);
-    let configured = configured.and_then(|texts| Ok((configuration_files.parse(&texts)?, texts)));
+    let cluster = cluster.map_err(|error| errors.push(describe(&error))).ok();
+    let files = configuration::files(flags.config_dir.as_deref(), &flags.sources);
+    let configured = files.read().map_err(Box::from);
+    let configured = configured.and_then(|texts| Ok((configuration::parse(&files, &texts)?, texts)));
+    let configured = configured.map_err(|error: Box<dyn Error>| errors.push(describe(&*error))).ok();
     let identified = match (&flags.tls_cert, &flags.tls_key) {
         _ if is_self_signed => Ok(None),
         (Some(certificate), Some(key)) => identity_of(certificate, key, &metrics).map(Some),
         _ => Err("--tls-cert and --tls-key: expected both, or --self-signed".into()),
     };
-    let (cluster, configured, identified) = match (cluster, configured, identified) {
-        (Ok(cluster), Ok(configured), Ok(identified)) => (cluster, configured, identified),
-        // All errors are reported at once.
-        (cluster, configured, identified) => {
-            let cluster = cluster.err().map(Into::into);
-            let errors = [cluster, configured.err(), identified.err()].into_iter().flatten();
-            let errors: Vec<String> = errors.map(|error| describe(&*error)).collect();
-            return Err(errors.join("\n").into());
-        }
+    let identified = identified.map_err(|error: Box<dyn Error>| errors.push(describe(&*error))).ok();
+    let (Some(cluster), Some((configuration, texts)), Some(identified)) = (cluster, configured, identified)
+    else {
+        return Err(errors.join("\n").into());
     };
     let (identity, certificate, callers) = match identified {
         Some((identity, watched)) => (identity, Some(watched), None),
@@ -182,7 +180,6 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
             (identity, None, Some(callers))
         }
     };
-    let (configuration, texts) = configured;
     let template_problems = configuration::try_templates(&configuration).err().map(|problems| {
         tracing::error!(error = %problems, "not ready: the default templates can't be filled");
         problems.to_string()
@@ -200,14 +197,14 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
         callers,
     });
     let reloaded = Arc::clone(&server);
-    let files = configuration_files.files.clone();
+    let watched = files.clone();
     let reload = Box::new(move |contents: &FileContents| {
-        let configuration = configuration_files.parse(contents)?;
+        let configuration = configuration::parse(&files, contents)?;
         configuration::try_templates(&configuration)?;
         reloaded.configure(configuration);
         Ok(())
     });
-    let configuration = Watched::new("configuration", files, texts, reload, metrics.configuration.clone());
+    let configuration = Watched::new("configuration", watched, texts, reload, metrics.configuration.clone());
     reload::watch([Some(configuration), certificate].into_iter().flatten().collect());
     Ok(server)
 }
@@ -218,20 +215,18 @@ fn identity_of(
     key: &Path,
     metrics: &ServeMetrics,
 ) -> Result<(Arc<ServerIdentity>, Watched), Box<dyn Error>> {
-    let files = configuration::certificate_files(certificate, key);
+    let file = |(key, path): (_, &Path)| WatchedFile { key, path: path.to_owned(), optional: false };
+    let files = Files([("tls.crt", certificate), ("tls.key", key)].map(file).into());
+    let parse = |contents: &FileContents| tls::from_pem(&contents["tls.crt"], &contents["tls.key"]);
     let begin = || -> Result<_, Box<dyn Error>> {
         let contents = files.read()?;
-        let (chain, key) = configuration::certificate(&contents)?;
-        Ok((ServerIdentity::new(chain, key)?, contents))
+        Ok((ServerIdentity::new(parse(&contents)?)?, contents))
     };
     let (identity, contents) = begin().map_err(|error| {
         format!("--tls-cert {}, --tls-key {}: {}", certificate.display(), key.display(), describe(&*error))
     })?;
     let served = Arc::clone(&identity);
-    let reload = Box::new(move |contents: &FileContents| {
-        let (chain, key) = configuration::certificate(contents)?;
-        Ok(served.set(chain, key)?)
-    });
+    let reload = Box::new(move |contents: &FileContents| Ok(served.set(parse(contents)?)?));
     Ok((identity, Watched::new("certificate", files, contents, reload, metrics.certificate.clone())))
 }
 

@@ -8,7 +8,7 @@
 
 use super::metrics::Reloads;
 use cluster::error::describe;
-use std::{error::Error, fs, io, path::PathBuf, thread, time::Duration};
+use std::{collections::BTreeMap, error::Error, fs, io, path::PathBuf, thread, time::Duration};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -85,6 +85,8 @@ pub(super) fn watch(mut watched: Vec<Watched>) {
 
 #[derive(Clone, Debug)]
 pub(super) struct WatchedFile {
+    /// As Kubernetes names it in a ConfigMap or a Secret.
+    pub(super) key: &'static str,
     pub(super) path: PathBuf,
     /// True if its absence means something; else it is an error.
     pub(super) optional: bool,
@@ -93,17 +95,17 @@ pub(super) struct WatchedFile {
 #[derive(Clone, Debug)]
 pub(super) struct Files(pub(super) Vec<WatchedFile>);
 
-/// In the order of the files.
-pub(super) type FileContents = Vec<Option<Vec<u8>>>;
+/// By key, without files that are absent.
+pub(super) type FileContents = BTreeMap<&'static str, Vec<u8>>;
 
 impl Files {
     pub(super) fn read(&self) -> Result<FileContents, String> {
         let read = |file: &WatchedFile| match fs::read(&file.path) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if file.optional && error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(format!("{}: can't be read: {error}", file.path.display())),
+            Ok(text) => Some(Ok((file.key, text))),
+            Err(error) if file.optional && error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => Some(Err(format!("{}: can't be read: {error}", file.path.display()))),
         };
-        self.0.iter().map(read).collect()
+        self.0.iter().filter_map(read).collect()
     }
 }
 
@@ -136,16 +138,16 @@ mod tests {
         fn new(name: &str) -> Self {
             let folder = Folder::new(&format!("reload-{name}"));
             fill(&folder, "..1", ["one", "one"]);
-            let file = |name: &str| {
+            let file = |name: &'static str| {
                 let path = folder.join(name);
                 symlink(Path::new("..data").join(name), &path).expect("a link");
-                WatchedFile { path, optional: name == "b" }
+                WatchedFile { key: name, path, optional: name == "b" }
             };
             let files = Files(vec![file("a"), file("b")]);
             let applied = Arc::new(Mutex::new(Vec::new()));
             let heard = Arc::clone(&applied);
             let apply = move |contents: &FileContents| {
-                let texts = contents.iter().flatten().map(|text| String::from_utf8_lossy(text));
+                let texts = contents.values().map(|text| String::from_utf8_lossy(text));
                 let text = texts.collect::<Vec<_>>().join(" ");
                 if text.contains("bad") {
                     return Err("it is bad".into());

@@ -137,7 +137,7 @@ impl WebhookServer {
         let start = Instant::now();
         let is_read = body.is_ok();
         let answer = match body {
-            Err(unreadable) => unreadable.answer(),
+            Err(unreadable) => unreadable,
             Ok((body, share)) => {
                 in_flight.complete();
                 let reviewed = timeout_at(deadline.into(), self.in_turn(subject, head, body, share)).await;

@@ -23,12 +23,14 @@ pub(super) struct SizeClasses {
 struct Ledger {
     left: [usize; CLASSES.len()],
     sequence: u64,
-    /// By class and age.
-    incomplete: [BTreeMap<u64, Incomplete>; CLASSES.len()],
+    /// By age, without those that were evicted.
+    bodies: BTreeMap<u64, Body>,
 }
 
-struct Incomplete {
+struct Body {
+    class: usize,
     length: usize,
+    is_complete: bool,
     evict: Arc<Notify>,
 }
 
@@ -37,9 +39,15 @@ pub(super) struct Share {
     classes: Arc<SizeClasses>,
     id: u64,
     class: usize,
-    /// The memory of a complete body; that of an incomplete one is in [`Ledger`].
-    length: usize,
     evict: Arc<Notify>,
+}
+
+impl Ledger {
+    fn remove(&mut self, id: u64) -> Option<Body> {
+        let body = self.bodies.remove(&id)?;
+        self.left[body.class] += body.length;
+        Some(body)
+    }
 }
 
 impl SizeClasses {
@@ -47,7 +55,7 @@ impl SizeClasses {
     /// memory as their text, one of each class.
     pub(super) fn new(threads: usize) -> Arc<Self> {
         let left = CLASSES.map(|(_, memory)| memory);
-        let memory = Ledger { left, sequence: 0, incomplete: Default::default() };
+        let memory = Ledger { left, sequence: 0, bodies: BTreeMap::new() };
         let turns = [threads, 1, 1].map(|at_once| Arc::new(Semaphore::new(at_once)));
         Arc::new(Self { memory: Mutex::new(memory), freed: Notify::new(), turns })
     }
@@ -59,8 +67,9 @@ impl Share {
         let mut memory = classes.memory.lock();
         memory.sequence += 1;
         let id = memory.sequence;
-        memory.incomplete[0].insert(id, Incomplete { length: 0, evict: Arc::clone(&evict) });
-        Self { classes: Arc::clone(classes), id, class: 0, length: 0, evict }
+        let body = Body { class: 0, length: 0, is_complete: false, evict: Arc::clone(&evict) };
+        memory.bodies.insert(id, body);
+        Self { classes: Arc::clone(classes), id, class: 0, evict }
     }
 
     pub(super) fn eviction(&self) -> Arc<Notify> {
@@ -83,37 +92,29 @@ impl Share {
     fn try_grow(&mut self, length: usize) -> bool {
         let class = CLASSES.iter().position(|(max, _)| length <= *max).unwrap_or(CLASSES.len() - 1);
         let mut memory = self.classes.memory.lock();
-        let Some(held) = memory.incomplete[self.class].get(&self.id).map(|own| own.length) else {
-            return false;
-        };
-        let needed = if class == self.class { length - held } else { length };
-        while memory.left[class] < needed {
-            let id = self.id;
-            let Some(oldest) = memory.incomplete[class].keys().copied().find(|other| *other != id) else {
-                return false;
-            };
-            if let Some(evicted) = memory.incomplete[class].remove(&oldest) {
-                memory.left[class] += evicted.length;
-                evicted.evict.notify_one();
-            }
+        let Some(mut own) = memory.remove(self.id) else { return false };
+        while memory.left[class] < length {
+            let mut others = memory.bodies.iter().filter(|(_, body)| body.class == class);
+            let Some((&oldest, _)) = others.find(|(_, body)| !body.is_complete) else { break };
+            memory.remove(oldest).inspect(|evicted| evicted.evict.notify_one());
         }
-        memory.left[class] -= needed;
-        if let Some(own) = memory.incomplete[self.class].remove(&self.id) {
-            if class != self.class {
-                memory.left[self.class] += held;
+        let is_granted = memory.left[class] >= length;
+        if is_granted {
+            if own.class != class {
                 self.classes.freed.notify_waiters();
             }
-            memory.incomplete[class].insert(self.id, Incomplete { length, ..own });
+            (own.class, own.length) = (class, length);
+            self.class = class;
         }
-        self.class = class;
-        true
+        memory.left[own.class] -= own.length;
+        memory.bodies.insert(self.id, own);
+        is_granted
     }
 
     /// The body is complete, so that it is not evicted any more. Returns false if it was.
     pub(super) fn complete(&mut self) -> bool {
-        let own = self.classes.memory.lock().incomplete[self.class].remove(&self.id);
-        self.length = own.as_ref().map_or(0, |own| own.length);
-        own.is_some()
+        let mut memory = self.classes.memory.lock();
+        memory.bodies.get_mut(&self.id).map(|own| own.is_complete = true).is_some()
     }
 
     pub(super) async fn turn(&self) -> OwnedSemaphorePermit {
@@ -124,10 +125,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut memory = self.classes.memory.lock();
-        let incomplete = memory.incomplete[self.class].remove(&self.id);
-        memory.left[self.class] += incomplete.map_or(self.length, |own| own.length);
-        drop(memory);
+        self.classes.memory.lock().remove(self.id);
         self.classes.freed.notify_waiters();
     }
 }

@@ -21,6 +21,9 @@ pub(crate) struct ServerIdentity {
     provider: Arc<CryptoProvider>,
 }
 
+/// The server's own certificate, the intermediates, and the key.
+pub(crate) type CertificateChain = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
 /// The certificate with its key, and its end in seconds since 1970.
 type IdentityState = (Arc<CertifiedKey>, i64);
 
@@ -41,23 +44,15 @@ pub(crate) enum IdentityError {
 }
 
 impl ServerIdentity {
-    /// In `chain` the server's own certificate precedes the intermediates.
-    pub(crate) fn new(
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
-    ) -> Result<Arc<Self>, IdentityError> {
+    pub(crate) fn new(chain: CertificateChain) -> Result<Arc<Self>, IdentityError> {
         let provider = Arc::new(ring::default_provider());
-        let state = RwLock::new(state(&provider, chain, key)?);
+        let state = RwLock::new(state(&provider, chain)?);
         Ok(Arc::new(Self { state, provider }))
     }
 
     /// Open connections keep the old certificate, and an error changes nothing.
-    pub(crate) fn set(
-        &self,
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
-    ) -> Result<(), IdentityError> {
-        let state = state(&self.provider, chain, key)?;
+    pub(crate) fn set(&self, chain: CertificateChain) -> Result<(), IdentityError> {
+        let state = state(&self.provider, chain)?;
         *self.state.write() = state;
         Ok(())
     }
@@ -73,11 +68,7 @@ impl ResolvesServerCert for ServerIdentity {
     }
 }
 
-fn state(
-    provider: &CryptoProvider,
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-) -> Result<IdentityState, IdentityError> {
+fn state(provider: &CryptoProvider, (chain, key): CertificateChain) -> Result<IdentityState, IdentityError> {
     let own = chain.first().ok_or(IdentityError::NoCertificate)?;
     let expires = validity(own).ok_or(IdentityError::Validity)?.end;
     let key = CertifiedKey::from_der(chain, key, provider).map_err(IdentityError::Mismatch)?;
@@ -85,10 +76,7 @@ fn state(
 }
 
 /// From the texts of a Secret (`tls.crt`, `tls.key`).
-pub(crate) fn from_pem(
-    certificate: &[u8],
-    key: &[u8],
-) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), IdentityError> {
+pub(crate) fn from_pem(certificate: &[u8], key: &[u8]) -> Result<CertificateChain, IdentityError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.map_err(IdentityError::Certificate)?;
     if chain.is_empty() {
@@ -123,7 +111,7 @@ mod tests {
     use super::*;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
-    fn made(year: i32) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    fn made(year: i32) -> CertificateChain {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec!["injector.example".to_owned()]).expect("a name");
         params.not_after = date_time_ymd(year, 2, 28);
@@ -136,8 +124,7 @@ mod tests {
     fn the_end_of_a_certificate_is_read() {
         // By `date -u -d YEAR-02-28 +%s`.
         for (year, expected) in [(2027, 1_803_772_800), (2049, 2_498_083_200), (2050, 2_529_619_200)] {
-            let (chain, key) = made(year);
-            assert_eq!(ServerIdentity::new(chain, key).expect("an identity").expires(), expected, "{year}");
+            assert_eq!(ServerIdentity::new(made(year)).expect("an identity").expires(), expected, "{year}");
         }
     }
 

@@ -3,11 +3,11 @@
 //! Events wait until none has come for a while, but not for ever. What breaks requests does not wait: another
 //! VirtualEnvironment acts or owns, or an object of ours is gone. Only the leader acts; a new leader looks at everything.
 
-use super::store::{Lost, ObjectStore, Resource};
+use super::store::{Lost, ObjectStore, Ranking, Resource};
 use backon::ExponentialBackoff;
 use environment::{
-    changes::{ChangeStep, Changes, adoptions, changes, orphans},
-    conditions::{conditions, idle, ranked, status},
+    changes::{Changes, adoptions, changes, orphans},
+    conditions::{conditions, idle, status},
     inventory::AllowedHost,
     routes::{Plan, plan},
 };
@@ -15,7 +15,7 @@ use kube::runtime::watcher::Event;
 use mesh::Problems;
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     time::{Duration, Instant},
 };
 
@@ -25,9 +25,10 @@ const MAX_DEBOUNCES: u32 = 6;
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Core {
-    store: ObjectStore,
+    pub(super) store: ObjectStore,
+    ranking: Ranking,
     debounce: Duration,
     hosts: Vec<AllowedHost>,
     leading: bool,
@@ -60,86 +61,59 @@ pub(super) enum WorkOutcome {
 #[derive(Clone, Debug)]
 pub(super) struct NamespaceWork {
     pub(super) namespace: String,
-    pub(super) steps: Vec<ChangeStep>,
-    /// The VirtualEnvironment that acts, and the facts of its status; `None` where there is none.
-    acting: Option<Acting>,
-    /// The names and generations of the others.
-    idle: Vec<(String, Option<i64>)>,
-}
-
-#[derive(Clone, Debug)]
-struct Acting {
-    name: String,
-    /// The generation that was planned: it may have changed when the status is written.
-    generation: Option<i64>,
-    plan: Result<Plan, Problems>,
-    changes: Changes,
+    pub(super) changes: Changes,
+    /// Of the VirtualEnvironment that acts; `None` where there is none.
+    plan: Option<Result<Plan, Problems>>,
+    /// The names and generations of those that count, the acting one first. A generation is that of the plan: it may have changed
+    /// when the status is written.
+    ranked: Vec<(String, Option<i64>)>,
 }
 
 impl NamespaceWork {
     pub(super) fn notes(&self) -> Vec<String> {
-        let Some(acting) = &self.acting else { return Vec::new() };
-        match &acting.plan {
-            Ok(plan) => plan.warnings.iter().chain(&acting.changes.foreign).cloned().collect(),
-            Err(problems) => problems.0.iter().map(ToString::to_string).collect(),
+        match &self.plan {
+            Some(Ok(plan)) => plan.warnings.iter().chain(&self.changes.foreign).cloned().collect(),
+            Some(Err(problems)) => problems.0.iter().map(ToString::to_string).collect(),
+            None => Vec::new(),
         }
     }
 }
 
 impl Core {
     pub(super) fn new(debounce: Duration, hosts: Vec<AllowedHost>) -> Self {
-        Self {
-            store: ObjectStore::default(),
-            debounce,
-            hosts,
-            leading: false,
-            due: BTreeMap::new(),
-            failures: BTreeMap::new(),
-            repaired: BTreeMap::new(),
-            abandoned: BTreeMap::new(),
-        }
-    }
-
-    pub(super) fn store(&self) -> &ObjectStore {
-        &self.store
+        Self { debounce, hosts, ..Self::default() }
     }
 
     pub(super) fn handle(&mut self, resource: Resource, event: Event<Value>, now: Instant) {
         let was_complete = self.store.is_complete();
-        let before = (resource == Resource::Environments).then(|| self.store.ranking());
         let touched = self.store.take(resource, event);
         for namespace in touched.namespaces {
             self.defer(namespace, now);
         }
-        // Most events are neither, and there may be many.
-        if touched.lost.is_empty() && before.is_none() {
-            return self.completed(was_complete, now);
+        if resource == Resource::Environments {
+            self.rank(now);
         }
-        let ranking = self.store.ranking();
         for lost in touched.lost {
             // Where none acts any more, the garbage collector takes the rest away, or a new one is about to come.
-            if let Some(ranked) = ranking.get(&lost.namespace)
-                && self.may_repair(&lost, ranked.first().cloned().flatten(), now)
-            {
+            let acting = self.ranking.get(&lost.namespace).map(|ranked| ranked.first().cloned().flatten());
+            if acting.is_some_and(|acting| self.may_repair(&lost, acting, now)) {
                 self.expedite(lost.namespace, now);
             }
         }
-        if let Some(before) = before {
-            let gone = before.keys().filter(|namespace| !ranking.contains_key(*namespace));
-            self.abandoned.extend(gone.map(|namespace| (namespace.clone(), now)));
-            self.abandoned.retain(|namespace, _| !ranking.contains_key(namespace));
-            for (namespace, ranked) in &ranking {
-                if before.get(namespace) != Some(ranked) {
-                    self.expedite(namespace.clone(), now);
-                }
-            }
-        }
-        self.completed(was_complete, now);
-    }
-
-    fn completed(&mut self, was_complete: bool, now: Instant) {
         if !was_complete && self.store.is_complete() {
             self.all_due(now);
+        }
+    }
+
+    fn rank(&mut self, now: Instant) {
+        let before = std::mem::replace(&mut self.ranking, self.store.ranking());
+        let gone = before.keys().filter(|namespace| !self.ranking.contains_key(*namespace));
+        self.abandoned.extend(gone.map(|namespace| (namespace.clone(), now)));
+        self.abandoned.retain(|namespace, _| !self.ranking.contains_key(namespace));
+        for (namespace, ranked) in self.ranking.clone() {
+            if before.get(&namespace) != Some(&ranked) {
+                self.expedite(namespace, now);
+            }
         }
     }
 
@@ -204,31 +178,19 @@ impl Core {
     }
 
     fn work(&self, namespace: String) -> NamespaceWork {
-        let all = self.store.environments(&namespace);
-        let existing = self.store.existing(&namespace);
-        let uids: BTreeSet<&str> = all.iter().filter_map(|(one, _)| one.uid.as_deref()).collect();
-        let ranked = ranked(all.iter().map(|(one, _)| *one));
-        let [oldest, others @ ..] = &ranked[..] else {
-            return NamespaceWork {
-                steps: orphans(&existing, &uids),
-                namespace,
-                acting: None,
-                idle: Vec::new(),
-            };
-        };
-        let (services, workloads) = (self.store.services(&namespace), self.store.workloads(&namespace));
-        let plan = plan(oldest, &services, &workloads, &self.hosts);
+        let here = self.store.within(&namespace);
+        let ranked = here.ranked();
+        let plan = ranked.first().map(|oldest| plan(oldest, &here.services, &here.workloads, &self.hosts));
         let changes = match &plan {
-            Ok(plan) => changes(&ranked, plan, &existing),
-            Err(_) => adoptions(&ranked, &existing),
+            Some(Ok(plan)) => changes(&ranked, plan, &here.existing),
+            Some(Err(_)) => adoptions(&ranked, &here.existing),
+            None => {
+                let uids = here.environments.iter().filter_map(|(one, _)| one.uid.as_deref()).collect();
+                Changes { steps: orphans(&here.existing, &uids), ..Changes::default() }
+            }
         };
-        let idle = others.iter().map(|one| (one.name.clone(), one.generation));
-        NamespaceWork {
-            steps: changes.steps.clone(),
-            namespace,
-            acting: Some(Acting { name: oldest.name.clone(), generation: oldest.generation, plan, changes }),
-            idle: idle.collect(),
-        }
+        let ranked = ranked.iter().map(|one| (one.name.clone(), one.generation)).collect();
+        NamespaceWork { namespace, changes, plan, ranked }
     }
 
     /// The statuses that are to be written after the work, by name. `failed` are writes that were refused, in words; `now`
@@ -239,15 +201,13 @@ impl Core {
         failed: &[String],
         now: &str,
     ) -> Vec<(String, Value)> {
-        let all = self.store.environments(&work.namespace);
-        let acting = work.acting.iter().flat_map(|acting| {
-            let others = work.idle.iter().map(|(name, generation)| (name, *generation, idle(&acting.name)));
-            let own = (&acting.name, acting.generation, conditions(&acting.plan, &acting.changes, failed));
-            [own].into_iter().chain(others)
-        });
-        let written = acting.filter_map(|(name, generation, conditions)| {
+        let all = self.store.within(&work.namespace).environments;
+        let (Some(plan), Some((acting, _))) = (&work.plan, work.ranked.first()) else { return Vec::new() };
+        let written = work.ranked.iter().filter_map(|(name, generation)| {
             let (_, before) = all.iter().find(|(one, _)| one.name == *name)?;
-            Some((name.clone(), status(before, generation, &conditions, now)?))
+            let conditions =
+                if name == acting { conditions(plan, &work.changes, failed) } else { idle(acting) };
+            Some((name.clone(), status(before, *generation, &conditions, now)?))
         });
         written.collect()
     }

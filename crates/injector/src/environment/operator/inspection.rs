@@ -3,7 +3,6 @@
 use super::core::Core;
 use cluster::logging::LogLevelHandle;
 use cluster::status::{Reply, TEXT, reply};
-use environment::conditions::acting;
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 use std::{cell::RefCell, rc::Rc};
@@ -51,7 +50,7 @@ impl Inspection {
         if let Some(namespace) = &self.namespace {
             return one(&core, namespace);
         }
-        let all = core.store().namespaces();
+        let all = core.store.namespaces();
         let by_name: Map<String, Value> =
             all.into_iter().map(|namespace| (namespace.clone(), one(&core, &namespace))).collect();
         json!({"Namespaces": by_name})
@@ -59,23 +58,19 @@ impl Inspection {
 }
 
 fn one(core: &Core, namespace: &str) -> Value {
-    let store = core.store();
-    let environments = store.environments(namespace);
-    let acting = acting(environments.iter().map(|(one, _)| *one));
-    let services = store.services(namespace).into_iter().map(|service| {
-        let ports: Vec<u16> =
-            service.ports.iter().filter(|port| port.is_http).map(|port| port.number).collect();
+    let here = core.store.within(namespace);
+    let services = here.services.iter().map(|service| {
         let value = json!({
-            "Selectors": service.selector, "Ports": ports, "Gateways": service.gateways, "Hosts": service.hosts,
-            "CustomRule": service.rule_text,
+            "Selectors": service.selector, "Ports": service.http_ports, "Gateways": service.gateways,
+            "Hosts": service.hosts, "CustomRule": service.rule_text,
         });
-        (service.name, value)
+        (service.name.clone(), value)
     });
-    let labels = store.workloads(namespace).into_iter();
+    let labels = here.workloads.iter();
     let labels =
         labels.map(|workload| (format!("{}#{}", workload.kind, workload.name), json!(workload.labels)));
     json!({
-        "VirtualEnv": acting.map(|one| json!({"Namespace": one.namespace, "Name": one.name})),
+        "VirtualEnv": here.ranked().first().map(|one| json!({"Namespace": one.namespace, "Name": one.name})),
         "Services": services.collect::<Map<String, Value>>(),
         "Labels": labels.collect::<Map<String, Value>>(),
     })

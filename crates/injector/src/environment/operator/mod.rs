@@ -164,7 +164,7 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     let always =
         tokio::sync::watch::Sender::new(Instant::now().checked_add(Duration::from_secs(100 * 365 * 86_400)));
     let leads_until = if flags.no_lease { always.subscribe() } else { candidate.until() };
-    let operator = EnvironmentOperator {
+    let operator = Rc::new(EnvironmentOperator {
         client: watching,
         scope: watch::WatchScope {
             namespace,
@@ -173,10 +173,9 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
         },
         core,
         metrics,
-        unlisted: Some(unlisted),
         leads_until,
-    };
-    let mut rounds = task::spawn_local(operator.run());
+    });
+    let mut rounds = task::spawn_local(operator.run(unlisted));
     tokio::select! {
         () = termination.wait() => {}
         () = candidate.run(), if !flags.no_lease => {}

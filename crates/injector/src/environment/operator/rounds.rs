@@ -2,7 +2,7 @@
 
 use super::core::{Core, WorkOutcome};
 use super::watch::{self, WatchScope};
-use super::writes::{Metrics, OperatorWriter};
+use super::writes::Metrics;
 use futures::{StreamExt, future::OptionFuture};
 use kube::{Client, runtime::watcher::Event};
 use std::{
@@ -20,8 +20,6 @@ pub(super) struct EnvironmentOperator {
     pub(super) scope: WatchScope,
     pub(super) core: Rc<RefCell<Core>>,
     pub(super) metrics: Metrics,
-    /// Blocks readiness until all resources are listed.
-    pub(super) unlisted: Option<Arc<str>>,
     /// The end of this process's lead.
     pub(super) leads_until: Receiver<Option<Instant>>,
 }
@@ -29,12 +27,15 @@ pub(super) struct EnvironmentOperator {
 type InProgress = (String, Pin<Box<dyn Future<Output = WorkOutcome>>>);
 
 impl EnvironmentOperator {
-    pub(super) async fn run(mut self) {
+    /// `unlisted` is held until all resources are listed, so that it blocks readiness.
+    pub(super) async fn run(self: Rc<Self>, unlisted: Arc<str>) {
+        let mut unlisted = Some(unlisted);
         let mut events = pin!(watch::events(&self.client, &self.scope));
+        let mut lead = self.leads_until.clone();
         let mut in_progress: Option<InProgress> = None;
         loop {
             let now = Instant::now();
-            let leads_until = *self.leads_until.borrow_and_update();
+            let leads_until = *lead.borrow_and_update();
             let leads = leads_until.is_some_and(|until| now < until);
             self.metrics.leading.set(leads.into());
             self.core.borrow_mut().lead(leads, now);
@@ -50,8 +51,8 @@ impl EnvironmentOperator {
                     Ok(event) => {
                         let is_done = matches!(event, Event::InitDone);
                         self.core.borrow_mut().handle(resource, event, Instant::now());
-                        if is_done && self.core.borrow().store().is_complete() {
-                            self.unlisted = None;
+                        if is_done && self.core.borrow().store.is_complete() {
+                            drop(unlisted.take());
                         }
                     }
                     Err(failure) => {
@@ -66,26 +67,20 @@ impl EnvironmentOperator {
                 Some(()) = sleep_until(due) => {}
                 Some(()) = sleep_until(leads_until.filter(|_| leads)) => {}
                 // The sender lives as long as the process.
-                Ok(()) = self.leads_until.changed() => {}
+                Ok(()) = lead.changed() => {}
             }
         }
     }
 
-    fn start_work(&self, now: Instant) -> Option<InProgress> {
+    fn start_work(self: &Rc<Self>, now: Instant) -> Option<InProgress> {
         let work = self.core.borrow_mut().start(now)?;
         self.metrics.rounds.inc();
         let namespace = work.namespace.clone();
-        tracing::debug!(namespace, steps = work.steps.len(), "evaluated");
+        tracing::debug!(namespace, steps = work.changes.steps.len(), "evaluated");
         for note in work.notes() {
             tracing::debug!(namespace, note, "suspicious configuration");
         }
-        let writer = OperatorWriter {
-            client: self.client.clone(),
-            timeout: self.scope.call_timeout,
-            leads_until: self.leads_until.clone(),
-            metrics: self.metrics.clone(),
-        };
-        Some((namespace, Box::pin(writer.work(work, Rc::clone(&self.core)))))
+        Some((namespace, Box::pin(Rc::clone(self).work(work))))
     }
 }
 

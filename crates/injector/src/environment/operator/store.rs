@@ -77,16 +77,12 @@ impl WatchedObject {
     fn is_ours(&self) -> bool {
         matches!(self, Self::Existing(object) if object.is_ours())
     }
-
-    fn uid(&self) -> Option<&str> {
-        match self {
-            Self::Environment(environment, _) => environment.uid.as_deref(),
-            Self::Service(_) | Self::Workload(_) | Self::Existing(_) => None,
-        }
-    }
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+/// The VirtualEnvironments that count, by their UIDs in the order in which they act, of each namespace with one.
+pub(super) type Ranking = BTreeMap<String, Vec<Option<String>>>;
+
+#[derive(Debug, Default)]
 pub(super) struct Touched {
     /// Namespaces whose routes may be others now.
     pub(super) namespaces: BTreeSet<String>,
@@ -100,9 +96,20 @@ pub(super) struct Lost {
     name: String,
 }
 
-impl Touched {
-    fn namespace(name: String) -> Self {
-        Self { namespaces: BTreeSet::from([name]), lost: Vec::new() }
+/// The objects of a namespace.
+#[derive(Default)]
+pub(super) struct NamespaceObjects<'a> {
+    /// With their statuses.
+    pub(super) environments: Vec<(&'a VirtualEnvironment, &'a Value)>,
+    pub(super) services: Vec<&'a Service>,
+    pub(super) workloads: Vec<&'a InventoryWorkload>,
+    pub(super) existing: Vec<&'a Existing>,
+}
+
+impl<'a> NamespaceObjects<'a> {
+    /// The VirtualEnvironments that count, in the order in which they act.
+    pub(super) fn ranked(&self) -> Vec<&'a VirtualEnvironment> {
+        ranked(self.environments.iter().map(|(one, _)| *one))
     }
 }
 
@@ -111,60 +118,36 @@ pub(super) struct ObjectStore([ResourceTable; Resource::ALL.len()]);
 
 impl ObjectStore {
     pub(super) fn take(&mut self, resource: Resource, event: Event<Value>) -> Touched {
+        let mut touched = Touched::default();
         let table = &mut self.0[resource as usize];
-        let lost = |(namespace, name): &NamespacedName, fact: &WatchedObject| {
-            fact.is_ours().then(|| Lost { namespace: namespace.clone(), resource, name: name.clone() })
-        };
-        let read = |object: Value| {
+        if let Event::Delete(object) = &event {
+            // A VirtualEnvironment of this name may have been created again before the deletion is reported.
+            if let Some(WatchedObject::Environment(known, _)) =
+                key(object).and_then(|key| table.known().get(&key))
+                && let (Some(known), Some(uid)) = (&known.uid, object["metadata"]["uid"].as_str())
+                && uid != known
+            {
+                return touched;
+            }
+        }
+        let changed = table.take(event, |object| {
             let key = key(&object)?;
             let fact = WatchedObject::read(resource, object, &key.0)?;
             Some((key, fact))
-        };
-        match event {
-            Event::Init => {
-                table.begin();
-                Touched::default()
+        });
+        for (key, before) in changed {
+            let now = table.known().get(&key);
+            if before.as_ref().zip(now).is_some_and(|(before, now)| before.is_same(now)) {
+                continue;
             }
-            Event::InitApply(object) => {
-                if let Some((key, fact)) = read(object) {
-                    table.list(key, fact);
-                }
-                Touched::default()
-            }
-            Event::InitDone => {
-                let before = table.complete();
-                let now = table.known();
-                let is_same = |key: &NamespacedName| match (before.get(key), now.get(key)) {
-                    (Some(before), Some(now)) => before.is_same(now),
-                    _ => false,
-                };
-                let changed = before.keys().chain(now.keys()).filter(|key| !is_same(key));
-                let gone = before.iter().filter(|(key, _)| !now.contains_key(*key));
-                Touched {
-                    namespaces: changed.map(|key| key.0.clone()).collect(),
-                    lost: gone.filter_map(|(key, fact)| lost(key, fact)).collect(),
-                }
-            }
-            Event::Apply(object) => {
-                let Some((key, fact)) = read(object) else { return Touched::default() };
-                let is_same = table.known().get(&key).is_some_and(|before| before.is_same(&fact));
-                let touched = if is_same { Touched::default() } else { Touched::namespace(key.0.clone()) };
-                table.insert(key, fact);
-                touched
-            }
-            Event::Delete(object) => {
-                let Some(key) = key(&object) else { return Touched::default() };
-                // A VirtualEnvironment of this name may have been created again before the deletion is reported.
-                let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-                let known = table.known().get(&key).and_then(WatchedObject::uid);
-                if known.is_some_and(|known| uid.is_some_and(|uid| uid != known)) {
-                    return Touched::default();
-                }
-                let Some(fact) = table.remove(&key) else { return Touched::default() };
-                let lost = lost(&key, &fact).into_iter().collect();
-                Touched { lost, ..Touched::namespace(key.0) }
+            let is_gone = now.is_none();
+            let (namespace, name) = key;
+            touched.namespaces.insert(namespace.clone());
+            if is_gone && before.is_some_and(|before| before.is_ours()) {
+                touched.lost.push(Lost { namespace, resource, name });
             }
         }
+        touched
     }
 
     /// True if all that is watched was listed once.
@@ -172,48 +155,28 @@ impl ObjectStore {
         self.0.iter().all(ResourceTable::is_listed)
     }
 
-    fn within<'a, T>(&'a self, namespace: &str, of: impl Fn(&'a WatchedObject) -> Option<T>) -> Vec<T> {
+    pub(super) fn within(&self, namespace: &str) -> NamespaceObjects<'_> {
         let first = (namespace.to_owned(), String::new());
-        let facts = self.0.iter().flat_map(|table| {
-            table.known().range(&first..).take_while(|((of, _), _)| of == namespace).map(|(_, fact)| fact)
-        });
-        facts.filter_map(of).collect()
+        let mut found = NamespaceObjects::default();
+        for table in &self.0 {
+            let here = table.known().range(&first..).take_while(|((of, _), _)| of == namespace);
+            for (_, fact) in here {
+                match fact {
+                    WatchedObject::Environment(environment, status) => {
+                        found.environments.push((environment, status));
+                    }
+                    WatchedObject::Service(service) => found.services.push(service),
+                    WatchedObject::Workload(workload) => found.workloads.push(workload),
+                    WatchedObject::Existing(object) => found.existing.push(object),
+                }
+            }
+        }
+        found
     }
 
-    /// With their statuses.
-    pub(super) fn environments(&self, namespace: &str) -> Vec<(&VirtualEnvironment, &Value)> {
-        self.within(namespace, |fact| match fact {
-            WatchedObject::Environment(environment, status) => Some((environment, status)),
-            _ => None,
-        })
-    }
-
-    pub(super) fn services(&self, namespace: &str) -> Vec<Service> {
-        self.within(namespace, |fact| match fact {
-            WatchedObject::Service(service) => Some(service.clone()),
-            _ => None,
-        })
-    }
-
-    pub(super) fn workloads(&self, namespace: &str) -> Vec<InventoryWorkload> {
-        self.within(namespace, |fact| match fact {
-            WatchedObject::Workload(workload) => Some(workload.clone()),
-            _ => None,
-        })
-    }
-
-    pub(super) fn existing(&self, namespace: &str) -> Vec<Existing> {
-        self.within(namespace, |fact| match fact {
-            WatchedObject::Existing(object) => Some(object.clone()),
-            _ => None,
-        })
-    }
-
-    /// The VirtualEnvironments that count, by their UIDs in the order in which they act, of each namespace with one.
-    pub(super) fn ranking(&self) -> BTreeMap<String, Vec<Option<String>>> {
+    pub(super) fn ranking(&self) -> Ranking {
         let of = |namespace: String| {
-            let all = self.environments(&namespace);
-            let ranked = ranked(all.iter().map(|(one, _)| *one));
+            let ranked = self.within(&namespace).ranked();
             let uids: Vec<Option<String>> = ranked.iter().map(|one| one.uid.clone()).collect();
             (!uids.is_empty()).then_some((namespace, uids))
         };

@@ -1,6 +1,7 @@
 //! The writes: each step by one call, as long as this process leads; and the numbers that the operator counts.
 
-use super::core::{Core, NamespaceWork, WorkOutcome};
+use super::core::{NamespaceWork, WorkOutcome};
+use super::rounds::EnvironmentOperator;
 use super::store::Resource;
 use super::watch;
 use cluster::error::{describe, in_time};
@@ -9,35 +10,27 @@ use environment::changes::ChangeStep;
 use environment::existing::MANAGER;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, Client, Error};
+use kube::{Api, Error};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
-use tokio::sync::watch::Receiver;
+use std::time::Instant;
 
 /// Why an object is not written.
 type Unwritten = (WorkOutcome, String);
 
-pub(super) struct OperatorWriter {
-    pub(super) client: Client,
-    pub(super) timeout: Duration,
-    pub(super) leads_until: Receiver<Option<Instant>>,
-    pub(super) metrics: Metrics,
-}
-
-impl OperatorWriter {
-    /// Then writes the statuses of the VirtualEnvironments.
-    pub(super) async fn work(self, work: NamespaceWork, core: Rc<RefCell<Core>>) -> WorkOutcome {
+impl EnvironmentOperator {
+    /// Takes the steps, then writes the statuses of the VirtualEnvironments.
+    pub(super) async fn work(self: Rc<Self>, work: NamespaceWork) -> WorkOutcome {
+        let namespace = &*work.namespace;
         let (mut outcome, mut failed) = (WorkOutcome::Done, Vec::new());
         // What follows for the same Service may rest on what failed. Other Services don't suffer for it.
         let mut broken: BTreeSet<&str> = BTreeSet::new();
-        for step in &work.steps {
+        for step in &work.changes.steps {
             if !self.leads() {
                 return WorkOutcome::Failed;
             }
@@ -45,41 +38,31 @@ impl OperatorWriter {
             if broken.contains(name) {
                 continue;
             }
-            let (verb, done) = self.step(&work.namespace, step).await;
+            let (verb, done) = (step.verb(), self.step(namespace, step).await);
             self.metrics.wrote(kind, verb, done.is_ok());
             match done {
-                Ok(()) => tracing::info!(namespace = work.namespace, kind, name, verb, "written"),
+                Ok(()) => tracing::info!(namespace, kind, name, verb, "written"),
                 Err((why, error)) => {
-                    match why {
-                        WorkOutcome::Outdated => {
-                            tracing::info!(namespace = work.namespace, kind, name, verb, error, "outdated");
-                        }
-                        WorkOutcome::Done | WorkOutcome::Failed => {
-                            tracing::warn!(
-                                namespace = work.namespace,
-                                kind,
-                                name,
-                                verb,
-                                error,
-                                "not written"
-                            );
-                        }
+                    if why == WorkOutcome::Outdated {
+                        tracing::info!(namespace, kind, name, verb, error, "outdated");
+                    } else {
+                        tracing::warn!(namespace, kind, name, verb, error, "not written");
                     }
                     outcome = outcome.max(why);
-                    failed.push(format!("{kind} {}/{name}: {error}", work.namespace));
+                    failed.push(format!("{kind} {namespace}/{name}: {error}"));
                     broken.insert(name);
                 }
             }
         }
         // To the second, as `metav1.Time` is written.
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let statuses = core.borrow().statuses(&work, &failed, &now);
+        let statuses = self.core.borrow().statuses(&work, &failed, &now);
         for (name, status) in statuses {
             if !self.leads() {
                 return WorkOutcome::Failed;
             }
-            if let Err((why, error)) = self.status(&work.namespace, &name, &status).await {
-                tracing::warn!(namespace = work.namespace, name, error, "its status is not written");
+            if let Err((why, error)) = self.status(namespace, &name, &status).await {
+                tracing::warn!(namespace, name, error, "its status is not written");
                 outcome = outcome.max(why);
             }
         }
@@ -94,7 +77,7 @@ impl OperatorWriter {
         Api::namespaced_with(self.client.clone(), namespace, &watch::resource(of))
     }
 
-    async fn step(&self, namespace: &str, step: &ChangeStep) -> (&'static str, Result<(), Unwritten>) {
+    async fn step(&self, namespace: &str, step: &ChangeStep) -> Result<(), Unwritten> {
         let (kind, name) = step.about();
         let of = match kind {
             "VirtualService" => Resource::VirtualServices,
@@ -105,11 +88,9 @@ impl OperatorWriter {
         match step {
             ChangeStep::Create(object) => {
                 let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-                let created = match serde_json::from_value(object.clone()) {
-                    Ok(object) => self.call(api.create(&params, &object)).await.map(drop),
-                    Err(error) => Err((WorkOutcome::Failed, error.to_string())),
-                };
-                ("create", created)
+                let object = serde_json::from_value(object.clone());
+                let object = object.map_err(|error| (WorkOutcome::Failed, error.to_string()))?;
+                self.call(api.create(&params, &object)).await.map(drop)
             }
             ChangeStep::Apply { object, uid, version } => {
                 // Preconditions: whatever is there by now under this name is not taken over by force.
@@ -119,24 +100,19 @@ impl OperatorWriter {
                     object["metadata"]["resourceVersion"] = json!(version);
                 }
                 let params = PatchParams::apply(MANAGER).force();
-                ("apply", self.call(api.patch(name, &params, &Patch::Apply(&object))).await.map(drop))
+                self.call(api.patch(name, &params, &Patch::Apply(&object))).await.map(drop)
             }
-            ChangeStep::Adopt { version, owners, .. } => {
-                let patch = json!({"metadata": {"resourceVersion": version, "ownerReferences": owners}});
-                let params =
-                    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-                ("adopt", self.call(api.patch(name, &params, &Patch::Merge(&patch))).await.map(drop))
+            ChangeStep::Adopt { there, owners } => {
+                let patch =
+                    json!({"metadata": {"resourceVersion": there.version(), "ownerReferences": owners}});
+                let params = PatchParams::apply(MANAGER);
+                self.call(api.patch(name, &params, &Patch::Merge(&patch))).await.map(drop)
             }
-            ChangeStep::Delete { uid, version, .. } => {
-                let only = Preconditions { uid: Some(uid.clone()), resource_version: Some(version.clone()) };
+            ChangeStep::Delete(there) => {
+                let (uid, version) = (there.uid().to_owned(), there.version().to_owned());
+                let only = Preconditions { uid: Some(uid), resource_version: Some(version) };
                 let params = DeleteParams::background().preconditions(only);
-                let deleted = async {
-                    match api.delete(name, &params).await {
-                        Err(Error::Api(status)) if status.code == 404 => Ok(()),
-                        done => done.map(drop),
-                    }
-                };
-                ("delete", self.call(deleted).await)
+                self.call(async { unless_gone(api.delete(name, &params).await) }).await
             }
         }
     }
@@ -150,18 +126,12 @@ impl OperatorWriter {
         });
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(&object);
-        let written = async {
-            match api.patch_status(name, &params, &patch).await {
-                // It is gone, or its definition is an older one that has no status.
-                Err(Error::Api(status)) if status.code == 404 => Ok(()),
-                done => done.map(drop),
-            }
-        };
-        self.call(written).await
+        // Its definition may be an older one that has no status.
+        self.call(async { unless_gone(api.patch_status(name, &params, &patch).await) }).await
     }
 
     async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Unwritten> {
-        in_time(self.timeout, call).await.map_err(|error| {
+        in_time(self.scope.call_timeout, call).await.map_err(|error| {
             // Ours was deleted, or written, since it was looked at; or another program has created what was to be created.
             let is_outdated =
                 matches!(&error, Error::Api(status) if matches!(&*status.reason, "NotFound" | "Conflict" | "AlreadyExists"));
@@ -170,8 +140,15 @@ impl OperatorWriter {
     }
 }
 
-/// Clones share the numbers.
-#[derive(Clone, Debug)]
+/// An object that is gone needs no write.
+fn unless_gone<T>(done: kube::Result<T>) -> kube::Result<()> {
+    match done {
+        Err(Error::Api(status)) if status.code == 404 => Ok(()),
+        done => done.map(drop),
+    }
+}
+
+#[derive(Debug)]
 pub(super) struct Metrics {
     writes: Family<[(&'static str, String); 3], Counter>,
     watch_errors: Family<[(&'static str, String); 2], Counter>,

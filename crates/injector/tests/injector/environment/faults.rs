@@ -96,8 +96,7 @@ fn another_certificate_authority_of_the_api_server_was_trusted_only_after_a_rest
     until("it is not trusted", || operator.line("the watch failed").is_some());
     // As long as there is none, that is logged once, for each of the two clients.
     fs::remove_file(cluster.file("ca.crt")).expect("removed");
-    until("none can be read", || operator.line("credentials can't be read again").is_some());
-    let line = operator.line("credentials can't be read again").expect("it");
+    let line = operator.until_line("credentials can't be read again");
     assert!(line["error"].as_str().is_some_and(|error| error.contains("No such file")), "{line}");
     fs::write(cluster.file("ca.crt"), &cluster.authority.pem).expect("written");
     until_subsets(&cluster, &["base", "base-red"]);
@@ -116,8 +115,7 @@ fn an_unreachable_api_server_is_reported_as_such() {
     config["clusters"][0]["cluster"]["server"] = json!(server);
     fs::write(&path, config.to_string()).expect("written");
     let operator = Operator::start(&cluster, &SHOP);
-    until("the failure is logged", || operator.line("the watch failed").is_some());
-    let line = operator.line("the watch failed").expect("it");
+    let line = operator.until_line("the watch failed");
     assert_eq!(line["kind"], "unreachable", "{line}");
     assert_eq!(operator.until_line("operating")["server"], server);
     assert!(line["error"].as_str().is_some_and(|error| error.contains("refused")), "{line}");

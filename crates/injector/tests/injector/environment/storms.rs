@@ -54,8 +54,7 @@ fn definitions_that_are_missing_for_long_are_waited_for() {
     ours.into_iter().for_each(put);
     shop(&cluster);
     let operator = Operator::start(&cluster, &SHOP);
-    until("the failure is logged", || operator.line("the watch failed").is_some());
-    let line = operator.line("the watch failed").expect("it");
+    let line = operator.until_line("the watch failed");
     assert_eq!(line["kind"], "missing", "{line}");
     until("all others are known", || !status(&operator)["Labels"].as_object().is_none_or(Map::is_empty));
     istio.into_iter().for_each(put);
