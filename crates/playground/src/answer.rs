@@ -159,7 +159,7 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
         notes,
         verdict: explained.as_ref().map(|explained| verdict(&explained.report())),
         picture: picture.svg(),
-        picture_notes: picture.notes().to_vec(),
+        picture_notes: picture.notes.clone(),
         packets: packets(capture, pod, &picture, &iptables.text),
         arrows: picture.rows(),
         findings: findings::shown(request, subject, &findings),

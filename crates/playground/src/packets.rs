@@ -1,7 +1,7 @@
 //! Packets that can be asked about: for each rule and each arrow those that take it.
 
 use diagnose::explain::{PodContext, RuleView, VerdictKind, explain, written};
-use diagnose::picture::{Panel, Picture};
+use diagnose::picture::Picture;
 use mesh::Capture;
 use rules::Family;
 use serde::Serialize;
@@ -43,7 +43,7 @@ pub(crate) fn packets(
             arrow: picture.at(packet),
         })
     };
-    picture.panels().iter().flat_map(Panel::examples).filter_map(of_packet).collect()
+    picture.panels.iter().flat_map(|panel| &panel.examples).filter_map(of_packet).collect()
 }
 
 /// The numbers of the lines of each chain's rules, in the order of the chain, in a text for iptables-restore and

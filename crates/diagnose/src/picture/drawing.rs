@@ -71,26 +71,30 @@ impl Text {
     }
 }
 
+/// A horizontal line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) stroke: Stroke,
+    pub(super) quiet: bool,
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) y: u32,
+    pub(super) end: LineEnd,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LineEnd {
+    /// It goes on behind a box.
+    Open,
+    Tip,
+    /// It goes back to the box that it comes from, and has its tip there.
+    Turn,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DrawingItem {
     Box(Fill, Area),
-    /// A horizontal line; without a `tip` it goes on behind a box.
-    Arrow {
-        stroke: Stroke,
-        quiet: bool,
-        from: u32,
-        to: u32,
-        y: u32,
-        tip: bool,
-    },
-    /// From a box at `x` as far as `to`, and back to the same box.
-    Turn {
-        stroke: Stroke,
-        quiet: bool,
-        x: u32,
-        to: u32,
-        y: u32,
-    },
+    Line(Line),
     Text(Text),
 }
 

@@ -282,8 +282,9 @@ pub(super) fn captured(picture: &Picture, only: Option<Mesh>) -> Vec<CapturedFlo
         CapturedFlow { flow, mesh, purpose, crosses }
     }
     let is_captured = |flow: &&PictureFlow| flow.verdict.captures();
-    let flows = picture.panels().iter().flat_map(|panel| {
-        panel.flows().iter().filter(is_captured).map(move |flow| of_part(panel.part(), flow))
-    });
+    let flows = picture
+        .panels
+        .iter()
+        .flat_map(|panel| panel.flows.iter().filter(is_captured).map(move |flow| of_part(panel.part, flow)));
     flows.filter(|one| only.is_none() || one.mesh == only).collect()
 }

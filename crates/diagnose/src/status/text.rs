@@ -1,7 +1,7 @@
 //! The status for people, as wide as their terminal: from its document.
 
 use super::{CaptureStatus, Hit, InstalledRules, Record};
-use crate::picture::{TrafficPart, rows_text};
+use crate::picture::{TrafficPart, row_lines};
 use crate::{Style, TextLine, painted};
 use rules::Family;
 use std::cmp::Reverse;
@@ -26,7 +26,7 @@ impl CaptureStatus {
         }
         let crosses = |part: &TrafficPart| all || *part != TrafficPart::Within;
         let parts: Vec<TrafficPart> = TrafficPart::ALL.into_iter().filter(crosses).collect();
-        page.out.push_str(&rows_text(&self.rows, &parts, width));
+        page.out.push_str(&painted(&row_lines(&self.rows, &parts, width), usize::MAX));
         if all {
             page.listeners(self);
         }
