@@ -68,12 +68,9 @@ impl Explanation<'_> {
                     listed::rule(rule)
                 ),
                 Some(ViewRule {
-                    action: Action::Target(Target::JumpForeign(chain)), leads_to: None, ..
+                    action: Action::Target(Target::JumpForeign(to)), leads_to: None, ..
                 }) => {
-                    format!(
-                        "{} leads to {chain}, which belongs to another program and decides",
-                        self.rule(at)
-                    )
+                    format!("{} leads to {to}, which belongs to another program and decides", self.rule(at))
                 }
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
                     format!("{} ({}) is not understood and could decide", self.rule(at), listed::rule(rule))
@@ -225,15 +222,14 @@ pub(super) fn reason_of(rule: &ViewRule) -> Option<RuleReason> {
 
 /// The packet's value in place of the one that a condition asks for, such as `its user is 1000`.
 pub(super) fn actual_value(condition: &ListedCondition, packet: &Packet) -> Option<String> {
-    let owner = |what: &str, id: u32| format!("{what} {id}");
     let field = match condition {
         ListedCondition::Known(_) | ListedCondition::Nft(_) => condition.field()?,
         _ => return None,
     };
     // Addresses, ports and marks may have changed on the way.
     match (field, &packet.direction) {
-        (Field::Uid, Direction::Outbound { uid, .. }) => Some(owner("its user is", uid.number())),
-        (Field::Gid, Direction::Outbound { gid, .. }) => Some(owner("its group is", gid.number())),
+        (Field::Uid, Direction::Outbound { uid, .. }) => Some(format!("its user is {uid}")),
+        (Field::Gid, Direction::Outbound { gid, .. }) => Some(format!("its group is {gid}")),
         (Field::OutInterface, Direction::Outbound { interface, .. }) => {
             Some(format!("it leaves by {interface}"))
         }

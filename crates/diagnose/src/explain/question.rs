@@ -34,10 +34,11 @@ pub struct PacketQuery {
 /// The names of a packet's ends, where they are not shown by their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndpointNames {
-    source: Option<String>,
+    /// Given where the address of the source is only a placeholder, as it is not known.
+    source: Option<&'static str>,
     destination: Option<String>,
-    /// The addresses of source and destination are only placeholders, as they are not known.
-    stands_in: (bool, bool),
+    /// So is the address of the destination.
+    stands_in: bool,
     /// The interface is only a placeholder, as it is not known.
     interface_unknown: bool,
     /// A remark about the sender's user where it is assumed; else empty.
@@ -47,11 +48,10 @@ pub struct EndpointNames {
 impl EndpointNames {
     /// The address, with the port if the question names one.
     pub fn source(&self, packet: &Packet) -> String {
-        let name = self.source.clone();
-        match (name, packet.source.port()) {
+        match (self.source, packet.source.port()) {
             (None, 0) => packet.source.ip().to_string(),
             (None, _) => packet.source.to_string(),
-            (Some(name), 0) => name,
+            (Some(name), 0) => name.to_owned(),
             (Some(name), port) => format!("{name}:{port}"),
         }
     }
@@ -65,8 +65,8 @@ impl EndpointNames {
 
     /// `None` for an address that is not known.
     pub fn addresses(&self, packet: &Packet) -> (Option<IpAddr>, Option<IpAddr>) {
-        let known = |address: SocketAddr, stands_in: bool| (!stands_in).then_some(address.ip());
-        (known(packet.source, self.stands_in.0), known(packet.destination, self.stands_in.1))
+        let known = |end: SocketAddr, stands_in: bool| (!stands_in).then_some(end.ip());
+        (known(packet.source, self.source.is_some()), known(packet.destination, self.stands_in))
     }
 
     /// `None` if it is not known, or the packet arrives.
@@ -89,10 +89,9 @@ impl EndpointNames {
             address if packets.is_outside_example(address) => Some(OUTSIDE_ADDRESS_NAME),
             address => (pod.addresses.contains(&address) && !pod.is_known).then_some(POD_ADDRESS_NAME),
         };
-        let named = |end: SocketAddr| name(end.ip()).map(str::to_owned);
-        let (source, destination) = (named(example.source), named(example.destination));
-        let stands_in = (source.is_some(), destination.is_some());
-        Self { source, destination, stands_in, ..Self::default() }
+        let (source, named) = (name(example.source.ip()), name(example.destination.ip()));
+        let destination = named.map(str::to_owned);
+        Self { source, destination, stands_in: named.is_some(), ..Self::default() }
     }
 }
 
@@ -158,9 +157,9 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
         && matches!(sender, None | Some(Sender::App))
         && reader.raw.get(Setting::SenderUid).is_none();
     let endpoint_names = EndpointNames {
-        source: source.1.map(str::to_owned),
+        source: source.1,
         destination: destination.name,
-        stands_in: (source.1.is_some(), destination.stands_in),
+        stands_in: destination.stands_in,
         interface_unknown: no_route.is_some() && question.given_interface.is_none(),
         user_remark: if is_apps { context.pod.user_remark } else { "" },
     };
@@ -223,7 +222,7 @@ impl PacketQuery {
             (None, Verdict::Redirect(_)) => routes.address_at(interface, self.packet.family()),
             (None, _) => Err(no_route),
         };
-        let from = (!self.endpoint_names.stands_in.0).then(|| self.packet.source.ip());
+        let (from, _) = self.endpoint_names.addresses(&self.packet);
         let incoming = |to| IncomingPacket { to, from, at: Some(interface), mark: self.packet.mark };
         to.and_then(|to| routes.arriving(&incoming(to))).err()
     }
@@ -298,19 +297,14 @@ impl Question {
             Ok(route) => (Some(route), None),
             Err(why) => (None, Some(why)),
         };
-        let source = match (from, route.as_ref().and_then(|route| route.source)) {
-            (Some(from), _) => (*from, None),
-            (None, Some(source)) => (SocketAddr::new(source, SOURCE_PORT), None),
-            (None, None) => match default_source(context.pod, to.ip()) {
-                Some((source, is_known)) => {
-                    (SocketAddr::new(source, SOURCE_PORT), (!is_known).then_some(POD_ADDRESS_NAME))
-                }
-                None if no_route.is_some() => {
-                    let (source, _) = context.pod.address(Family::of(to.ip()));
-                    (SocketAddr::new(source, SOURCE_PORT), Some(POD_ADDRESS_NAME))
-                }
-                None => return None,
-            },
+        let of_route = route.as_ref().and_then(|route| route.source);
+        let source = match from.or(of_route.map(|source| SocketAddr::new(source, SOURCE_PORT))) {
+            Some(source) => (source, None),
+            None => {
+                let any = || no_route.is_some().then(|| (context.pod.address(Family::of(to.ip())).0, false));
+                let (source, is_known) = default_source(context.pod, to.ip()).or_else(any)?;
+                (SocketAddr::new(source, SOURCE_PORT), (!is_known).then_some(POD_ADDRESS_NAME))
+            }
         };
         let assumed = || context.pod.route(to.ip()).to_owned();
         let others = match (given_interface, &route) {

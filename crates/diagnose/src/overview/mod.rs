@@ -214,11 +214,8 @@ const NAME: usize = 1;
 const MIN_NAME: usize = 16;
 const GAP: &str = "  ";
 
-fn words(state: NamespaceState) -> &'static str {
-    match state {
-        NamespaceState::NotCaptured => "not captured",
-        state => state.name(),
-    }
+fn words(state: NamespaceState) -> String {
+    state.name().replace('-', " ")
 }
 
 fn style(state: NamespaceState) -> Style {
@@ -258,7 +255,7 @@ fn cells(row: &NamespaceRow, now: SystemTime) -> [String; 6] {
         Some(age(now.duration_since(at).unwrap_or(Duration::ZERO)))
     });
     [
-        words(row.state).to_owned(),
+        words(row.state),
         row.name.clone(),
         row.mesh(),
         listening(&row.listeners).to_owned(),
@@ -306,14 +303,13 @@ fn age(span: Duration) -> String {
 
 /// A name in so many columns: of a long one its start and its end, by which pods of a workload differ.
 fn shortened(name: &str, width: usize) -> String {
-    let chars: Vec<char> = name.chars().collect();
-    if chars.len() <= width {
+    let count = name.chars().count();
+    if count <= width {
         return name.to_owned();
     }
     let kept = width.saturating_sub(2);
-    let (start, end) = (kept / 2, kept - kept / 2);
-    let (start, end): (String, String) =
-        (chars[..start].iter().collect(), chars[chars.len() - end..].iter().collect());
+    let start: String = name.chars().take(kept / 2).collect();
+    let end: String = name.chars().skip(count - (kept - kept / 2)).collect();
     format!("{start}..{end}")
 }
 

@@ -21,7 +21,7 @@ impl CaptureStatus {
             page.line(0, "", Style::Quiet, "sidecar-init apply with the pod's flags sets rules.");
         }
         if !self.findings.is_empty() {
-            page.title(Style::Strong, "Findings");
+            page.title("Findings");
             self.findings.iter().for_each(|finding| page.push(0, &finding.lines()));
         }
         let crosses = |part: &TrafficPart| all || *part != TrafficPart::Within;
@@ -50,8 +50,8 @@ struct Page {
 }
 
 impl Page {
-    fn title(&mut self, style: Style, text: &str) {
-        self.push(0, &[TextLine::default(), TextLine::default().styled(style, text)]);
+    fn title(&mut self, text: &str) {
+        self.push(0, &[TextLine::default(), TextLine::default().styled(Style::Strong, text)]);
     }
 
     fn push(&mut self, indent: usize, lines: &[TextLine]) {
@@ -67,7 +67,7 @@ impl Page {
         if status.listeners.is_empty() {
             return;
         }
-        self.title(Style::Strong, "Listeners");
+        self.title("Listeners");
         for one in &status.listeners {
             let word = format!("{}/{}", one.port, one.protocol);
             let style = one.code.as_ref().map(|_| Style::Dropped);
@@ -81,7 +81,7 @@ impl Page {
         if !hits.iter().any(|hit| all || hit.packets > 0) {
             return;
         }
-        self.title(Style::Strong, "Hits");
+        self.title("Hits");
         let counts = |packets: &str, per_second: Option<f64>| match per_second {
             Some(rate) => format!("{packets:>9} {:>9}", format!("{rate:.1}/s")),
             None if is_watched => format!("{packets:>9} {:>9}", ""),
@@ -109,13 +109,8 @@ impl Page {
             self.line(indent, &counts, style, &format!("{}{option}", hit.text));
         }
         if all && quiet > 0 {
-            let rules = if quiet == 1 { "1 other kind of rule has" } else { "other kinds of rules have" };
-            let text = if quiet == 1 {
-                format!("{rules} met no packet")
-            } else {
-                format!("{quiet} {rules} met no packet")
-            };
-            self.line(indent, "", Style::Quiet, &text);
+            let rules = if quiet == 1 { "kind of rule has" } else { "kinds of rules have" };
+            self.line(indent, "", Style::Quiet, &format!("{quiet} other {rules} met no packet"));
         }
     }
 
@@ -123,10 +118,8 @@ impl Page {
         if status.held_by.is_empty() {
             return;
         }
-        self.title(Style::Strong, "Made");
-        for held in &status.held_by {
-            self.held(held);
-        }
+        self.title("Made");
+        status.held_by.iter().for_each(|held| self.held(held));
         if status.held_by.iter().all(|held| held.backend.starts_with("iptables")) {
             let text =
                 "iptables keeps no note of when rules were made, nor of whether they were changed since";
@@ -148,8 +141,7 @@ impl Page {
             }
             return;
         };
-        let text = format!("sidecar-init {program_version}, command {command}, at {at}");
-        self.line(4, "", None, &text);
+        self.line(4, "", None, &format!("sidecar-init {program_version}, command {command}, at {at}"));
         let line = match settings.as_deref() {
             Some("") => "configured without capture flags".to_owned(),
             Some(settings) => format!("configured with {settings}"),
@@ -158,9 +150,8 @@ impl Page {
             }
         };
         self.line(4, "", None, &line);
-        match changed_since {
-            true => self.line(4, "", Style::Dropped, "changed since"),
-            false => self.line(4, "", Style::Quiet, "unchanged since"),
-        }
+        let (style, state) =
+            if *changed_since { (Style::Dropped, "changed") } else { (Style::Quiet, "unchanged") };
+        self.line(4, "", style, &format!("{state} since"));
     }
 }
