@@ -7,7 +7,7 @@ use super::proxy::{name, relay};
 use super::serve;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
-use std::{collections::BTreeSet, thread, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 use sys::dial;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,15 +107,8 @@ pub(super) fn start_names(servers: &[SocketAddr], answers: DnsAnswer) -> io::Res
     let mut listeners = Vec::new();
     for server in servers {
         listeners.push(((), dial::listen(*server, false)?));
-        let udp = UdpSocket::bind(server)?;
-        thread::Builder::new().spawn(move || {
-            let mut query = [0; 512];
-            loop {
-                let Ok((length, client)) = udp.recv_from(&mut query) else { continue };
-                if let Some(answer) = answers.answer(&query[..length]) {
-                    let _ = udp.send_to(&answer, client);
-                }
-            }
+        serve::receive(UdpSocket::bind(server)?, move |socket, query, client| {
+            let _ = answers.answer(query).map(|answer| socket.send_to(&answer, client));
         })?;
     }
     serve::accept(listeners, move |(), client| {
