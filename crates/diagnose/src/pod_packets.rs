@@ -6,8 +6,8 @@ use crate::explain::RuleView;
 use rules::nft::{Field, Interval, Intervals, interface_number, protocol_number, state_bit};
 #[cfg(test)]
 use rules::simulate::{Atlas, Work};
-use rules::simulate::{Direction, Marks, Packet, PacketSet, View, ViewRule, Way, loopback_interface, number};
-use rules::{ConnState, Family, Gid, Protocol, Uid};
+use rules::simulate::{Direction, Marks, Packet, PacketSet, View, Way, loopback_interface, number};
+use rules::{ConnState, Family, Gid, ListedCondition, Protocol, Uid};
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -211,18 +211,15 @@ impl PodPackets {
 
 /// The states that the rules tell apart.
 fn states(views: &[&View]) -> Vec<ConnState> {
-    let rules = || views.iter().flat_map(|view| view.chains()).flat_map(|chain| &chain.rules);
-    let asks = |is_such: &dyn Fn(Field) -> bool| {
-        let of_rule = |rule: &ViewRule| rule.conditions.iter().filter_map(|one| one.field()).any(is_such);
-        rules().any(of_rule)
-    };
-    if !asks(&|field| matches!(field, Field::ConnState | Field::Connmark(_))) {
+    let chains = || views.iter().flat_map(|view| view.chains());
+    let conditions = || chains().flat_map(|chain| &chain.rules).flat_map(|rule| &rule.conditions);
+    let mut fields = conditions().filter_map(ListedCondition::field);
+    if !fields.any(|field| matches!(field, Field::ConnState | Field::Connmark(_))) {
         return vec![ConnState::New];
     }
     let answers = |state: ConnState| -> Vec<bool> {
-        let conditions = rules().flat_map(|rule| &rule.conditions);
-        let of_state = conditions.filter_map(mesh::recognition::summary::field_condition);
-        let of_state = of_state.filter(|one| one.field == Field::ConnState);
+        let known = conditions().filter_map(mesh::recognition::summary::field_condition);
+        let of_state = known.filter(|one| one.field == Field::ConnState);
         of_state.map(|one| one.holds(state_bit(state).into())).collect()
     };
     let is_apart = answers(ConnState::Related) != answers(ConnState::New);

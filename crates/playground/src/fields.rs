@@ -64,10 +64,12 @@ impl PageField {
 pub struct FieldProblems(BTreeMap<PageField, Vec<String>>);
 
 impl FieldProblems {
-    /// Adds each problem to its field. `has_manifest`: a manifest may be at fault.
-    pub(crate) fn extend(&mut self, problems: &Problems, has_manifest: bool) {
+    /// Adds each problem to its field, or to that of the configuration before a change if `is_before`. `has_manifest`: a
+    /// manifest may be at fault.
+    pub(crate) fn extend(&mut self, problems: &Problems, has_manifest: bool, is_before: bool) {
         for problem in &problems.0 {
-            self.add(field(problem, has_manifest), problem);
+            let field = field(problem, has_manifest);
+            self.add(if is_before { field.before() } else { field }, problem);
         }
     }
 
@@ -76,13 +78,6 @@ impl FieldProblems {
         let sentence = problem.to_string();
         if !list.contains(&sentence) {
             list.push(sentence);
-        }
-    }
-
-    /// Adds problems of the configuration before a change.
-    pub(crate) fn extend_before(&mut self, problems: &Problems, has_manifest: bool) {
-        for problem in &problems.0 {
-            self.add(field(problem, has_manifest).before(), problem);
         }
     }
 

@@ -171,12 +171,8 @@ impl Overview {
         let cells = |row| cells(row, now).map(|cell| visible(&cell));
         let cells: Vec<[String; 6]> = self.namespaces.iter().map(cells).collect();
         let head = HEAD.map(str::to_owned);
-        let mut widths = HEAD.map(str::len);
-        for row in &cells {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = columns(cell).max(*width);
-            }
-        }
+        let longest = |at: usize| cells.iter().chain([&head]).map(|row| columns(&row[at])).max();
+        let mut widths = [0, 1, 2, 3, 4, 5].map(|at| longest(at).unwrap_or_default());
         let others = widths.iter().sum::<usize>() - widths[NAME] + GAP.len() * (HEAD.len() - 1);
         widths[NAME] = widths[NAME].min(width.saturating_sub(others).max(MIN_NAME));
         text.push_str(&format!("{}\n", Style::Quiet.paint(line(&head, &widths, None))));
@@ -236,7 +232,7 @@ fn line(cells: &[String; 6], widths: &[usize; 6], of_state: Option<Style>) -> St
         let cell = if column == NAME { shortened(cell, *width) } else { cell.clone() };
         let cell = format!("{cell:<width$}");
         match of_state.filter(|_| column == 0) {
-            Some(style) => style.paint(cell).to_string(),
+            Some(style) => style.paint(cell),
             None => cell,
         }
     });
