@@ -6,7 +6,7 @@ use mesh::sources::{Given, Host, Raw, STAND_IN, SettingReader};
 use mesh::{Capture, ListItem, RuleReason, Selector, Setting};
 use rules::finding::Edit;
 use rules::nft::{Condition, Field, Interval};
-use rules::simulate::{Unreached, unreached};
+use rules::simulate::Unreached;
 use rules::{Cidr, Family, Gid, Origin, Rule, Statement, Target, Uid};
 use std::{cell::OnceCell, cmp::Reverse, collections::BTreeMap, io, net::IpAddr};
 
@@ -223,21 +223,14 @@ pub(super) fn unreachable(
     comparison: &mut LintComparison<'_>,
     items: &ItemsByCondition<'_>,
 ) -> Vec<Redundant> {
-    let mut found: Vec<Redundant> = Vec::new();
-    let mut work = comparison.work;
-    for rules in comparison.rules() {
-        for Unreached { rule, by } in unreached(rules.rules(), &mut work) {
-            let (Some(origin), Some(by_origin)) = (rule.origin, by.origin) else { continue };
-            let Some(item) = items.that_makes(origin, &rule.rule) else { continue };
-            if items.that_makes(by_origin, &by.rule) == Some(item) {
-                continue;
-            }
-            let finding = finding(origin, &item.selector, &rule.rule, &by.rule, by_origin);
-            found.push(Redundant { finding, change: AdvisedChange::without(item) });
-        }
-    }
-    comparison.work = work;
-    found
+    let redundant = |Unreached { rule, by }: Unreached<'_>| {
+        let (origin, by_origin) = (rule.origin?, by.origin?);
+        let item = items.that_makes(origin, &rule.rule)?;
+        let is_by_itself = items.that_makes(by_origin, &by.rule) == Some(item);
+        let finding = finding(origin, &item.selector, &rule.rule, &by.rule, by_origin);
+        (!is_by_itself).then(|| Redundant { finding, change: AdvisedChange::without(item) })
+    };
+    comparison.unreached().into_iter().filter_map(redundant).collect()
 }
 
 /// The option that made a rule, as texts name it.

@@ -85,8 +85,7 @@ pub(super) fn check_with_packets(
 }
 
 fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> Vec<&'static Caution> {
-    let statements = comparison.rules().iter().flat_map(|rules| &rules.rules().statements);
-    let mut names: Vec<&str> = statements.filter_map(|one| Some(one.origin?.name)).collect();
+    let mut names: Vec<&str> = comparison.statements().filter_map(|one| Some(one.origin?.name)).collect();
     names.dedup();
     let reasons: Vec<RuleReason> = names.into_iter().filter_map(RuleReason::named).collect();
     let has = |meaning| reasons.iter().any(|reason| reason.meaning() == meaning);

@@ -58,7 +58,8 @@ fn lint_within(
     let is_long = |rules: usize| max_rules.is_some_and(|most| rules > most);
     // To count the items of lists takes a small part of the time that making their rules does.
     let comparison = (!is_long(capture.lists().len())).then(|| LintComparison::new(raw, capture, work));
-    let Some(mut comparison) = comparison.filter(|comparison| !is_long(comparison.size())) else {
+    let Some(mut comparison) = comparison.filter(|comparison| !is_long(comparison.statements().count()))
+    else {
         return named(raw, general::shared_listeners_and_ipv6(raw, &**capture, interface_addresses));
     };
     let is_whole = max_rules.is_none();
