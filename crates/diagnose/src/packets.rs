@@ -204,23 +204,21 @@ impl Packets {
         };
         let uids: Vec<String> = proxies.iter().flat_map(|proxy| &proxy.uids).map(Uid::to_string).collect();
         let gids: Vec<String> = proxies.iter().flat_map(|proxy| &proxy.gids).map(Gid::to_string).collect();
-        let is_proxys = |values: &Values, own: &[String]| values.values.iter().all(|one| own.contains(one));
-        let unless_proxys = |values: &Option<Values>, own: &[String]| {
-            values.clone().filter(|values| !(values.except && is_proxys(values, own)))
+        let owners = |values: &Option<Values>, own: &[String], noun: &str| {
+            let is_own = |values: &Values| values.values.iter().all(|one| own.contains(one));
+            let is_proxys = values.as_ref().is_some_and(is_own);
+            let said = values.clone().filter(|values| !(values.except && is_proxys));
+            let one = format!(" by {}{noun}", if is_proxys { "the proxy's " } else { "" });
+            let except = format!(" by {noun}s other than");
+            Values::said(&said, [&one, &format!(" by {noun}s")], [&except; 2])
         };
-        let of = |values: &Option<Values>, own: &[String], words: [&'static str; 2]| {
-            words[usize::from(values.as_ref().is_some_and(|values| is_proxys(values, own)))]
-        };
-        let of_user = of(&self.users, &uids, [" by user", " by the proxy's user"]);
-        let of_group = of(&self.groups, &gids, [" by group", " by the proxy's group"]);
-        let (users, groups) = (unless_proxys(&self.users, &uids), unless_proxys(&self.groups, &gids));
         let ports = [" from port", " from ports"];
         [
             Values::said(sources, [" from"; 2], [" from addresses other than"; 2]),
             Values::said(&self.source_ports, ports, [" from ports other than"; 2]),
             Values::said(&self.interfaces, [by; 2], [not_by; 2]),
-            Values::said(&users, [of_user, " by users"], [" by users other than"; 2]),
-            Values::said(&groups, [of_group, " by groups"], [" by groups other than"; 2]),
+            owners(&self.users, &uids, "user"),
+            owners(&self.groups, &gids, "group"),
         ]
         .concat()
     }

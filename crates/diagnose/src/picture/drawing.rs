@@ -145,14 +145,6 @@ pub(super) struct Font {
 }
 
 impl Font {
-    pub(super) const fn plain(size: u32) -> Self {
-        Self { size, bold: false }
-    }
-
-    pub(super) const fn bold(size: u32) -> Self {
-        Self { size, bold: true }
-    }
-
     /// In pixels, at most.
     pub(super) fn width(self, text: &str) -> u32 {
         let width = |c: char| {
@@ -197,8 +189,10 @@ pub(super) fn lines(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
 mod tests {
     use super::*;
 
+    const PLAIN: Font = Font { size: 10, bold: false };
+
     fn check(text: &str, width: u32, expected: &[&str]) {
-        assert_eq!(Font::plain(10).lines(text, width), expected, "{text:?}");
+        assert_eq!(PLAIN.lines(text, width), expected, "{text:?}");
     }
 
     #[test]
@@ -206,14 +200,14 @@ mod tests {
         check("one two three", 50, &["one two", "three"]);
         check("traffic.example/excludeNetworks", 100, &["traffic.example/", "excludeNetworks"]);
         check("", 10, &[""]);
-        assert!(Font::bold(14).width("captured") > Font::plain(14).width("captured"));
+        assert!(Font { bold: true, ..PLAIN }.width("captured") > PLAIN.width("captured"));
     }
 
     #[test]
     fn no_line_is_wider_than_asked_for() {
         let text = "a0123456789".repeat(20);
-        for line in Font::plain(13).lines(&text, 90) {
-            assert!(Font::plain(13).width(&line) <= 90, "{line}");
+        for line in PLAIN.lines(&text, 70) {
+            assert!(PLAIN.width(&line) <= 70, "{line}");
         }
     }
 }

@@ -28,11 +28,11 @@ const HIGHEST: u32 = 300;
 /// The lines that a rule takes there at most.
 const RULE_LINES: usize = 4;
 
-const TITLE: Font = Font::bold(18);
-const HEADING: Font = Font::bold(15);
-const STRONG: Font = Font::bold(13);
-const BODY: Font = Font::plain(13);
-const SMALL: Font = Font::plain(12);
+const TITLE: Font = Font { size: 18, bold: true };
+const HEADING: Font = Font { size: 15, bold: true };
+const STRONG: Font = Font { size: 13, bold: true };
+const BODY: Font = Font { size: 13, bold: false };
+const SMALL: Font = Font { size: 12, bold: false };
 
 const fn right((x, width): (u32, u32)) -> u32 {
     x + width
