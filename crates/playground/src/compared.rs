@@ -28,10 +28,7 @@ pub struct VerdictChange {
 }
 
 /// Compares each pod with the one of the same name before; a single one with a single one, whatever their names. Empty where
-/// there is nothing to compare with.
-///
-/// # Errors
-/// When the configuration before is not understood.
+/// there is nothing to compare with. Fails where the configuration before is not understood.
 pub(crate) fn compared(
     request: &PageRequest,
     after: &[(&Subject, &Prepared)],

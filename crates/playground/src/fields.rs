@@ -40,11 +40,9 @@ pub(crate) fn subjects(raw: &Raw, manifest: &str) -> Result<Vec<Subject>, Proble
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PageField {
-    /// A command line.
     Flags,
     Manifest,
     Packet,
-    /// The command line before a change.
     FlagsBefore,
     ManifestBefore,
 }
@@ -64,8 +62,7 @@ impl PageField {
 pub struct FieldProblems(BTreeMap<PageField, Vec<String>>);
 
 impl FieldProblems {
-    /// Adds each problem to its field, or to that of the configuration before a change if `is_before`. `has_manifest`: a
-    /// manifest may be at fault.
+    /// Adds each problem to its field, or to the one before a change. `has_manifest`: a manifest may be at fault.
     pub(crate) fn extend(&mut self, problems: &Problems, has_manifest: bool, is_before: bool) {
         for problem in &problems.0 {
             let field = field(problem, has_manifest);

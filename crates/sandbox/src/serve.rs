@@ -1,5 +1,4 @@
-//! Processes of the sandbox that serve (the world, the proxy, the demo's application): they accept connections at many addresses,
-//! and serve each on a thread.
+//! Processes of the sandbox that serve (the world, the proxy, the demo's application): each connection on a thread.
 
 use super::options::{FAILED, SandboxFailure};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -80,11 +80,9 @@ fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<
 }
 
 fn connect(mut client: &TcpStream, to: &str) -> io::Result<()> {
-    let called =
-        to.parse().map_err(|_| "400 The test server calls addresses only".to_owned()).and_then(|to| {
-            dial::connect(dial::CallSource::default(), to, TIMEOUT).map_err(|error| format!("502 {error}"))
-        });
-    match called {
+    let to = to.parse().map_err(|_| "400 The test server calls addresses only".to_owned());
+    let call = |to| dial::connect(dial::CallSource::default(), to, TIMEOUT);
+    match to.and_then(|to| call(to).map_err(|error| format!("502 {error}"))) {
         Ok(server) => {
             client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
             client.set_read_timeout(None)?;
