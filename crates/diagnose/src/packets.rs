@@ -1,7 +1,8 @@
 //! Packets in words and as data: of which direction, family and protocol, to and from where, sent by whom.
 
-use crate::groups::PacketGroup;
+use crate::groups::{End, PacketGroup};
 use crate::pod_packets::{PodPackets, Start};
+use crate::style::listed;
 use mesh::Proxy;
 use mesh::recognition::summary::items;
 use rules::nft::{Condition, Field, Interval, Intervals, protocol_number};
@@ -9,7 +10,6 @@ use rules::simulate::Marks;
 use rules::{Cidr, Family, Gid, Mark, Protocol, Uid};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::hash::Hash;
 use std::net::IpAddr;
 
 const OWN: &str = "the pod's own address";
@@ -60,7 +60,7 @@ pub struct Values {
 }
 
 impl Packets {
-    pub(crate) fn of<E: Copy + Eq + Hash>(packets: &PodPackets, group: &PacketGroup<E>) -> Self {
+    pub(crate) fn of<E: End>(packets: &PodPackets, group: &PacketGroup<E>) -> Self {
         let start = &packets.starts[group.start];
         let family = packets.family;
         let values = |field: Field| values(packets, start, group, field);
@@ -276,13 +276,9 @@ impl Values {
         matches!(&self.values[..], [one] if count_in(one) == 1)
     }
 
-    /// Some of the values, and the number of the others.
+    /// Some of the values, and the number of the others; of one more than is named, its name.
     fn listed(&self) -> String {
-        match &self.values[..] {
-            [one] => one.clone(),
-            [first @ .., last] if first.len() <= NAMED => format!("{} and {last}", first.join(", ")),
-            all => first_of(all, NAMED),
-        }
+        if self.values.len() <= NAMED + 1 { listed(&self.values) } else { first_of(&self.values, NAMED) }
     }
 }
 
@@ -305,7 +301,7 @@ pub(crate) fn count_in(value: &str) -> usize {
 }
 
 /// The values of a field, or those that it lacks, whichever are fewer; `None` where it makes no difference.
-fn values<E: Copy + Eq + Hash>(
+fn values<E: End>(
     packets: &PodPackets,
     start: &Start,
     group: &PacketGroup<E>,
@@ -320,11 +316,7 @@ fn values<E: Copy + Eq + Hash>(
 }
 
 /// The destinations; those within the pod as its own address and those of loopback.
-fn destinations<E: Copy + Eq + Hash>(
-    packets: &PodPackets,
-    start: &Start,
-    group: &PacketGroup<E>,
-) -> Option<Values> {
+fn destinations<E: End>(packets: &PodPackets, start: &Start, group: &PacketGroup<E>) -> Option<Values> {
     let field = Field::Destination(packets.family);
     if !start.is_within {
         return values(packets, start, group, field);

@@ -41,6 +41,11 @@ impl Start {
         self.sets[0].values(field).map(Intervals::joined)
     }
 
+    /// The marks of packets, or of connections.
+    pub(crate) fn marks(&self, at: usize) -> &Marks {
+        [self.sets[0].mark(), self.sets[0].connmark()][at]
+    }
+
     pub(crate) fn is_inbound(&self) -> bool {
         self.way != Way::Outbound
     }

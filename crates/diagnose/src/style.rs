@@ -138,6 +138,22 @@ pub fn columns(text: &str) -> usize {
     plain(text).chars().filter(|c| *c != '\n').count()
 }
 
+/// The text with a capital letter, to begin a sentence.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next();
+    first.into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+}
+
+/// `a, b and c`
+pub fn listed<T: AsRef<str>>(words: &[T]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
+
 /// The number with a comma before each three digits.
 pub(crate) fn grouped(number: impl Display) -> String {
     let digits = number.to_string();

@@ -178,13 +178,8 @@ impl SettingRow {
 
 /// `a, b or c`
 pub fn alternatives(words: &[&str]) -> String {
-    listed(words, "or")
-}
-
-/// `a, b and c`, with this conjunction.
-pub fn listed(words: &[&str], conjunction: &str) -> String {
     match words.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} {conjunction} {last}", others.join(", ")),
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
         _ => words.concat(),
     }
 }

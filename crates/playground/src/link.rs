@@ -3,9 +3,9 @@
 use crate::edit::joined;
 use crate::fields::{MANIFEST, PageRequest};
 use crate::words::{is_program, split_words, variable};
+use diagnose::listed;
 use mesh::data::{Tree, yaml::block};
 use mesh::pod::{self, values};
-use mesh::settings::listed;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -65,12 +65,8 @@ pub(crate) fn link(request: &PageRequest) -> Link {
         if count == 1 { one.to_owned() } else { several.replace('N', &count.to_string()) }
     });
     let without: Vec<String> = unread.into_iter().map(str::to_owned).chain(counted).collect();
-    let without: Vec<&str> = without.iter().map(String::as_str).collect();
-    let held = if held.is_empty() { "nothing yet".to_owned() } else { listed(&held, "and") };
-    let without = match &without[..] {
-        [] => String::new(),
-        without => format!(", without {}", listed(without, "and")),
-    };
+    let held = if held.is_empty() { "nothing yet".to_owned() } else { listed(&held) };
+    let without = if without.is_empty() { String::new() } else { format!(", without {}", listed(&without)) };
     Link { flags, manifest, flags_before, manifest_before, holds: format!("The link holds {held}{without}.") }
 }
 

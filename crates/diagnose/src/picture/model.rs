@@ -2,6 +2,7 @@
 
 use super::words::{Known, Label};
 use crate::explain::{Explanation, VerdictKind};
+use crate::style::capitalised;
 use crate::traffic::{TrafficPart, TrafficRow};
 use mesh::{ProxyProgram, RuleReason};
 use rules::simulate::{Direction, Packet, PacketSet, Verdict};
@@ -79,8 +80,7 @@ impl Picture {
         let verdict = explanation.outcome().verdict;
         let at = self.at(packet).filter(|(panel, flow)| self.panels[*panel].flows[*flow].verdict == verdict);
         let at = at.unwrap_or_else(|| self.own_arrow(explanation, verdict));
-        let sentence = explanation.sentence();
-        self.title = format!("{}{}", sentence[..1].to_uppercase(), &sentence[1..]);
+        self.title = capitalised(&explanation.sentence());
         let rule = explanation.deciding_rule().map(|rule| rule.decision());
         self.path = Some(PacketPath { at, packet: explanation.packet_line(), rule });
         self

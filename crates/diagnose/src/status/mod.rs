@@ -21,8 +21,8 @@ use crate::finding::{FindingReport, reports};
 use crate::live_proxy::proxy_of;
 use crate::picture;
 use crate::picture::TrafficRowReport;
+use crate::style::listed;
 use listeners::{CapturedFlow, captured};
-use mesh::settings::listed;
 use mesh::{Mesh, RuleReason, recognition};
 use rules::finding::{Code, Finding, Level};
 use rules::{ByFamily, Family};
@@ -173,7 +173,7 @@ fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], direct
                     format!(", for {}", names.join(" and "))
                 }
             };
-            let directions = listed(&directions, "and");
+            let directions = listed(&directions);
             format!("{directions} traffic is captured over {}, by {by}{whose}", names.join(" and "))
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{CaptureStatus, Hit, InstalledRules, Record};
 use crate::picture::{TrafficPart, row_lines};
+use crate::style::capitalised;
 use crate::{Style, TextLine, painted};
 use rules::Family;
 use std::cmp::Reverse;
@@ -16,7 +17,7 @@ impl CaptureStatus {
     pub fn text(&self, width: usize, all: bool) -> String {
         let mut page = Page { out: String::new(), width };
         let style = if self.capturing == Some(true) { Style::Captured } else { Style::Passing };
-        page.line(0, "", style, &capitalised(&self.summary));
+        page.line(0, "", style, &format!("{}.", capitalised(&self.summary)));
         if self.held_by.is_empty() && self.capturing == Some(false) {
             page.line(0, "", Style::Quiet, "sidecar-init apply with the pod's flags sets rules.");
         }
@@ -36,12 +37,6 @@ impl CaptureStatus {
         }
         page.out
     }
-}
-
-fn capitalised(text: &str) -> String {
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", characters.as_str())
 }
 
 struct Page {
