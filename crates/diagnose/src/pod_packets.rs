@@ -69,14 +69,11 @@ impl PodPackets {
         let states = states(views);
         let start = |way: Way, is_within: bool| {
             let set = |state: ConnState| {
-                let marks = match (way, state) {
-                    // Nothing arrives from outside with a mark, and new connections have none.
-                    (Way::Inbound { .. }, ConnState::Established) => (Marks::one(0), Marks::any()),
-                    (Way::Inbound { .. }, _) => (Marks::one(0), Marks::one(0)),
-                    (Way::Outbound, ConnState::Established) => (Marks::any(), Marks::any()),
-                    (Way::Outbound, _) => (Marks::any(), Marks::one(0)),
-                };
-                let all = PacketSet::all(family, way, state).marked(marks.0, marks.1);
+                // Nothing arrives from outside with a mark, and new connections have none.
+                let any_if = |is_any| if is_any { Marks::any() } else { Marks::one(0) };
+                let (mark, connmark) =
+                    (any_if(way == Way::Outbound), any_if(state == ConnState::Established));
+                let all = PacketSet::all(family, way, state).marked(mark, connmark);
                 let (source, destination) = (Field::Source(family), Field::Destination(family));
                 match (way, is_within) {
                     (Way::Outbound, true) => {

@@ -3,7 +3,7 @@
 use super::destination::destination;
 use super::pod::{Arrival, IncomingPacket, OUTSIDE, OutgoingPacket, PodContext, Route, Routes, Sender};
 use crate::pod_packets::{PodPackets, SOURCE_PORT, local_addresses, outside_addresses, without_owners};
-use mesh::settings::Setting;
+use mesh::settings::{Setting, alternatives};
 use mesh::sources::{SettingReader, Source};
 use rules::nft::{Field, Interval, interface_number};
 use rules::number::unsigned;
@@ -102,19 +102,11 @@ const OUTSIDE_ADDRESS_NAME: &str = "an address outside";
 /// `None` if there is a problem.
 pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> Option<PacketQuery> {
     let before = reader.problem_count();
-    let sender = reader.one_of(Setting::Sender, "app, proxy or external", |text| match text {
-        "app" => Some(Sender::App),
-        "proxy" => Some(Sender::Proxy),
-        "external" => Some(Sender::External),
-        _ => None,
-    });
+    let senders = [("app", Sender::App), ("proxy", Sender::Proxy), ("external", Sender::External)];
+    let sender = choice(reader, Setting::Sender, &senders);
     let inbound = inbound(reader, sender);
     let destination = destination(reader, context, inbound);
-    let protocol = reader.one_of(Setting::Protocol, "tcp or udp", |text| match text {
-        "tcp" => Some(Protocol::Tcp),
-        "udp" => Some(Protocol::Udp),
-        _ => None,
-    });
+    let protocol = choice(reader, Setting::Protocol, &[("tcp", Protocol::Tcp), ("udp", Protocol::Udp)]);
     let mark = reader.one_of(Setting::PacketMark, "a number from 0 to 4294967295", unsigned);
     let state = reader.one_of(Setting::CtState, "new, established, related or invalid", |text| {
         ConnState::ALL.into_iter().find(|state| state.name().eq_ignore_ascii_case(text))
@@ -310,12 +302,15 @@ pub(crate) fn usual_packet(
     Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New }
 }
 
+/// The value of a setting that is one of these names.
+fn choice<T: Copy>(reader: &mut SettingReader<'_>, setting: Setting, choices: &[(&str, T)]) -> Option<T> {
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    let named = |text: &str| choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    reader.one_of(setting, &alternatives(&names), named)
+}
+
 fn inbound(reader: &mut SettingReader<'_>, sender: Option<Sender>) -> bool {
-    let given = reader.one_of(Setting::Direction, "outbound or inbound", |text| match text {
-        "outbound" => Some(false),
-        "inbound" => Some(true),
-        _ => None,
-    });
+    let given = choice(reader, Setting::Direction, &[("outbound", false), ("inbound", true)]);
     let external = sender.map(|sender| sender == Sender::External);
     if let (Some(inbound), Some(external)) = (given, external)
         && inbound != external
