@@ -14,13 +14,6 @@ const UDP_PORTS: (&str, &str) = ("UDP port", "UDP ports");
 /// So many items of a list are written where another list is the longer one.
 const FEW: usize = 4;
 
-/// Words about packets: a list, or a text in its place.
-struct Piece {
-    label: Label,
-    /// The packets are those without these.
-    except: bool,
-}
-
 pub(super) struct Known {
     pub(super) proxy: Proxy,
     pub(super) program: ProxyProgram,
@@ -95,9 +88,9 @@ impl Known {
             _ => "",
         };
         let pieces = self.pieces(packets, part);
-        let (but, pieces): (Vec<Piece>, Vec<Piece>) = pieces.into_iter().partition(|piece| piece.except);
-        let but: Vec<String> = but.iter().map(|piece| piece.label.short().trim_start().to_owned()).collect();
-        let pieces: Vec<Label> = pieces.into_iter().map(|piece| piece.label).collect();
+        let (but, pieces): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|(_, except)| *except);
+        let but: Vec<String> = but.iter().map(|(one, _)| one.short().trim_start().to_owned()).collect();
+        let pieces: Vec<Label> = pieces.into_iter().map(|(label, _)| label).collect();
         let but = if but.is_empty() { String::new() } else { format!(", but not {}", but.join(" or ")) };
         let is_udp = packets.is_only("udp");
         if let Some(ports) = packets.ports.as_ref().filter(|ports| !ports.except) {
@@ -176,13 +169,14 @@ impl Known {
         }
     }
 
-    fn pieces(&self, packets: &Packets, part: TrafficPart) -> Vec<Piece> {
+    /// Words about properties of the packets; true for those that the packets do not have.
+    fn pieces(&self, packets: &Packets, part: TrafficPart) -> Vec<(Label, bool)> {
         let name = self.program.name;
         let piece = |before, nouns, values: &Values| {
             let label = Label::list(before, nouns, &values.values);
-            Piece { label, except: values.except }
+            (label, values.except)
         };
-        let instead = |text: String, except| Piece { label: Label::plain(text), except };
+        let instead = |text: String, except| (Label::plain(text), except);
         let mut pieces = Vec::new();
         if let Some(to) = packets.other_destinations() {
             pieces.push(match to.is_own() {
