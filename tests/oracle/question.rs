@@ -8,7 +8,7 @@ use crate::support::pod::APP;
 use crate::support::setting::Family;
 use crate::support::traffic::{Identity, Protocol};
 use diagnose::explain::{self, PodContext};
-use diagnose::picture::{self, Panel};
+use diagnose::picture;
 use mesh::sources::{Dialect, SettingReader};
 use mesh::{Capture, Mesh};
 use rules::simulate::Direction;
@@ -47,7 +47,7 @@ pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
     let addresses = Family::BOTH.map(|family| Place::Pod.ip(family));
     let pod = PodContext::new(addresses, Some(&**capture));
     let traffic = picture::of(capture, &Dialect::default(), &pod);
-    let packets = traffic.panels().iter().flat_map(Panel::examples).cloned();
+    let packets = traffic.panels.into_iter().flat_map(|panel| panel.examples);
     let reachable = |to: SocketAddr| {
         let answers = |ip: IpAddr| {
             let all = Family::BOTH.into_iter().flat_map(|family| destinations(family, false));

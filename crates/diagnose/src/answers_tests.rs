@@ -171,7 +171,7 @@ impl Example {
         let (mut known, mut verdicts, mut text) = (BTreeSet::new(), BTreeSet::new(), String::new());
         let drawn = self.picture(dialect);
         for (part, packet) in
-            drawn.panels().iter().flat_map(|panel| panel.examples().iter().map(|one| (panel.part(), one)))
+            drawn.panels.iter().flat_map(|panel| panel.examples.iter().map(|one| (panel.part, one)))
         {
             let Some(rule_view) = self.rule_view(packet.family()) else { continue };
             let explained = explain(&rule_view.view, &rule_view.routing, packet).in_words_of(dialect);
@@ -291,17 +291,17 @@ impl Example {
         let verdict = (explained.is_captured(), explained.end().verdict.style(), decision);
         let _ = writeln!(text, "{verdict:?}");
         let drawn = self.picture(&Dialect::of(&self.raw));
-        for panel in drawn.panels() {
+        for panel in &drawn.panels {
             let _ = writeln!(
                 text,
                 "{:?} {}: {} of {}",
-                panel.part(),
-                panel.part().title(),
-                panel.flows().len(),
-                panel.flows().len()
+                panel.part,
+                panel.part.title(),
+                panel.flows.len(),
+                panel.flows.len()
             );
         }
-        let _ = writeln!(text, "{:?}: {:?}", drawn.at(&packet), drawn.notes());
+        let _ = writeln!(text, "{:?}: {:?}", drawn.at(&packet), drawn.notes);
         let rows = drawn.with_path(&explained).of_object("Pod web").rows();
         let _ = writeln!(text, "{} x {}", rows.width, rows.height);
         rows.rows.iter().for_each(|row| text += &format!("{row:?}\n"));

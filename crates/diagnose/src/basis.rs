@@ -1,6 +1,6 @@
 //! The basis of an answer: a question that describes no rules is about those that are there.
 
-use crate::{Style, fold};
+use crate::{Style, TextLine, painted};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -35,33 +35,30 @@ pub struct BasisReport {
 impl Basis {
     /// The first line of an answer for people, in lines of so many columns.
     pub fn line(&self, width: usize) -> String {
-        fold(&format!("{}\n", Style::Quiet.paint(format!("{self}:"))), 2, width)
+        painted(&[TextLine::hanging(2).styled(Style::Quiet, format!("{self}:"))], width)
     }
 
     /// As a noun: `the rules in namespace web`.
     pub fn name(&self) -> String {
-        match self {
-            Self::Rules { namespace } => format!("the rules in {}", place(namespace.as_deref())),
-            Self::Noted { namespace, settings } => {
-                let settings = if settings.is_empty() { "no flags" } else { settings };
-                format!("the settings noted in {} ({settings})", place(namespace.as_deref()))
-            }
-            Self::Flags => "the flags given".to_owned(),
-            Self::Object(title) => title.clone(),
-            Self::Listing(file) if file == "-" => "the rules of the listing".to_owned(),
-            Self::Listing(file) => format!("the rules of {file}"),
-        }
+        self.kind_and_name().1
     }
 
     pub fn report(&self) -> BasisReport {
-        let kind = match self {
-            Self::Rules { .. } => "rules",
-            Self::Noted { .. } => "noted",
-            Self::Flags => "flags",
-            Self::Object(_) => "object",
-            Self::Listing(_) => "listing",
-        };
-        BasisReport { kind: kind.to_owned(), text: self.to_string() }
+        BasisReport { kind: self.kind_and_name().0.to_owned(), text: self.to_string() }
+    }
+
+    fn kind_and_name(&self) -> (&'static str, String) {
+        match self {
+            Self::Rules { namespace } => ("rules", format!("the rules in {}", place(namespace.as_deref()))),
+            Self::Noted { namespace, settings } => {
+                let settings = if settings.is_empty() { "no flags" } else { settings };
+                ("noted", format!("the settings noted in {} ({settings})", place(namespace.as_deref())))
+            }
+            Self::Flags => ("flags", "the flags given".to_owned()),
+            Self::Object(title) => ("object", title.clone()),
+            Self::Listing(file) if file == "-" => ("listing", "the rules of the listing".to_owned()),
+            Self::Listing(file) => ("listing", format!("the rules of {file}")),
+        }
     }
 }
 

@@ -20,6 +20,11 @@ pub(crate) struct PacketGroup<E> {
     pub(crate) end: E,
 }
 
+/// The end of a group's packets, as far as it sets groups apart.
+pub(crate) trait End: Copy + Eq + Hash {}
+
+impl<T: Copy + Eq + Hash> End for T {}
+
 /// The end of packets, whichever rule decides.
 pub(crate) type GroupEnd = (Verdict, bool, Option<(Binding<IpAddr>, Binding<PortRange>)>);
 
@@ -39,7 +44,7 @@ pub(crate) const GROWTH: [Field; 8] = [
     Field::Protocol,
 ];
 
-impl<E: Copy + Eq + Hash> PacketGroup<E> {
+impl<E: End> PacketGroup<E> {
     pub(crate) fn of(index: usize, start: &Start, all: &PacketSet, packets: &PacketSet, end: E) -> Self {
         let apart = |marks: &Marks, of_all: &Marks| (marks != of_all).then(|| vec![marks.clone()]);
         Self {
@@ -77,13 +82,12 @@ impl<E: Copy + Eq + Hash> PacketGroup<E> {
                 Some(values) => set.with(field, values),
                 None => set,
             });
-            let all = [set.mark(), set.connmark()].map(|marks| vec![marks.clone()]);
-            let [marks, connmarks] =
-                [0, 1].map(|at| self.marks[at].clone().unwrap_or_else(|| all[at].clone()));
-            let pairs = marks
-                .into_iter()
-                .flat_map(move |mark| connmarks.clone().into_iter().map(move |one| (mark.clone(), one)));
-            pairs.map(move |(mark, connmark)| narrowed.clone().marked(mark, connmark))
+            let of = |at: usize, all: &Marks| self.marks[at].clone().unwrap_or_else(|| vec![all.clone()]);
+            let (marks, connmarks) = (of(0, set.mark()), of(1, set.connmark()));
+            marks.into_iter().flat_map(move |mark| {
+                let marked = |connmark: &Marks| narrowed.clone().marked(mark.clone(), connmark.clone());
+                connmarks.iter().map(marked).collect::<Vec<_>>()
+            })
         })
     }
 }
@@ -98,45 +102,30 @@ fn place(field: Field) -> usize {
 }
 
 /// Joins groups that differ in one property alone, as long as there are any.
-pub(crate) fn joined<E: Copy + Eq + Hash>(
-    mut groups: Vec<PacketGroup<E>>,
-    start: &Start,
-) -> Vec<PacketGroup<E>> {
+pub(crate) fn joined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) -> Vec<PacketGroup<E>> {
     loop {
         let before = groups.len();
-        groups = along(
-            groups,
-            |group| PacketGroup { states: Vec::new(), ..group.clone() },
-            |one, other| {
-                one.states.extend(other.states);
-            },
-        );
+        let without_states = |group: &PacketGroup<E>| PacketGroup { states: Vec::new(), ..group.clone() };
+        groups = along(groups, without_states, |one, other| one.states.extend(other.states));
         for marks in 0..2 {
-            groups = along(
-                groups,
-                |group| group.with_marks(marks, None),
-                |one, other| {
-                    let lists = (one.marks[marks].take(), &other.marks[marks]);
-                    let (Some(own), Some(more)) = lists else { return };
-                    let all = [start.sets[0].mark(), start.sets[0].connmark()][marks];
-                    let own = Marks::joined([own, more.clone()].concat());
-                    one.marks[marks] = (own != [all.clone()]).then_some(own);
-                },
-            );
+            let join = |one: &mut PacketGroup<E>, other: PacketGroup<E>| {
+                let lists = (one.marks[marks].take(), &other.marks[marks]);
+                let (Some(own), Some(more)) = lists else { return };
+                let own = Marks::joined([own, more.clone()].concat());
+                one.marks[marks] = (own != [start.marks(marks).clone()]).then_some(own);
+            };
+            groups = along(groups, |group| group.with_marks(marks, None), join);
         }
         for field in GROWTH {
-            groups = along(
-                groups,
-                |group| group.with(field, None),
-                |one, other| {
-                    let all = [&*one, &other].map(|group| group.values(field).cloned());
-                    let [Some(mut own), Some(more)] = all else { return *one = one.with(field, None) };
-                    own.union(&more);
-                    let own = own.joined();
-                    let is_all = start.values(field).as_ref() == Some(&own);
-                    *one = one.with(field, (!is_all).then_some(own));
-                },
-            );
+            let join = |one: &mut PacketGroup<E>, other: PacketGroup<E>| {
+                let all = [&*one, &other].map(|group| group.values(field).cloned());
+                let [Some(mut own), Some(more)] = all else { return *one = one.with(field, None) };
+                own.union(&more);
+                let own = own.joined();
+                let is_all = start.values(field).as_ref() == Some(&own);
+                *one = one.with(field, (!is_all).then_some(own));
+            };
+            groups = along(groups, |group| group.with(field, None), join);
         }
         if groups.len() == before {
             return groups;
@@ -148,17 +137,15 @@ pub(crate) fn joined<E: Copy + Eq + Hash>(
 const MAX_WIDENED: usize = 40;
 
 /// Widens groups over others that end alike, so that they are said in fewer words; those that others hold then go.
-pub(crate) fn widened<E: Copy + Eq + Hash>(
+pub(crate) fn widened<E: End>(
     groups: &[PacketGroup<E>],
     packets: &PodPackets,
     start: &Start,
 ) -> Vec<PacketGroup<E>> {
     let alike =
         |group: &PacketGroup<E>| groups.iter().filter(|other| other.end == group.end).collect::<Vec<_>>();
-    let mut kept = disjoined(
-        groups.iter().map(|group| widen(group, &alike(group), &[], &GROWTH, start)).collect(),
-        start,
-    );
+    let wide = groups.iter().map(|group| widen(group, &alike(group), &[], &GROWTH, start));
+    let mut kept = disjoined(wide.collect(), start);
     kept.sort_by_key(|group| {
         let is_narrow = |field: &Field| {
             let (values, all) = (group.values(*field), start.values(*field));
@@ -170,10 +157,7 @@ pub(crate) fn widened<E: Copy + Eq + Hash>(
 }
 
 /// The groups without those that others with the same end hold.
-pub(crate) fn disjoined<E: Copy + Eq + Hash>(
-    mut groups: Vec<PacketGroup<E>>,
-    start: &Start,
-) -> Vec<PacketGroup<E>> {
+pub(crate) fn disjoined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) -> Vec<PacketGroup<E>> {
     // Groups with the fewest properties of their own hold the others.
     groups.sort_by_key(|group| group.values.iter().flatten().count() + group.marks.iter().flatten().count());
     let mut kept: Vec<PacketGroup<E>> = Vec::new();
@@ -188,7 +172,7 @@ pub(crate) fn disjoined<E: Copy + Eq + Hash>(
 
 /// The widest group that holds this one, and else only packets of those that are alike or that are of no consequence, which
 /// only make lists of addresses shorter. Only these fields are widened; the protocol over packets that are alike.
-pub(crate) fn widen<E: Copy + Eq + Hash>(
+pub(crate) fn widen<E: End>(
     group: &PacketGroup<E>,
     alike: &[&PacketGroup<E>],
     others: &[&PacketGroup<E>],
@@ -248,11 +232,7 @@ pub(crate) fn widen<E: Copy + Eq + Hash>(
 }
 
 /// Every packet of the group is in one of the others.
-pub(crate) fn is_covered<E: Copy + Eq + Hash>(
-    group: PacketGroup<E>,
-    others: &[&PacketGroup<E>],
-    start: &Start,
-) -> bool {
+pub(crate) fn is_covered<E: End>(group: PacketGroup<E>, others: &[&PacketGroup<E>], start: &Start) -> bool {
     let Some((first, others)) = others.split_first() else { return false };
     if !group.states.iter().all(|one| first.states.contains(one)) {
         return is_covered(group, others, start);
@@ -274,11 +254,9 @@ pub(crate) fn is_covered<E: Copy + Eq + Hash>(
     }
     for at in 0..2 {
         let Some(taken) = &first.marks[at] else { continue };
-        let all = [start.sets[0].mark(), start.sets[0].connmark()][at];
-        let own = inner.marks[at].clone().unwrap_or_else(|| vec![all.clone()]);
-        let left = taken
-            .iter()
-            .fold(own.clone(), |left, taken| left.iter().flat_map(|one| one.minus(taken)).collect());
+        let own = inner.marks[at].clone().unwrap_or_else(|| vec![start.marks(at).clone()]);
+        let minus = |left: Vec<Marks>, taken| left.iter().flat_map(|one: &Marks| one.minus(taken)).collect();
+        let left = taken.iter().fold(own.clone(), minus);
         if !left.is_empty() && !is_covered(inner.with_marks(at, Some(left)), others, start) {
             return false;
         }
@@ -293,7 +271,7 @@ pub(crate) fn is_covered<E: Copy + Eq + Hash>(
 }
 
 /// Joins groups that are equal without one property.
-fn along<E: Copy + Eq + Hash>(
+fn along<E: End>(
     groups: Vec<PacketGroup<E>>,
     without: impl Fn(&PacketGroup<E>) -> PacketGroup<E>,
     join: impl Fn(&mut PacketGroup<E>, PacketGroup<E>),

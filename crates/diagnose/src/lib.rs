@@ -28,5 +28,5 @@ mod traffic;
 
 pub use basis::Basis;
 pub use live_proxy::live_proxy;
-pub use style::{Span, Style, TextLine, columns, fold, painted, plain};
+pub use style::{Span, Style, TextLine, columns, fold, listed, painted, plain};
 pub use subject::{Prepared, Subject, SubjectPacket};

@@ -1,7 +1,8 @@
 //! Packets in words and as data: of which direction, family and protocol, to and from where, sent by whom.
 
-use crate::groups::PacketGroup;
+use crate::groups::{End, PacketGroup};
 use crate::pod_packets::{PodPackets, Start};
+use crate::style::listed;
 use mesh::Proxy;
 use mesh::recognition::summary::items;
 use rules::nft::{Condition, Field, Interval, Intervals, protocol_number};
@@ -9,7 +10,6 @@ use rules::simulate::Marks;
 use rules::{Cidr, Family, Gid, Mark, Protocol, Uid};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::hash::Hash;
 use std::net::IpAddr;
 
 const OWN: &str = "the pod's own address";
@@ -60,7 +60,7 @@ pub struct Values {
 }
 
 impl Packets {
-    pub(crate) fn of<E: Copy + Eq + Hash>(packets: &PodPackets, group: &PacketGroup<E>) -> Self {
+    pub(crate) fn of<E: End>(packets: &PodPackets, group: &PacketGroup<E>) -> Self {
         let start = &packets.starts[group.start];
         let family = packets.family;
         let values = |field: Field| values(packets, start, group, field);
@@ -204,23 +204,21 @@ impl Packets {
         };
         let uids: Vec<String> = proxies.iter().flat_map(|proxy| &proxy.uids).map(Uid::to_string).collect();
         let gids: Vec<String> = proxies.iter().flat_map(|proxy| &proxy.gids).map(Gid::to_string).collect();
-        let is_proxys = |values: &Values, own: &[String]| values.values.iter().all(|one| own.contains(one));
-        let unless_proxys = |values: &Option<Values>, own: &[String]| {
-            values.clone().filter(|values| !(values.except && is_proxys(values, own)))
+        let owners = |values: &Option<Values>, own: &[String], noun: &str| {
+            let is_own = |values: &Values| values.values.iter().all(|one| own.contains(one));
+            let is_proxys = values.as_ref().is_some_and(is_own);
+            let said = values.clone().filter(|values| !(values.except && is_proxys));
+            let one = format!(" by {}{noun}", if is_proxys { "the proxy's " } else { "" });
+            let except = format!(" by {noun}s other than");
+            Values::said(&said, [&one, &format!(" by {noun}s")], [&except; 2])
         };
-        let of = |values: &Option<Values>, own: &[String], words: [&'static str; 2]| {
-            words[usize::from(values.as_ref().is_some_and(|values| is_proxys(values, own)))]
-        };
-        let of_user = of(&self.users, &uids, [" by user", " by the proxy's user"]);
-        let of_group = of(&self.groups, &gids, [" by group", " by the proxy's group"]);
-        let (users, groups) = (unless_proxys(&self.users, &uids), unless_proxys(&self.groups, &gids));
         let ports = [" from port", " from ports"];
         [
             Values::said(sources, [" from"; 2], [" from addresses other than"; 2]),
             Values::said(&self.source_ports, ports, [" from ports other than"; 2]),
             Values::said(&self.interfaces, [by; 2], [not_by; 2]),
-            Values::said(&users, [of_user, " by users"], [" by users other than"; 2]),
-            Values::said(&groups, [of_group, " by groups"], [" by groups other than"; 2]),
+            owners(&self.users, &uids, "user"),
+            owners(&self.groups, &gids, "group"),
         ]
         .concat()
     }
@@ -278,13 +276,9 @@ impl Values {
         matches!(&self.values[..], [one] if count_in(one) == 1)
     }
 
-    /// Some of the values, and the number of the others.
+    /// Some of the values, and the number of the others; of one more than is named, its name.
     fn listed(&self) -> String {
-        match &self.values[..] {
-            [one] => one.clone(),
-            [first @ .., last] if first.len() <= NAMED => format!("{} and {last}", first.join(", ")),
-            all => first_of(all, NAMED),
-        }
+        if self.values.len() <= NAMED + 1 { listed(&self.values) } else { first_of(&self.values, NAMED) }
     }
 }
 
@@ -307,7 +301,7 @@ pub(crate) fn count_in(value: &str) -> usize {
 }
 
 /// The values of a field, or those that it lacks, whichever are fewer; `None` where it makes no difference.
-fn values<E: Copy + Eq + Hash>(
+fn values<E: End>(
     packets: &PodPackets,
     start: &Start,
     group: &PacketGroup<E>,
@@ -322,11 +316,7 @@ fn values<E: Copy + Eq + Hash>(
 }
 
 /// The destinations; those within the pod as its own address and those of loopback.
-fn destinations<E: Copy + Eq + Hash>(
-    packets: &PodPackets,
-    start: &Start,
-    group: &PacketGroup<E>,
-) -> Option<Values> {
+fn destinations<E: End>(packets: &PodPackets, start: &Start, group: &PacketGroup<E>) -> Option<Values> {
     let field = Field::Destination(packets.family);
     if !start.is_within {
         return values(packets, start, group, field);

@@ -6,8 +6,8 @@ use crate::explain::RuleView;
 use rules::nft::{Field, Interval, Intervals, interface_number, protocol_number, state_bit};
 #[cfg(test)]
 use rules::simulate::{Atlas, Work};
-use rules::simulate::{Direction, Marks, Packet, PacketSet, View, ViewRule, Way, loopback_interface, number};
-use rules::{ConnState, Family, Gid, Protocol, Uid};
+use rules::simulate::{Direction, Marks, Packet, PacketSet, View, Way, loopback_interface, number};
+use rules::{ConnState, Family, Gid, ListedCondition, Protocol, Uid};
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -41,6 +41,11 @@ impl Start {
         self.sets[0].values(field).map(Intervals::joined)
     }
 
+    /// The marks of packets, or of connections.
+    pub(crate) fn marks(&self, at: usize) -> &Marks {
+        [self.sets[0].mark(), self.sets[0].connmark()][at]
+    }
+
     pub(crate) fn is_inbound(&self) -> bool {
         self.way != Way::Outbound
     }
@@ -64,14 +69,11 @@ impl PodPackets {
         let states = states(views);
         let start = |way: Way, is_within: bool| {
             let set = |state: ConnState| {
-                let marks = match (way, state) {
-                    // Nothing arrives from outside with a mark, and new connections have none.
-                    (Way::Inbound { .. }, ConnState::Established) => (Marks::one(0), Marks::any()),
-                    (Way::Inbound { .. }, _) => (Marks::one(0), Marks::one(0)),
-                    (Way::Outbound, ConnState::Established) => (Marks::any(), Marks::any()),
-                    (Way::Outbound, _) => (Marks::any(), Marks::one(0)),
-                };
-                let all = PacketSet::all(family, way, state).marked(marks.0, marks.1);
+                // Nothing arrives from outside with a mark, and new connections have none.
+                let any_if = |is_any| if is_any { Marks::any() } else { Marks::one(0) };
+                let (mark, connmark) =
+                    (any_if(way == Way::Outbound), any_if(state == ConnState::Established));
+                let all = PacketSet::all(family, way, state).marked(mark, connmark);
                 let (source, destination) = (Field::Source(family), Field::Destination(family));
                 match (way, is_within) {
                     (Way::Outbound, true) => {
@@ -211,18 +213,15 @@ impl PodPackets {
 
 /// The states that the rules tell apart.
 fn states(views: &[&View]) -> Vec<ConnState> {
-    let rules = || views.iter().flat_map(|view| view.chains()).flat_map(|chain| &chain.rules);
-    let asks = |is_such: &dyn Fn(Field) -> bool| {
-        let of_rule = |rule: &ViewRule| rule.conditions.iter().filter_map(|one| one.field()).any(is_such);
-        rules().any(of_rule)
-    };
-    if !asks(&|field| matches!(field, Field::ConnState | Field::Connmark(_))) {
+    let chains = || views.iter().flat_map(|view| view.chains());
+    let conditions = || chains().flat_map(|chain| &chain.rules).flat_map(|rule| &rule.conditions);
+    let mut fields = conditions().filter_map(ListedCondition::field);
+    if !fields.any(|field| matches!(field, Field::ConnState | Field::Connmark(_))) {
         return vec![ConnState::New];
     }
     let answers = |state: ConnState| -> Vec<bool> {
-        let conditions = rules().flat_map(|rule| &rule.conditions);
-        let of_state = conditions.filter_map(mesh::recognition::summary::field_condition);
-        let of_state = of_state.filter(|one| one.field == Field::ConnState);
+        let known = conditions().filter_map(mesh::recognition::summary::field_condition);
+        let of_state = known.filter(|one| one.field == Field::ConnState);
         of_state.map(|one| one.holds(state_bit(state).into())).collect()
     };
     let is_apart = answers(ConnState::Related) != answers(ConnState::New);

@@ -5,7 +5,7 @@
 use anstyle::AnsiColor;
 use mesh::visible;
 use serde::Serialize;
-use std::{fmt, fmt::Display};
+use std::fmt::Display;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -34,8 +34,9 @@ impl Style {
         }
     }
 
-    pub fn paint(self, text: impl Display) -> impl Display {
-        Painted { style: self.escapes(), text }
+    pub fn paint(self, text: impl Display) -> String {
+        let style = self.escapes();
+        format!("{style}{text}{style:#}")
     }
 }
 
@@ -81,26 +82,11 @@ impl TextLine {
 /// For a terminal of so many columns.
 pub fn painted(lines: &[TextLine], width: usize) -> String {
     let paint = |Span { style, text }: &Span| match style {
-        Some(style) => style.paint(text).to_string(),
+        Some(style) => style.paint(text),
         None => text.clone(),
     };
     let painted = |line: &TextLine| line.spans.iter().map(paint).collect::<String>() + "\n";
     lines.iter().map(|line| fold(&painted(line), line.hang, width)).collect()
-}
-
-struct Painted<T> {
-    style: anstyle::Style,
-    text: T,
-}
-
-impl<T: Display> Display for Painted<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The width is that of the text: escape sequences take no room.
-        let Self { style, text } = self;
-        write!(f, "{style}")?;
-        text.fmt(f)?;
-        write!(f, "{style:#}")
-    }
 }
 
 /// Folds each line between words to at most `width` columns, where its words allow it; all but the first have an indent.
@@ -137,7 +123,7 @@ fn fold_line(line: &str, hang: usize, width: usize, folded: &mut String) {
     }
 }
 
-/// The text without its colours.
+/// The text without its colours: a style (`ESC [ .. m`) is the only sequence that texts of ours hold.
 pub fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -149,17 +135,23 @@ pub fn plain(text: &str) -> String {
 }
 
 pub fn columns(text: &str) -> usize {
-    let mut count = 0;
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            // A style (`ESC [ .. m`) is the only sequence that texts of ours hold.
-            '\u{1b}' => drop(chars.by_ref().find(|c| *c == 'm')),
-            '\n' => {}
-            _ => count += 1,
-        }
+    plain(text).chars().filter(|c| *c != '\n').count()
+}
+
+/// The text with a capital letter, to begin a sentence.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next();
+    first.into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+}
+
+/// `a, b and c`
+pub fn listed<T: AsRef<str>>(words: &[T]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => words.concat(),
     }
-    count
 }
 
 /// The number with a comma before each three digits.
@@ -179,12 +171,6 @@ pub(crate) fn grouped(number: impl Display) -> String {
 mod tests {
     use super::*;
     use crate::Style;
-
-    #[test]
-    fn a_width_counts_what_is_seen() {
-        let painted = format!("{:6}|", Style::Strong.paint("rule"));
-        assert_eq!(crate::plain(&painted), "rule  |");
-    }
 
     fn check(text: &str, width: usize, expected: &str) {
         assert_eq!(fold(text, 2, width), expected);

@@ -80,9 +80,9 @@ fn templates(configuration: &Configuration) -> (String, bool) {
     for TemplateTrial { template, problems, refusals, .. } in trial(configuration) {
         let name = Style::Strong.paint(&template);
         let line = if OF_GATEWAYS.contains(&&*template) {
-            format!("{}", Style::Quiet.paint("not tried: Istio's control plane deploys gateways from it"))
+            Style::Quiet.paint("not tried: Istio's control plane deploys gateways from it")
         } else if problems.is_empty() && refusals.is_empty() {
-            format!("{}", Style::Captured.paint("makes a pod of every plain pod"))
+            Style::Captured.paint("makes a pod of every plain pod")
         } else {
             is_equal = false;
             let problems = problems.iter().chain(&refusals);

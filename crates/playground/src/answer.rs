@@ -71,18 +71,18 @@ pub fn answer(request: &PageRequest) -> PageAnswer {
     let subjects = match subjects(&raw, &request.manifest) {
         Ok(subjects) => subjects,
         Err(problems) => {
-            answer.problems.extend(&problems, has_manifest);
+            answer.problems.extend(&problems, has_manifest, false);
             // The other fields are checked without the manifest.
             let flags = Subject::of_flags(raw, Vec::new(), RemoteHost::host);
             if let Err(problems) = prepare(&flags, input.has_packet()) {
-                answer.problems.extend(&problems, false);
+                answer.problems.extend(&problems, false, false);
             }
             return answer;
         }
     };
     let prepared = each(&subjects, |subject| prepare(subject, input.has_packet()));
     if let Err(problems) = &prepared {
-        answer.problems.extend(problems, has_manifest);
+        answer.problems.extend(problems, has_manifest, false);
     }
     if !answer.problems.has_valid_settings() {
         return answer;
@@ -101,7 +101,7 @@ pub fn answer(request: &PageRequest) -> PageAnswer {
         match compared(request, &after) {
             Ok(compared) => answer.compared = compared,
             Err(problems) => {
-                answer.problems.extend_before(&problems, !request.manifest_before.trim().is_empty());
+                answer.problems.extend(&problems, !request.manifest_before.trim().is_empty(), true);
             }
         }
     }
@@ -159,7 +159,7 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
         notes,
         verdict: explained.as_ref().map(|explained| verdict(&explained.report())),
         picture: picture.svg(),
-        picture_notes: picture.notes().to_vec(),
+        picture_notes: picture.notes.clone(),
         packets: packets(capture, pod, &picture, &iptables.text),
         arrows: picture.rows(),
         findings: findings::shown(request, subject, &findings),

@@ -28,10 +28,7 @@ pub struct VerdictChange {
 }
 
 /// Compares each pod with the one of the same name before; a single one with a single one, whatever their names. Empty where
-/// there is nothing to compare with.
-///
-/// # Errors
-/// When the configuration before is not understood.
+/// there is nothing to compare with. Fails where the configuration before is not understood.
 pub(crate) fn compared(
     request: &PageRequest,
     after: &[(&Subject, &Prepared)],
@@ -52,25 +49,21 @@ pub(crate) fn compared(
     if let ([before], [after]) = (&before[..], after) {
         return Ok(vec![pair(None, *before, *after)]);
     }
-    let mut found = Vec::new();
-    for (subject, prepared) in after {
-        let title = || subject.title.clone();
-        found.push(match before.iter().find(|(before, _)| before.title == subject.title) {
-            Some(before) => pair(title(), *before, (subject, prepared)),
-            None => alone(title(), "it is not in the configuration before"),
-        });
-    }
-    let is_gone =
-        |(before, _): &&(&Subject, &Prepared)| after.iter().all(|(subject, _)| subject.title != before.title);
-    let gone = before.iter().filter(is_gone);
-    found.extend(
-        gone.map(|(before, _)| alone(before.title.clone(), "it is only in the configuration before")),
-    );
-    Ok(found)
-}
-
-fn alone(title: Option<String>, note: &str) -> PodChanges {
-    PodChanges { title, changes: Vec::new(), notes: vec![note.to_owned()] }
+    let alone = |subject: &Subject, note: &str| PodChanges {
+        title: subject.title.clone(),
+        changes: Vec::new(),
+        notes: vec![note.to_owned()],
+    };
+    let named = |all: &[(&'_ Subject, &'_ Prepared)], title: &Option<String>| {
+        all.iter().position(|(subject, _)| subject.title == *title)
+    };
+    let of_after = after.iter().map(|(subject, prepared)| match named(&before, &subject.title) {
+        Some(at) => pair(subject.title.clone(), before[at], (subject, prepared)),
+        None => alone(subject, "it is not in the configuration before"),
+    });
+    let gone = before.iter().filter(|(subject, _)| named(after, &subject.title).is_none());
+    let gone = gone.map(|(subject, _)| alone(subject, "it is only in the configuration before"));
+    Ok(of_after.chain(gone).collect())
 }
 
 fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, &Prepared)) -> PodChanges {
@@ -80,13 +73,7 @@ fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, 
     };
     let comparison = compare::compare(&side(before), &side(after), &pod);
     let (shown, omitted) = comparison.shown();
-    let mut notes = Vec::new();
-    if omitted > 0 {
-        let more = if omitted == 1 { "change concerns" } else { "changes concern" };
-        notes.push(format!(
-            "{omitted} more {more} packets with marks, from unusual sources or in unusual connection states"
-        ));
-    }
+    let mut notes: Vec<String> = omitted.into_iter().collect();
     if !comparison.complete {
         notes.push("the rules are too many to compare all packets: there may be more changes".to_owned());
     }

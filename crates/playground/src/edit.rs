@@ -82,8 +82,7 @@ pub(crate) enum AnnotationChange<'a> {
     Removed,
 }
 
-/// The manifest after a change of an annotation; `None` where not exactly one line starts with its name, or where its value
-/// is not on that line alone.
+/// The manifest after a change of an annotation; `None` unless one line alone starts with its name and holds all of its value.
 pub(crate) fn in_manifest(text: &str, name: &str, change: AnnotationChange<'_>) -> Option<String> {
     let keys = [format!("{name}:"), format!("\"{name}\":"), format!("'{name}':")];
     let value_of = |line: &str| {

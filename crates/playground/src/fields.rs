@@ -40,11 +40,9 @@ pub(crate) fn subjects(raw: &Raw, manifest: &str) -> Result<Vec<Subject>, Proble
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PageField {
-    /// A command line.
     Flags,
     Manifest,
     Packet,
-    /// The command line before a change.
     FlagsBefore,
     ManifestBefore,
 }
@@ -64,10 +62,11 @@ impl PageField {
 pub struct FieldProblems(BTreeMap<PageField, Vec<String>>);
 
 impl FieldProblems {
-    /// Adds each problem to its field. `has_manifest`: a manifest may be at fault.
-    pub(crate) fn extend(&mut self, problems: &Problems, has_manifest: bool) {
+    /// Adds each problem to its field, or to the one before a change. `has_manifest`: a manifest may be at fault.
+    pub(crate) fn extend(&mut self, problems: &Problems, has_manifest: bool, is_before: bool) {
         for problem in &problems.0 {
-            self.add(field(problem, has_manifest), problem);
+            let field = field(problem, has_manifest);
+            self.add(if is_before { field.before() } else { field }, problem);
         }
     }
 
@@ -76,13 +75,6 @@ impl FieldProblems {
         let sentence = problem.to_string();
         if !list.contains(&sentence) {
             list.push(sentence);
-        }
-    }
-
-    /// Adds problems of the configuration before a change.
-    pub(crate) fn extend_before(&mut self, problems: &Problems, has_manifest: bool) {
-        for problem in &problems.0 {
-            self.add(field(problem, has_manifest).before(), problem);
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::edit::joined;
 use crate::fields::{MANIFEST, PageRequest};
 use crate::words::{is_program, split_words, variable};
+use diagnose::listed;
 use mesh::data::{Tree, yaml::block};
 use mesh::pod::{self, values};
 use serde::{Deserialize, Serialize};
@@ -54,31 +55,19 @@ pub(crate) fn link(request: &PageRequest) -> Link {
     ];
     let held: Vec<&str> =
         given.iter().filter(|(_, text)| !text.trim().is_empty()).map(|(name, _)| *name).collect();
-    let mut without: Vec<String> = unread.into_iter().map(str::to_owned).collect();
-    let mut count = |number: usize, one: &str, several: &str| match number {
-        0 => {}
-        1 => without.push(format!("the {one}")),
-        _ => without.push(format!("the {several}").replace('N', &number.to_string())),
-    };
-    count(omitted.variables, "value of 1 environment variable", "values of N environment variables");
-    count(omitted.objects, "data of 1 Secret or ConfigMap", "data of N Secrets or ConfigMaps");
-    count(
-        omitted.copies,
-        "annotation last-applied-configuration",
-        "N annotations last-applied-configuration",
-    );
+    let Omitted { variables, objects, copies } = omitted;
+    let counts = [
+        (variables, "the value of 1 environment variable", "the values of N environment variables"),
+        (objects, "the data of 1 Secret or ConfigMap", "the data of N Secrets or ConfigMaps"),
+        (copies, "the annotation last-applied-configuration", "the N annotations last-applied-configuration"),
+    ];
+    let counted = counts.into_iter().filter(|(count, ..)| *count > 0).map(|(count, one, several)| {
+        if count == 1 { one.to_owned() } else { several.replace('N', &count.to_string()) }
+    });
+    let without: Vec<String> = unread.into_iter().map(str::to_owned).chain(counted).collect();
     let held = if held.is_empty() { "nothing yet".to_owned() } else { listed(&held) };
     let without = if without.is_empty() { String::new() } else { format!(", without {}", listed(&without)) };
     Link { flags, manifest, flags_before, manifest_before, holds: format!("The link holds {held}{without}.") }
-}
-
-fn listed(items: &[impl AsRef<str>]) -> String {
-    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
-    match items.split_last() {
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, before)) => format!("{} and {last}", before.join(", ")),
-        None => String::new(),
-    }
 }
 
 /// Flags without variables that no setting has, and without what starts the program. `None` where a quote is left open.

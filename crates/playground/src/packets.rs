@@ -1,9 +1,10 @@
 //! Packets that can be asked about: for each rule and each arrow those that take it.
 
 use diagnose::explain::{PodContext, RuleView, VerdictKind, explain, written};
-use diagnose::picture::{Panel, Picture};
+use diagnose::picture::Picture;
 use mesh::Capture;
 use rules::Family;
+use rules::simulate::{At, Packet};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,10 +30,10 @@ pub(crate) fn packets(
         capture.families().map(|family| RuleView::of_config(&**capture, family, pod)).collect();
     let lines = lines(iptables);
     let mut asks = BTreeSet::new();
-    let of_packet = |packet: &rules::simulate::Packet| {
+    let of_packet = |packet: &Packet| {
         let rule_view = rule_views.iter().find(|rule_view| rule_view.family == packet.family())?;
         let explained = explain(&rule_view.view, &rule_view.routing, packet);
-        let of_chain = |at: rules::simulate::At| {
+        let of_chain = |at: At| {
             let chain = &rule_view.view.chains()[at.chain];
             lines.get(&(rule_view.family, &*chain.table, &*chain.chain))?.get(at.rule).copied()
         };
@@ -43,11 +44,10 @@ pub(crate) fn packets(
             arrow: picture.at(packet),
         })
     };
-    picture.panels().iter().flat_map(Panel::examples).filter_map(of_packet).collect()
+    picture.panels.iter().flat_map(|panel| &panel.examples).filter_map(of_packet).collect()
 }
 
-/// The numbers of the lines of each chain's rules, in the order of the chain, in a text for iptables-restore and
-/// ip6tables-restore.
+/// The numbers of the lines of each chain's rules, in their order, in a text for iptables-restore and ip6tables-restore.
 fn lines(text: &str) -> BTreeMap<(Family, &str, &str), Vec<usize>> {
     let mut found: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     let (mut family, mut table) = (Family::V4, "");

@@ -28,8 +28,7 @@ pub(crate) struct FieldSettings {
 }
 
 impl FieldSettings {
-    /// Reads the words of fields, in this order: those of the later win. Whichever of them names a mesh, the flags of all are
-    /// that mesh's.
+    /// Reads the words of fields: those of the later win. Whichever names a mesh, the flags of all are that mesh's.
     pub(crate) fn read(fields: &[(PageField, &str)]) -> Self {
         let mut input = Self::default();
         let mut split = Vec::new();

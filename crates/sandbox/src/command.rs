@@ -1,5 +1,4 @@
-//! A command in the sandbox, as if it ran directly under the caller: its streams, its signals and its exit
-//! code are the caller's.
+//! A command in the sandbox, as if it ran directly under the caller, with its streams, its signals and its exit code.
 
 use super::options::{Frontend, SandboxFailure};
 use super::users::{ProcessIdentity, assume};

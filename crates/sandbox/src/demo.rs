@@ -261,8 +261,7 @@ fn resolve(server: SocketAddr, name: &str) -> io::Result<String> {
     }
 }
 
-/// The lines that the proxy has logged since the last time. It logs a connection before it passes on anything, so the lines
-/// of an answer are there when the answer is.
+/// The lines that the proxy has logged since the last time. It logs a connection before it passes on anything of it.
 fn read_log(log: &mut PipeReader) -> io::Result<Vec<String>> {
     let mut text = Vec::new();
     match log.read_to_end(&mut text) {

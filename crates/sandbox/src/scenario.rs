@@ -82,11 +82,22 @@ impl Scenario {
 }
 
 pub(super) fn scenarios(capture: &dyn CapturePolicy, users: &Users) -> Vec<Scenario> {
-    let facts = ScenarioFacts {
+    let mut facts = ScenarioFacts {
         proxy: capture.proxy(),
-        lists: capture.lists(),
         captures: !capture.facts().captures_nothing,
+        captured: Listed::default(),
+        excluded: Listed::default(),
     };
+    for ListItem { selector, captured, .. } in capture.lists() {
+        let items = if captured { &mut facts.captured } else { &mut facts.excluded };
+        match selector {
+            Selector::Destination(network) => items.networks.push(network),
+            Selector::OutboundPort(ports, _) => items.outbound_ports.push(ports),
+            Selector::InboundPort(ports) => items.inbound_ports.push(ports),
+            Selector::Server(server) => items.servers.push(server),
+            _ => {}
+        }
+    }
     let mut scenarios = outbound(&facts, users);
     scenarios.extend(inbound(&facts));
     if capture.ipv6() {
@@ -97,35 +108,18 @@ pub(super) fn scenarios(capture: &dyn CapturePolicy, users: &Users) -> Vec<Scena
 
 struct ScenarioFacts {
     proxy: Proxy,
-    lists: Vec<ListItem>,
     captures: bool,
+    captured: Listed,
+    excluded: Listed,
 }
 
-impl ScenarioFacts {
-    /// The items of one kind of the lists that capture, or of those that exclude.
-    fn items<T>(&self, captured: bool, of_kind: impl Fn(&Selector) -> Option<T>) -> Vec<T> {
-        let lists = self.lists.iter().filter(|listed| listed.captured == captured);
-        lists.filter_map(|listed| of_kind(&listed.selector)).collect()
-    }
-
-    fn networks(&self, captured: bool) -> Vec<Cidr> {
-        self.items(captured, |selector| {
-            if let Selector::Destination(network) = selector { Some(*network) } else { None }
-        })
-    }
-
-    fn outbound_ports(&self, captured: bool) -> Vec<PortRange> {
-        self.items(captured, |selector| {
-            if let Selector::OutboundPort(ports, _) = selector { Some(*ports) } else { None }
-        })
-    }
-
-    fn inbound_ports(&self, captured: bool) -> Vec<PortRange> {
-        self.items(
-            captured,
-            |selector| if let Selector::InboundPort(ports) = selector { Some(*ports) } else { None },
-        )
-    }
+/// Items of lists.
+#[derive(Default)]
+struct Listed {
+    networks: Vec<Cidr>,
+    outbound_ports: Vec<PortRange>,
+    inbound_ports: Vec<PortRange>,
+    servers: Vec<IpAddr>,
 }
 
 /// A port, or a range as `15001-15010`; empty if there is none.
@@ -161,39 +155,31 @@ fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {
         let by_proxy = Scenario::http(title, ScenarioCaller::Proxy, service, gets(service), passing);
         scenarios.push(Scenario { mark: facts.proxy.mark.map(|mark| mark.value), ..by_proxy });
     }
-    if let Some(excluded) = facts.networks(false).iter().find_map(|cidr| host(cidr, &[])) {
+    if let Some(excluded) = facts.excluded.networks.iter().find_map(|cidr| host(cidr, &[])) {
         let to = SocketAddr::from((excluded, port));
         scenarios.push(of_app("The application calls a network that is excluded", to));
     }
-    if let Some(excluded) = first_port(&facts.outbound_ports(false)) {
+    if let Some(excluded) = first_port(&facts.excluded.outbound_ports) {
         let to = SocketAddr::new(service.ip(), excluded);
         scenarios.push(of_app("The application calls a port that is excluded", to));
     }
-    let only = !facts.networks(true).is_empty();
-    if let Some(named) = first_port(&facts.outbound_ports(true)).filter(|_| only) {
+    let only = !facts.captured.networks.is_empty();
+    if let Some(named) = first_port(&facts.captured.outbound_ports).filter(|_| only) {
         let to = SocketAddr::from((WORLD_V4, named));
         scenarios.push(of_app("The application calls a port that is captured whatever the network", to));
     }
-    let servers = facts
-        .items(true, |selector| if let Selector::Server(server) = selector { Some(*server) } else { None });
+    let servers = &facts.captured.servers;
     let server = match servers.is_empty() {
         true => Some(WORLD_V4.into()),
-        false => servers.into_iter().find(IpAddr::is_ipv4),
+        false => servers.iter().copied().find(IpAddr::is_ipv4),
     };
     scenarios.extend(facts.proxy.listeners.dns.zip(server).map(|(agent, server)| {
         let to = SocketAddr::new(server, DNS_PORT.number());
-        Scenario {
-            title: "The application resolves a name",
-            caller: ScenarioCaller::App,
-            to,
-            name: Some("reviews.example"),
-            mark: None,
-            captured: format!(
-                "Before it can call a service by name, the application asks a DNS server. The query goes to an agent beside \
-                 the proxy, at port {agent}, which may know more names than the server does."
-            ),
-            passing: past(to),
-        }
+        let captured = format!(
+            "Before it can call a service by name, the application asks a DNS server. The query goes to an agent beside \
+             the proxy, at port {agent}, which may know more names than the server does."
+        );
+        Scenario { name: Some("reviews.example"), captured, ..of_app("The application resolves a name", to) }
     }));
     scenarios
 }
@@ -240,8 +226,7 @@ fn over_ipv6(facts: &ScenarioFacts) -> [Scenario; 2] {
     let back = SocketAddr::from((POD_V6, inbound_ports(facts).0));
     let of = |title, caller, to| {
         let passing = format!("{to} is an IPv6 address, whose packets meet separate rules.");
-        let captured =
-            format!("{to} is an IPv6 address, whose packets meet separate rules: the same ones here.");
+        let captured = passing.replace("rules.", "rules: the same ones here.");
         Scenario::http(title, caller, to, captured, passing)
     };
     [
@@ -261,15 +246,14 @@ fn first_port(ranges: &[PortRange]) -> Option<u16> {
 
 /// A usual port of services that is not excluded.
 fn outbound_port(facts: &ScenarioFacts) -> u16 {
-    let excluded = facts.outbound_ports(false);
-    [80, 8080, 9080, 443].into_iter().find(|port| !contains(&excluded, *port)).unwrap_or(80)
+    let is_free = |port: &u16| !contains(&facts.excluded.outbound_ports, *port);
+    [80, 8080, 9080, 443].into_iter().find(is_free).unwrap_or(80)
 }
 
 /// A service outside that is captured, if any is.
 fn service(facts: &ScenarioFacts) -> Ipv4Addr {
-    let excluded = facts.networks(false);
-    let found = facts.networks(true).iter().find_map(|cidr| host(cidr, &excluded));
-    found.unwrap_or(WORLD_V4)
+    let mut networks = facts.captured.networks.iter();
+    networks.find_map(|cidr| host(cidr, &facts.excluded.networks)).unwrap_or(WORLD_V4)
 }
 
 /// A host of a network whose address the world can answer at.
@@ -294,15 +278,15 @@ fn inbound_ports(facts: &ScenarioFacts) -> (u16, Option<u16>) {
     let free = |port: &u16| !own.iter().flatten().any(|ports| ports.contains(*port));
     let common = |but: &[PortRange]| COMMON.into_iter().filter(free).find(|port| !contains(but, *port));
     let any = COMMON.into_iter().find(free).unwrap_or(COMMON[0]);
-    let (only, but) = (facts.inbound_ports(true), facts.inbound_ports(false));
+    let (only, but) = (&facts.captured.inbound_ports, &facts.excluded.inbound_ports);
     if only.is_empty() {
         // The usual port of the proxy's health check.
-        let known = [15021].into_iter().filter(|port| contains(&but, *port));
+        let known = [15021].into_iter().filter(|port| contains(but, *port));
         let excluded = known.chain(but.iter().map(|range| range.first().number())).find(free);
-        return (common(&but).unwrap_or(any), excluded);
+        return (common(but).unwrap_or(any), excluded);
     }
     let captured = only.iter().map(|range| range.first().number()).find(free);
-    (captured.unwrap_or(any), captured.and_then(|_| common(&only)))
+    (captured.unwrap_or(any), captured.and_then(|_| common(only)))
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
-//! Processes of the sandbox that serve (the world, the proxy, the demo's application): they accept connections at many addresses,
-//! and serve each on a thread.
+//! Processes of the sandbox that serve (the world, the proxy, the demo's application): each connection on a thread.
 
 use super::options::{FAILED, SandboxFailure};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::{io, thread, time::Duration};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::{io, sync::Arc, thread, time::Duration};
 use sys::dial;
 use sys::fork::{Beginning, Child, fork_until_ready, leave_streams};
 use sys::namespace::OpenNamespace;
@@ -47,6 +46,26 @@ pub(super) fn accept<Name: Copy + Send + 'static>(
         };
         thread::Builder::new().stack_size(STACK).spawn(work)?;
     }
+    Ok(())
+}
+
+/// The usual limit of a DNS message over UDP with EDNS.
+pub(super) const DATAGRAM: usize = 4096;
+
+/// Receives datagrams on a thread from now on, and passes each on a thread of its own to `each`.
+pub(super) fn receive(
+    socket: UdpSocket,
+    each: impl Fn(&UdpSocket, &[u8], SocketAddr) + Clone + Send + 'static,
+) -> io::Result<()> {
+    let socket = Arc::new(socket);
+    thread::Builder::new().spawn(move || {
+        let mut buffer = [0; DATAGRAM];
+        loop {
+            let Ok((length, client)) = socket.recv_from(&mut buffer) else { continue };
+            let (each, socket, datagram) = (each.clone(), Arc::clone(&socket), buffer[..length].to_vec());
+            on_thread(move || each(&socket, &datagram, client));
+        }
+    })?;
     Ok(())
 }
 

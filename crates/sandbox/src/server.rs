@@ -7,7 +7,7 @@ use super::proxy::{name, relay};
 use super::serve;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
-use std::{collections::BTreeSet, thread, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 use sys::dial;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +80,9 @@ fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<
 }
 
 fn connect(mut client: &TcpStream, to: &str) -> io::Result<()> {
-    let called =
-        to.parse().map_err(|_| "400 The test server calls addresses only".to_owned()).and_then(|to| {
-            dial::connect(dial::CallSource::default(), to, TIMEOUT).map_err(|error| format!("502 {error}"))
-        });
-    match called {
+    let to = to.parse().map_err(|_| "400 The test server calls addresses only".to_owned());
+    let call = |to| dial::connect(dial::CallSource::default(), to, TIMEOUT);
+    match to.and_then(|to| call(to).map_err(|error| format!("502 {error}"))) {
         Ok(server) => {
             client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
             client.set_read_timeout(None)?;
@@ -107,15 +105,8 @@ pub(super) fn start_names(servers: &[SocketAddr], answers: DnsAnswer) -> io::Res
     let mut listeners = Vec::new();
     for server in servers {
         listeners.push(((), dial::listen(*server, false)?));
-        let udp = UdpSocket::bind(server)?;
-        thread::Builder::new().spawn(move || {
-            let mut query = [0; 512];
-            loop {
-                let Ok((length, client)) = udp.recv_from(&mut query) else { continue };
-                if let Some(answer) = answers.answer(&query[..length]) {
-                    let _ = udp.send_to(&answer, client);
-                }
-            }
+        serve::receive(UdpSocket::bind(server)?, move |socket, query, client| {
+            let _ = answers.answer(query).map(|answer| socket.send_to(&answer, client));
         })?;
     }
     serve::accept(listeners, move |(), client| {

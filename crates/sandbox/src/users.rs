@@ -23,8 +23,7 @@ const ROOT: ProcessIdentity = (0, 0);
 /// The application's number, unless another one is needed.
 const APPLICATION: u32 = 1000;
 
-/// Provides the users, and becomes the one that sets the rules. A caller without the right to do so moves into a user
-/// namespace.
+/// Provides the users, and becomes the one that sets the rules: without the right to do so, in a user namespace.
 pub(super) fn enter(capture: &dyn CapturePolicy) -> Result<Users, SandboxFailure> {
     let own = user::own();
     let known = capture.proxy();

@@ -78,7 +78,7 @@ pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differs: bool) -> String
     for (why, count) in reasons {
         let calls = if count == 1 { "connection" } else { "connections" };
         let line = format!("{count} {calls} not tried: {why}\n");
-        text.push_str(&fold(&Style::Quiet.paint(line).to_string(), 2, report::line_width()));
+        text.push_str(&fold(&Style::Quiet.paint(line), 2, report::line_width()));
     }
     if differs {
         text.push_str("The rules differ: sidecar-init diff with the same flags shows how.\n");
@@ -90,7 +90,7 @@ pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differs: bool) -> String
     ];
     let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
     let parts: Vec<String> =
-        parts.map(|(count, what, style)| style.paint(format!("{count} {what}")).to_string()).collect();
+        parts.map(|(count, what, style)| style.paint(format!("{count} {what}"))).collect();
     match parts.as_slice() {
         [] if !tried.is_empty() => {}
         [] if matches!(basis, Basis::Rules { .. }) => {

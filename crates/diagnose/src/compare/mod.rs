@@ -55,9 +55,8 @@ impl ComparedSide {
     /// Live rules of all programs; those of a family that is missing are none.
     pub fn of_rules(mut rule_views: Vec<RuleView>, pod: &PodContext) -> Self {
         let rule_views = Family::BOTH.map(|family| {
-            let at = rule_views.iter().position(|rule_view| rule_view.family == family);
-            let mut found =
-                at.map_or_else(|| RuleView::without_rules(family, pod), |at| rule_views.swap_remove(at));
+            let mut found = rule_views.extract_if(.., |rule_view| rule_view.family == family);
+            let mut found = found.next().unwrap_or_else(|| RuleView::without_rules(family, pod));
             // The packets are those of a pod with the addresses of both sides.
             found.routing.addresses.clone_from(&pod.addresses);
             found

@@ -144,12 +144,8 @@ impl Comparison {
                 lines.push(TextLine::hanging(OUTCOME_COLUMN).styled(Style::Quiet, text));
             }
         }
-        if omitted > 0 {
-            let noun = if omitted == 1 { "change concerns" } else { "changes concern" };
-            lines.push(TextLine::default().plain(format!(
-                "{omitted} more {noun} packets with marks, from unusual sources or in unusual connection states; --format json lists them."
-            )));
-        }
+        let omitted = omitted.map(|text| format!("{text}; --format json lists them."));
+        lines.extend(omitted.map(|text| TextLine::default().plain(text)));
         let known = match (self.complete, self.changes.is_empty()) {
             (true, true) => "No verdict changes.",
             (true, false) => return lines,
@@ -164,15 +160,16 @@ impl Comparison {
         lines
     }
 
-    /// The changes to print, equal lines once, and the number left out: of unusual packets, if there are others.
-    pub fn shown(&self) -> (Vec<&Change>, usize) {
-        let is_unusual = |change: &Change| change.packets.is_unusual();
-        let all_unusual = self.changes.iter().all(is_unusual);
+    /// The changes to print, equal lines once, and a sentence about those left out: of unusual packets, if there are others.
+    pub fn shown(&self) -> (Vec<&Change>, Option<String>) {
+        let (unusual, usual): (Vec<&Change>, Vec<&Change>) =
+            self.changes.iter().partition(|change| change.packets.is_unusual());
+        let (mut shown, omitted) = if usual.is_empty() { (unusual, 0) } else { (usual, unusual.len()) };
         let mut lines = HashSet::new();
-        let shown = self.changes.iter().filter(|change| all_unusual || !is_unusual(change));
-        let shown = shown.filter(|change| lines.insert(change.line())).collect();
-        let omitted = if all_unusual { 0 } else { self.changes.iter().filter(|one| is_unusual(one)).count() };
-        (shown, omitted)
+        shown.retain(|change| lines.insert(change.line()));
+        let noun = if omitted == 1 { "change concerns" } else { "changes concern" };
+        let which = "packets with marks, from unusual sources or in unusual connection states";
+        (shown, (omitted > 0).then(|| format!("{omitted} more {noun} {which}")))
     }
 }
 

@@ -68,12 +68,9 @@ impl Explanation<'_> {
                     listed::rule(rule)
                 ),
                 Some(ViewRule {
-                    action: Action::Target(Target::JumpForeign(chain)), leads_to: None, ..
+                    action: Action::Target(Target::JumpForeign(to)), leads_to: None, ..
                 }) => {
-                    format!(
-                        "{} leads to {chain}, which belongs to another program and decides",
-                        self.rule(at)
-                    )
+                    format!("{} leads to {to}, which belongs to another program and decides", self.rule(at))
                 }
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
                     format!("{} ({}) is not understood and could decide", self.rule(at), listed::rule(rule))
@@ -181,29 +178,27 @@ impl Explanation<'_> {
                 &[(Meaning::OutboundNetwork, "network"), (Meaning::OutboundPort, "port")]
             }
         };
-        let meshes = Mesh::ALL.iter().filter(|mesh| known.iter().any(|(reason, _)| reason.mesh() == **mesh));
-        let lists = meshes.flat_map(|mesh| {
-            let of_mesh = lists.iter().filter_map(move |(meaning, noun)| {
-                let mut of_mesh =
-                    RuleReason::all().filter(|one| one.mesh() == *mesh && !one.settings().is_empty());
-                Some((of_mesh.find(|one| one.meaning() == *meaning)?, *noun))
-            });
-            // The first list is the main one: of the others it is not worth saying that they are empty.
-            of_mesh.enumerate().map(|(index, (reason, noun))| (index == 0, reason, noun))
-        });
-        let lacking = lists.filter_map(|(is_first, reason, noun)| {
-            let option = option(reason.settings()[0], &self.dialect);
-            let rules = known.iter().filter(|(known, _)| *known == reason);
-            let fields = reason.meaning().row().about;
-            let is_of_list =
-                |one: &&ListedCondition| one.field().is_some_and(|field| fields.contains(&field));
-            let conditions = rules.filter_map(|(_, rule)| items_of(rule)).filter(is_of_list);
-            match nearest(conditions, self.packet) {
-                None => is_first.then(|| format!("{option} captures no {noun}")),
-                Some(items) => Some(format!("{option} captures only {items}")),
+        let is_known = |mesh: &&Mesh| known.iter().any(|(reason, _)| reason.mesh() == **mesh);
+        let mut lacking: Vec<String> = Vec::new();
+        for mesh in Mesh::ALL.iter().filter(is_known) {
+            let list_of = |(meaning, noun): &(Meaning, &'static str)| {
+                let is_list = |one: &RuleReason| one.mesh() == *mesh && one.meaning() == *meaning;
+                Some((RuleReason::all().filter(is_list).find(|one| !one.settings().is_empty())?, *noun))
+            };
+            for (at, (reason, noun)) in lists.iter().filter_map(list_of).enumerate() {
+                let option = option(reason.settings()[0], &self.dialect);
+                let rules = known.iter().filter(|(known, _)| *known == reason);
+                let fields = reason.meaning().row().about;
+                let is_of_list =
+                    |one: &&ListedCondition| one.field().is_some_and(|field| fields.contains(&field));
+                let conditions = rules.filter_map(|(_, rule)| items_of(rule)).filter(is_of_list);
+                lacking.extend(match nearest(conditions, self.packet) {
+                    // The first list is the main one: of the others it is not worth saying that they are empty.
+                    None => (at == 0).then(|| format!("{option} captures no {noun}")),
+                    Some(items) => Some(format!("{option} captures only {items}")),
+                });
             }
-        });
-        let lacking: Vec<String> = lacking.collect();
+        }
         (!lacking.is_empty()).then(|| lacking.join(" and "))
     }
 
@@ -225,15 +220,14 @@ pub(super) fn reason_of(rule: &ViewRule) -> Option<RuleReason> {
 
 /// The packet's value in place of the one that a condition asks for, such as `its user is 1000`.
 pub(super) fn actual_value(condition: &ListedCondition, packet: &Packet) -> Option<String> {
-    let owner = |what: &str, id: u32| format!("{what} {id}");
     let field = match condition {
         ListedCondition::Known(_) | ListedCondition::Nft(_) => condition.field()?,
         _ => return None,
     };
     // Addresses, ports and marks may have changed on the way.
     match (field, &packet.direction) {
-        (Field::Uid, Direction::Outbound { uid, .. }) => Some(owner("its user is", uid.number())),
-        (Field::Gid, Direction::Outbound { gid, .. }) => Some(owner("its group is", gid.number())),
+        (Field::Uid, Direction::Outbound { uid, .. }) => Some(format!("its user is {uid}")),
+        (Field::Gid, Direction::Outbound { gid, .. }) => Some(format!("its group is {gid}")),
         (Field::OutInterface, Direction::Outbound { interface, .. }) => {
             Some(format!("it leaves by {interface}"))
         }

@@ -13,11 +13,11 @@ pub use crate::pod_packets::SOURCE_PORT;
 pub(crate) use because::{item_texts, limits_met, option};
 pub use destination::{authority, written};
 pub use explanation::{Explanation, explain};
-pub(crate) use pod::declared_addresses;
 pub use pod::{
     ApplicationUser, Arrival, IncomingPacket, LOCAL_PORTS, OutgoingPacket, PodContext, Route, Routes,
     RuleView, Sender,
 };
+pub(crate) use pod::{declared_addresses, tproxy_mark};
 pub(crate) use question::default_source;
 #[cfg(test)]
 pub(crate) use question::usual_packet;

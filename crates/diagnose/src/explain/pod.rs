@@ -308,19 +308,20 @@ impl RuleView {
     /// The rules of a listing, which shows no policy rules: those that TPROXY relies on are taken to be there.
     pub fn of_listing(listing: Listing, pod: &PodContext) -> Self {
         let family = listing.family;
-        let routing = Routing { local_marks: tproxy_marks(&listing), addresses: pod.addresses.clone() };
+        let mangle = listing.chains.iter().filter(|((table, _), _)| *table == Table::Mangle);
+        let rules = mangle.flat_map(|(_, chain)| &chain.rules);
+        let local_marks = rules.filter_map(|listed| tproxy_mark(&listed.line.action())).collect();
+        let routing = Routing { local_marks, addresses: pod.addresses.clone() };
         Self { family, view: named(View::of_listing(listing)), routing }
     }
 }
 
-fn tproxy_marks(listing: &Listing) -> Vec<Mark> {
-    let mangle = listing.chains.iter().filter(|((table, _), _)| *table == Table::Mangle);
-    let actions = mangle.flat_map(|(_, chain)| &chain.rules).map(|listed| listed.line.action());
-    let marks = actions.filter_map(|action| match action {
-        Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(mark),
+/// The mark that TPROXY gives packets, which a policy rule has to route.
+pub(crate) fn tproxy_mark(action: &Action) -> Option<Mark> {
+    match action {
+        Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(*mark),
         _ => None,
-    });
-    marks.collect()
+    }
 }
 
 #[cfg(test)]

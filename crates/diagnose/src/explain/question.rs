@@ -1,9 +1,9 @@
 //! The packet of a question, from settings. Strict: every problem at once.
 
 use super::destination::destination;
-use super::pod::{IncomingPacket, OUTSIDE, OutgoingPacket, PodContext, Routes, Sender};
+use super::pod::{Arrival, IncomingPacket, OUTSIDE, OutgoingPacket, PodContext, Route, Routes, Sender};
 use crate::pod_packets::{PodPackets, SOURCE_PORT, local_addresses, outside_addresses, without_owners};
-use mesh::settings::Setting;
+use mesh::settings::{Setting, alternatives};
 use mesh::sources::{SettingReader, Source};
 use rules::nft::{Field, Interval, interface_number};
 use rules::number::unsigned;
@@ -34,10 +34,11 @@ pub struct PacketQuery {
 /// The names of a packet's ends, where they are not shown by their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndpointNames {
-    source: Option<String>,
+    /// Given where the address of the source is only a placeholder, as it is not known.
+    source: Option<&'static str>,
     destination: Option<String>,
-    /// The addresses of source and destination are only placeholders, as they are not known.
-    stands_in: (bool, bool),
+    /// So is the address of the destination.
+    stands_in: bool,
     /// The interface is only a placeholder, as it is not known.
     interface_unknown: bool,
     /// A remark about the sender's user where it is assumed; else empty.
@@ -47,11 +48,10 @@ pub struct EndpointNames {
 impl EndpointNames {
     /// The address, with the port if the question names one.
     pub fn source(&self, packet: &Packet) -> String {
-        let name = self.source.clone();
-        match (name, packet.source.port()) {
+        match (self.source, packet.source.port()) {
             (None, 0) => packet.source.ip().to_string(),
             (None, _) => packet.source.to_string(),
-            (Some(name), 0) => name,
+            (Some(name), 0) => name.to_owned(),
             (Some(name), port) => format!("{name}:{port}"),
         }
     }
@@ -65,8 +65,8 @@ impl EndpointNames {
 
     /// `None` for an address that is not known.
     pub fn addresses(&self, packet: &Packet) -> (Option<IpAddr>, Option<IpAddr>) {
-        let known = |address: SocketAddr, stands_in: bool| (!stands_in).then_some(address.ip());
-        (known(packet.source, self.stands_in.0), known(packet.destination, self.stands_in.1))
+        let known = |end: SocketAddr, stands_in: bool| (!stands_in).then_some(end.ip());
+        (known(packet.source, self.source.is_some()), known(packet.destination, self.stands_in))
     }
 
     /// `None` if it is not known, or the packet arrives.
@@ -89,10 +89,9 @@ impl EndpointNames {
             address if packets.is_outside_example(address) => Some(OUTSIDE_ADDRESS_NAME),
             address => (pod.addresses.contains(&address) && !pod.is_known).then_some(POD_ADDRESS_NAME),
         };
-        let named = |end: SocketAddr| name(end.ip()).map(str::to_owned);
-        let (source, destination) = (named(example.source), named(example.destination));
-        let stands_in = (source.is_some(), destination.is_some());
-        Self { source, destination, stands_in, ..Self::default() }
+        let (source, named) = (name(example.source.ip()), name(example.destination.ip()));
+        let destination = named.map(str::to_owned);
+        Self { source, destination, stands_in: named.is_some(), ..Self::default() }
     }
 }
 
@@ -103,19 +102,11 @@ const OUTSIDE_ADDRESS_NAME: &str = "an address outside";
 /// `None` if there is a problem.
 pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> Option<PacketQuery> {
     let before = reader.problem_count();
-    let sender = reader.one_of(Setting::Sender, "app, proxy or external", |text| match text {
-        "app" => Some(Sender::App),
-        "proxy" => Some(Sender::Proxy),
-        "external" => Some(Sender::External),
-        _ => None,
-    });
+    let senders = [("app", Sender::App), ("proxy", Sender::Proxy), ("external", Sender::External)];
+    let sender = choice(reader, Setting::Sender, &senders);
     let inbound = inbound(reader, sender);
     let destination = destination(reader, context, inbound);
-    let protocol = reader.one_of(Setting::Protocol, "tcp or udp", |text| match text {
-        "tcp" => Some(Protocol::Tcp),
-        "udp" => Some(Protocol::Udp),
-        _ => None,
-    });
+    let protocol = choice(reader, Setting::Protocol, &[("tcp", Protocol::Tcp), ("udp", Protocol::Udp)]);
     let mark = reader.one_of(Setting::PacketMark, "a number from 0 to 4294967295", unsigned);
     let state = reader.one_of(Setting::CtState, "new, established, related or invalid", |text| {
         ConnState::ALL.into_iter().find(|state| state.name().eq_ignore_ascii_case(text))
@@ -125,46 +116,38 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
         let (address, port) = whole.ok().or_else(|| Some((text.parse().ok()?, None)))?;
         Some((address.to_canonical(), port))
     });
-    let source_port = from.and_then(|(_, port)| port);
-    let from = from.map(|(address, port)| SocketAddr::new(address, port.unwrap_or(SOURCE_PORT)));
-    let owner = owner(reader, context.pod, sender, inbound);
-    let given_interface = given_interface(reader, inbound);
+    let (from, source_port) = from.unzip();
+    let source_port = source_port.flatten();
+    let sender = sender.unwrap_or(Sender::App);
+    let (uid, gid) = owner(reader, context.pod, sender, inbound);
+    let interface = given_interface(reader, inbound);
     let destination = destination?;
     let to = destination.address;
-    if let Some(source) = from.filter(|source| source.is_ipv4() != to.is_ipv4()) {
+    let protocol = protocol.unwrap_or(Protocol::Tcp);
+    let mark = mark.unwrap_or_else(|| context.pod.mark(sender));
+    let given = OutgoingPacket { to, from, source_port, protocol, uid, mark };
+    let question = Question { given, gid, interface, of_pod: destination.stands_in };
+    if let Some(source) = question.source().filter(|source| source.is_ipv4() != to.is_ipv4()) {
         let text = format!("is of another family than the destination {to}");
         reader.problem(&Source::Flag(Setting::PacketSource.row().long), &source.to_string(), text);
     }
     if reader.problem_count() != before {
         return None;
     }
-    let question = Question {
-        to,
-        from,
-        source_port,
-        given_interface,
-        owner,
-        protocol: protocol.unwrap_or(Protocol::Tcp),
-        mark: mark.unwrap_or_else(|| context.pod.mark(sender.unwrap_or(Sender::App))),
-        of_pod: destination.stands_in,
-    };
-    let found = if inbound { question.arriving(context) } else { question.leaving(context) };
+    let found = if inbound { Some(question.arriving(context)) } else { question.leaving(context) };
     let Some(PacketRoute { direction, source, no_route, others }) = found else {
         let text = "is needed: no address of the pod in this family is known; --pod-ips would do too";
         reader.whole(&Source::Flag(Setting::PacketSource.row().long), text);
         return None;
     };
-    let is_apps = !inbound
-        && matches!(sender, None | Some(Sender::App))
-        && reader.raw.get(Setting::SenderUid).is_none();
+    let is_apps = !inbound && sender == Sender::App && reader.raw.get(Setting::SenderUid).is_none();
     let endpoint_names = EndpointNames {
-        source: source.1.map(str::to_owned),
+        source: source.1,
         destination: destination.name,
-        stands_in: (source.1.is_some(), destination.stands_in),
-        interface_unknown: no_route.is_some() && question.given_interface.is_none(),
+        stands_in: destination.stands_in,
+        interface_unknown: no_route.is_some() && question.interface.is_none(),
         user_remark: if is_apps { context.pod.user_remark } else { "" },
     };
-    let Question { protocol, mark, .. } = question;
     let (source, state) = (source.0, state.unwrap_or(ConnState::New));
     let packet = Packet { direction, protocol, source, destination: to, mark, connmark: 0, state };
     let is_open = (from.is_none() && inbound, source_port.is_none(), is_apps && !context.pod.is_user_known);
@@ -223,21 +206,18 @@ impl PacketQuery {
             (None, Verdict::Redirect(_)) => routes.address_at(interface, self.packet.family()),
             (None, _) => Err(no_route),
         };
-        let from = (!self.endpoint_names.stands_in.0).then(|| self.packet.source.ip());
+        let (from, _) = self.endpoint_names.addresses(&self.packet);
         let incoming = |to| IncomingPacket { to, from, at: Some(interface), mark: self.packet.mark };
         to.and_then(|to| routes.arriving(&incoming(to))).err()
     }
 }
 
-/// Settings of a packet before its route is looked up.
+/// A packet before its route is looked up.
 struct Question {
-    to: SocketAddr,
-    from: Option<SocketAddr>,
-    source_port: Option<u16>,
-    given_interface: Option<String>,
-    owner: (Uid, Gid),
-    protocol: Protocol,
-    mark: u32,
+    /// Its settings; the user is that of one that leaves.
+    given: OutgoingPacket,
+    gid: Gid,
+    interface: Option<String>,
     /// The destination is a placeholder for the pod's own address, which is not known.
     of_pod: bool,
 }
@@ -253,72 +233,51 @@ struct PacketRoute {
 }
 
 impl Question {
-    fn arriving(&self, context: &QuestionContext<'_>) -> Option<PacketRoute> {
-        let Self { to, from, given_interface, mark, of_pod, .. } = self;
-        let from_whom = from.map(|from| from.ip());
-        let arriving =
-            IncomingPacket { to: to.ip(), from: from_whom, at: given_interface.as_deref(), mark: *mark };
-        let (arrival, no_route) = match context.routes.arriving(&arriving) {
-            Ok(arrival) => (Some(arrival), None),
-            Err(why) => (None, Some(why)),
-        };
+    fn source(&self) -> Option<SocketAddr> {
+        Some(SocketAddr::new(self.given.from?, self.given.source_port.unwrap_or(SOURCE_PORT)))
+    }
+
+    fn arriving(&self, context: &QuestionContext<'_>) -> PacketRoute {
+        let Self { given: OutgoingPacket { to, from, mark, .. }, interface, of_pod, .. } = self;
+        let arriving = IncomingPacket { to: to.ip(), from: *from, at: interface.as_deref(), mark: *mark };
+        let found = context.routes.arriving(&arriving);
+        let no_route = found.as_ref().err().cloned();
+        let Arrival { interface: at, local } =
+            found.unwrap_or_else(|_| Arrival { interface: OUTSIDE.to_owned(), local: false });
         // A declared address of the pod counts as its own, even if no interface has it.
-        let own = *of_pod || context.pod.route(to.ip()) == LOOPBACK;
-        let local = own || arrival.as_ref().is_some_and(|arrival| arrival.local);
-        let interface = given_interface.clone().or(arrival.map(|arrival| arrival.interface));
-        let interface = interface.unwrap_or_else(|| OUTSIDE.to_owned());
-        let source = match from {
-            Some(from) => (*from, None),
-            None => (SocketAddr::new(outsider(to.ip()), SOURCE_PORT), Some(OUTSIDE_ADDRESS_NAME)),
-        };
-        let direction = Direction::Inbound { interface, local };
-        Some(PacketRoute { direction, source, no_route, others: Vec::new() })
+        let local = local || *of_pod || context.pod.route(to.ip()) == LOOPBACK;
+        let outsider = || (SocketAddr::new(outsider(to.ip()), SOURCE_PORT), Some(OUTSIDE_ADDRESS_NAME));
+        let source = self.source().map_or_else(outsider, |source| (source, None));
+        let direction = Direction::Inbound { interface: interface.clone().unwrap_or(at), local };
+        PacketRoute { direction, source, no_route, others: Vec::new() }
     }
 
     /// `None` where nothing is known of the pod's address.
     fn leaving(&self, context: &QuestionContext<'_>) -> Option<PacketRoute> {
-        let Self { to, from, source_port, given_interface, owner: (uid, gid), protocol, mark, .. } = self;
-        let requested = OutgoingPacket {
-            to: *to,
-            from: from.map(|from| from.ip()),
-            source_port: *source_port,
-            protocol: *protocol,
-            uid: *uid,
-            mark: *mark,
-        };
+        let Self { given: given @ OutgoingPacket { to, protocol, uid, .. }, gid, interface, .. } = self;
         // Packets to a declared address of the pod stay in it, even if no interface has the address.
         let routes: &dyn Routes =
             if context.pod.addresses.contains(&to.ip()) { context.pod } else { context.routes };
-        let (route, no_route) = match routes.leaving(&requested) {
+        let found = routes.leaving(given);
+        let no_route = match &found {
             // `tcp_v4_connect` in `net/ipv4/tcp_ipv4.c` of the kernel, and `tcp_v6_connect`.
             Ok(route) if route.is_group && *protocol == Protocol::Tcp => {
-                let why = format!("no packet is sent: TCP connects to one host, and {} is several", to.ip());
-                (Some(route), Some(why))
+                Some(format!("no packet is sent: TCP connects to one host, and {} is several", to.ip()))
             }
-            Ok(route) => (Some(route), None),
-            Err(why) => (None, Some(why)),
+            found => found.as_ref().err().cloned(),
         };
-        let source = match (from, route.as_ref().and_then(|route| route.source)) {
-            (Some(from), _) => (*from, None),
-            (None, Some(source)) => (SocketAddr::new(source, SOURCE_PORT), None),
-            (None, None) => match default_source(context.pod, to.ip()) {
-                Some((source, is_known)) => {
-                    (SocketAddr::new(source, SOURCE_PORT), (!is_known).then_some(POD_ADDRESS_NAME))
-                }
-                None if no_route.is_some() => {
-                    let (source, _) = context.pod.address(Family::of(to.ip()));
-                    (SocketAddr::new(source, SOURCE_PORT), Some(POD_ADDRESS_NAME))
-                }
-                None => return None,
-            },
+        let route = found.unwrap_or_else(|_| Route::by(context.pod.route(to.ip()).to_owned()));
+        let of_route = route.source.map(|source| SocketAddr::new(source, SOURCE_PORT));
+        let source = match self.source().or(of_route) {
+            Some(source) => (source, None),
+            None => {
+                let any = || no_route.is_some().then(|| (context.pod.address(Family::of(to.ip())).0, false));
+                let (source, is_known) = default_source(context.pod, to.ip()).or_else(any)?;
+                (SocketAddr::new(source, SOURCE_PORT), (!is_known).then_some(POD_ADDRESS_NAME))
+            }
         };
-        let assumed = || context.pod.route(to.ip()).to_owned();
-        let others = match (given_interface, &route) {
-            (None, Some(route)) => route.others.clone(),
-            _ => Vec::new(),
-        };
-        let interface =
-            given_interface.clone().or(route.map(|route| route.interface)).unwrap_or_else(assumed);
+        let others = if interface.is_none() { route.others } else { Vec::new() };
+        let interface = interface.clone().unwrap_or(route.interface);
         let direction = Direction::Outbound { interface, uid: *uid, gid: *gid };
         Some(PacketRoute { direction, source, no_route, others })
     }
@@ -343,12 +302,15 @@ pub(crate) fn usual_packet(
     Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New }
 }
 
+/// The value of a setting that is one of these names.
+fn choice<T: Copy>(reader: &mut SettingReader<'_>, setting: Setting, choices: &[(&str, T)]) -> Option<T> {
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    let named = |text: &str| choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    reader.one_of(setting, &alternatives(&names), named)
+}
+
 fn inbound(reader: &mut SettingReader<'_>, sender: Option<Sender>) -> bool {
-    let given = reader.one_of(Setting::Direction, "outbound or inbound", |text| match text {
-        "outbound" => Some(false),
-        "inbound" => Some(true),
-        _ => None,
-    });
+    let given = choice(reader, Setting::Direction, &[("outbound", false), ("inbound", true)]);
     let external = sender.map(|sender| sender == Sender::External);
     if let (Some(inbound), Some(external)) = (given, external)
         && inbound != external
@@ -381,13 +343,8 @@ pub(crate) fn default_source(pod: &PodContext, to: IpAddr) -> Option<(IpAddr, bo
     }
 }
 
-fn owner(
-    reader: &mut SettingReader<'_>,
-    pod: &PodContext,
-    sender: Option<Sender>,
-    inbound: bool,
-) -> (Uid, Gid) {
-    let preset = pod.owner(sender.unwrap_or(Sender::App));
+fn owner(reader: &mut SettingReader<'_>, pod: &PodContext, sender: Sender, inbound: bool) -> (Uid, Gid) {
+    let preset = pod.owner(sender);
     if inbound {
         refuse(reader, &[Setting::SenderUid, Setting::SenderGid], "inbound");
         return preset;

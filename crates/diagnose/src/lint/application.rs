@@ -2,13 +2,13 @@
 //! there is one; second interfaces; IPv6 that is not captured.
 
 use super::comparison::{LintComparison, MAX_WORK};
-use super::excluded::{leaving, of_others};
+use super::excluded::calls;
 use super::{Code, Finding};
 use crate::Subject;
 use crate::explain::declared_addresses;
 use mesh::pod::{Application, CaptureMethod, Id, Reading};
 use mesh::sources::{Dialect, Raw};
-use mesh::{Capture, CapturePolicy, Ipv6Advice, Proxy, Selector, Setting};
+use mesh::{Capture, CapturePolicy, Ipv6Advice, ListItem, Proxy, Selector, Setting};
 use rules::Family;
 use rules::simulate::Work;
 use std::net::{IpAddr, Ipv6Addr};
@@ -29,7 +29,7 @@ pub fn of_pod(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Finding> {
     findings.extend(second_interfaces(raw, reading, capture));
     let captures_others = || {
         let mut comparison = LintComparison::new(raw, capture, Work::new(MAX_WORK));
-        comparison.captures(|set| leaving(set).and_then(|set| of_others(set, proxy)))
+        comparison.captures(|set| calls(set, proxy))
     };
     if !findings.is_empty() && !captures_others() {
         findings.clear();
@@ -87,12 +87,11 @@ fn before_proxy(reading: &Reading, proxy: &Proxy) -> Vec<Finding> {
 }
 
 fn second_interfaces(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Finding> {
-    let lists = capture.lists();
-    let is_excluded = |name: &String| {
-        let is_it =
-            |selector: &Selector| matches!(selector, Selector::Interface(one) if one.to_string() == *name);
-        lists.iter().any(|listed| !listed.captured && is_it(&listed.selector))
+    let interface = |listed: ListItem| match listed.selector {
+        Selector::Interface(name) if !listed.captured => Some(name.to_string()),
+        _ => None,
     };
+    let excluded: Vec<String> = capture.lists().into_iter().filter_map(interface).collect();
     let dialect = Dialect::of(raw);
     let remedy = match Setting::ExcludeInterfaces.is_for(raw.mesh()) {
         true => format!("exclude it with {}", dialect.render("{--istio-exclude-interfaces}")),
@@ -107,7 +106,7 @@ fn second_interfaces(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Fin
             format!("if the proxy is not to see them, {remedy}"),
         )
     };
-    reading.interfaces.iter().filter(|name| !is_excluded(name)).map(note).collect()
+    reading.interfaces.iter().filter(|name| !excluded.contains(name)).map(note).collect()
 }
 
 /// An IPv6 address of the network namespace.

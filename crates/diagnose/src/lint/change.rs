@@ -5,8 +5,8 @@ use super::{Code, Finding};
 use mesh::sources::{Given, Host, Raw, STAND_IN, SettingReader};
 use mesh::{Capture, ListItem, RuleReason, Selector, Setting};
 use rules::finding::Edit;
-use rules::nft::{Field, Interval};
-use rules::simulate::{Unreached, unreached};
+use rules::nft::{Condition, Field, Interval};
+use rules::simulate::Unreached;
 use rules::{Cidr, Family, Gid, Origin, Rule, Statement, Target, Uid};
 use std::{cell::OnceCell, cmp::Reverse, collections::BTreeMap, io, net::IpAddr};
 
@@ -161,12 +161,9 @@ impl Host for Remembered<'_> {
     }
 }
 
-/// Items of one list that select packets by one field, each with its values.
-type ItemIntervals<'a> = Vec<(&'a ListItem, Interval)>;
-
 /// Networks and ports that lie in others of the same list.
 pub(super) fn overlaps(lists: &[ListItem]) -> Vec<Redundant> {
-    let mut of_fields: BTreeMap<(Setting, Field), ItemIntervals<'_>> = BTreeMap::new();
+    let mut of_fields: BTreeMap<(Setting, Field), Vec<(&ListItem, Interval)>> = BTreeMap::new();
     for listed in lists {
         let condition = listed.selector.condition();
         let is_compared = condition.field.is_port() || condition.field.family().is_some();
@@ -204,29 +201,36 @@ fn redundant(listed: &ListItem, wide: &ListItem) -> Redundant {
     Redundant { finding, change: AdvisedChange { once, ..AdvisedChange::without(listed) } }
 }
 
-/// Rules that nothing reaches, if an item of a list made them that can be left out, which `made_by` finds.
-pub(super) fn unreachable<'a>(
-    comparison: &mut LintComparison<'_>,
-    made_by: impl Fn(Origin, &Rule) -> Option<&'a ListItem>,
-) -> Vec<Redundant> {
-    let mut found: Vec<Redundant> = Vec::new();
-    let mut work = comparison.work;
-    for rules in comparison.rules() {
-        for Unreached { rule, by } in unreached(rules.rules(), &mut work) {
-            let (Some(origin), Some(by_origin)) = (rule.origin, by.origin) else { continue };
-            if origin == by_origin && rule.rule == by.rule {
-                continue;
-            }
-            let Some(item) = made_by(origin, &rule.rule) else { continue };
-            if made_by(by_origin, &by.rule) == Some(item) {
-                continue;
-            }
-            let finding = finding(origin, &item.selector, &rule.rule, &by.rule, by_origin);
-            found.push(Redundant { finding, change: AdvisedChange::without(item) });
-        }
+/// The items of lists, by the name of their setting and the condition that their rules test.
+pub(super) struct ItemsByCondition<'a>(BTreeMap<(&'static str, Condition), &'a ListItem>);
+
+impl<'a> ItemsByCondition<'a> {
+    pub(super) fn of(lists: &'a [ListItem]) -> Self {
+        let key = |listed: &ListItem| (listed.setting.row().name(), listed.selector.condition());
+        // Of equal items, the first.
+        Self(lists.iter().rev().map(|listed| (key(listed), listed)).collect())
     }
-    comparison.work = work;
-    found
+
+    pub(super) fn that_makes(&self, origin: Origin, rule: &Rule) -> Option<&'a ListItem> {
+        let field = origin.item?;
+        let criterion = rule.matches.iter().find(|criterion| criterion.field() == Some(field))?;
+        self.0.get(&(origin.option, criterion.condition()?)).copied()
+    }
+}
+
+/// Rules that nothing reaches, if an item of a list made them that can be left out.
+pub(super) fn unreachable(
+    comparison: &mut LintComparison<'_>,
+    items: &ItemsByCondition<'_>,
+) -> Vec<Redundant> {
+    let redundant = |Unreached { rule, by }: Unreached<'_>| {
+        let (origin, by_origin) = (rule.origin?, by.origin?);
+        let item = items.that_makes(origin, &rule.rule)?;
+        let is_by_itself = items.that_makes(by_origin, &by.rule) == Some(item);
+        let finding = finding(origin, &item.selector, &rule.rule, &by.rule, by_origin);
+        (!is_by_itself).then(|| Redundant { finding, change: AdvisedChange::without(item) })
+    };
+    comparison.unreached().into_iter().filter_map(redundant).collect()
 }
 
 /// The option that made a rule, as texts name it.

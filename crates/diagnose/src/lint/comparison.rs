@@ -7,7 +7,9 @@ use mesh::limit::Limit;
 use mesh::sources::Raw;
 use mesh::{Capture, DNS_PORT, Setting};
 use rules::nft::{Field, Intervals};
-use rules::simulate::{At, Atlas, Ending, Marks, PacketSet, Region, Trace, Verdict, Work, statements, walk};
+use rules::simulate::{
+    At, Atlas, Ending, Marks, PacketSet, Region, Trace, Unreached, Verdict, Work, statements, unreached, walk,
+};
 use rules::{Chain, Checked, Rule, Statement, Table};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,14 +41,15 @@ impl<'a> LintComparison<'a> {
         Self { raw, capture, baseline, after_change: None, pod, work, is_cut: false }
     }
 
-    /// One set a family.
-    pub(super) fn rules(&self) -> &[Checked] {
-        &self.baseline.rules
+    /// The rules of both families.
+    pub(super) fn statements(&self) -> impl Iterator<Item = &Statement> {
+        self.baseline.families.iter().flat_map(|family| &family.rules.rules().statements)
     }
 
-    /// Rules of both families.
-    pub(super) fn size(&self) -> usize {
-        self.rules().iter().map(|rules| rules.rules().statements.len()).sum()
+    /// Rules that no packet reaches, each with the one that takes its packets.
+    pub(super) fn unreached(&mut self) -> Vec<Unreached<'_>> {
+        let Self { baseline, work, .. } = self;
+        baseline.families.iter().flat_map(|family| unreached(family.rules.rules(), work)).collect()
     }
 
     /// The pieces of advice after which every packet ends as before, alone and together; of equal ones the first.
@@ -106,8 +109,8 @@ impl<'a> LintComparison<'a> {
     /// True if any of the packets is captured that are selected of all. True, if there is not enough work left.
     pub(super) fn captures(&mut self, select: impl Fn(PacketSet) -> Option<PacketSet>) -> bool {
         let Self { baseline, pod, work, .. } = self;
-        (0..baseline.rules.len()).any(|at| {
-            let atlas = baseline.atlas(at, pod, work);
+        baseline.families.iter().any(|family| {
+            let atlas = family.atlas(pod, work);
             let mut captured = atlas
                 .regions
                 .iter()
@@ -126,7 +129,8 @@ impl<'a> LintComparison<'a> {
             return Vec::new();
         }
         let mut met: Vec<(&Limit, Vec<String>)> = limits.iter().map(|limit| (limit, Vec::new())).collect();
-        for (at, rule_view) in baseline.rule_views.iter().enumerate() {
+        for family in &baseline.families {
+            let rule_view = &family.rule_view;
             let packets = PodPackets::of(&[&rule_view.view], pod, false);
             // Limits are about queries and about marks, whether or not a rule asks for them.
             let query = Intervals::one(DNS_PORT.number().into());
@@ -136,7 +140,7 @@ impl<'a> LintComparison<'a> {
                 let marked = is_marked.then(|| set.clone().marked(mark.clone(), set.connmark().clone()));
                 [Some(set.clone().with(Field::DestinationPort, &query)), marked, Some(set.clone())]
             };
-            let sets = baseline.atlas(at, pod, work).regions.iter().flat_map(some).flatten();
+            let sets = family.atlas(pod, work).regions.iter().flat_map(some).flatten();
             for packet in sets.filter_map(|set| packets.example(&set)) {
                 let mut trace = Trace::default();
                 walk(&rule_view.view, &rule_view.routing, &packet, &mut trace);
@@ -156,46 +160,53 @@ impl<'a> LintComparison<'a> {
 /// A configuration with its rules, and the ends of all packets by them.
 struct Baseline {
     configured: Configured,
-    rules: Vec<Checked>,
-    rule_views: Vec<RuleView>,
-    /// The ends of all packets of each family, with the rules that they match, once that was asked for.
-    atlases: Vec<OnceCell<Atlas>>,
+    families: Vec<FamilyBaseline>,
+}
+
+struct FamilyBaseline {
+    rules: Checked,
+    rule_view: RuleView,
+    /// The ends of all packets, with the rules that they match, once that was asked for.
+    atlas: OnceCell<Atlas>,
 }
 
 impl Baseline {
     fn of(configured: Configured, pod: &PodContext) -> Self {
         let capture = &configured.capture;
-        let rules: Vec<Checked> = capture.families().map(|family| capture.rules(family)).collect();
-        let rule_views: Vec<RuleView> =
-            rules.iter().map(|rules| RuleView::of_rules(rules, &**capture, pod)).collect();
-        let atlases = rules.iter().map(|_| OnceCell::new()).collect();
-        Self { configured, rules, rule_views, atlases }
+        let of_family = |family| {
+            let rules = capture.rules(family);
+            let rule_view = RuleView::of_rules(&rules, &**capture, pod);
+            FamilyBaseline { rules, rule_view, atlas: OnceCell::new() }
+        };
+        Self { families: capture.families().map(of_family).collect(), configured }
     }
 
+    /// True if every packet ends by the other's rules as by these. False, where there is not enough work left.
+    fn is_like(&self, other: &Self, pod: &PodContext, work: &mut Work) -> bool {
+        let mut pairs = self.families.iter().zip(&other.families);
+        let [own, others] = [self, other].map(|one| &one.configured.capture);
+        own.families().eq(others.families())
+            && (own == others || pairs.all(|(one, other)| one.ends_alike(other, pod, work)))
+    }
+}
+
+impl FamilyBaseline {
     /// All packets of a pod by their ends, as far as there is work left the first time.
-    fn atlas(&self, at: usize, pod: &PodContext, work: &mut Work) -> &Atlas {
-        self.atlases[at].get_or_init(|| {
-            let RuleView { view, routing, .. } = &self.rule_views[at];
+    fn atlas(&self, pod: &PodContext, work: &mut Work) -> &Atlas {
+        self.atlas.get_or_init(|| {
+            let RuleView { view, routing, .. } = &self.rule_view;
             let packets = PodPackets::of(&[view], pod, false);
             Atlas::with_rules(view, routing, packets.sets().cloned(), work)
         })
     }
 
-    /// True if every packet ends by the other's rules as by these. False, where there is not enough work left.
-    fn is_like(&self, other: &Self, pod: &PodContext, work: &mut Work) -> bool {
-        let [own, others] = [self, other].map(|one| one.configured.capture.families());
-        own.eq(others)
-            && (self.configured.capture == other.configured.capture
-                || (0..self.rules.len()).all(|at| self.ends_alike(other, at, pod, work)))
-    }
-
-    fn ends_alike(&self, other: &Self, at: usize, pod: &PodContext, work: &mut Work) -> bool {
-        if work.spend(other.rules[at].rules().statements.len()).is_none() {
+    fn ends_alike(&self, other: &Self, pod: &PodContext, work: &mut Work) -> bool {
+        if work.spend(other.rules.rules().statements.len()).is_none() {
             return false;
         }
-        let (before, after) = (&self.rule_views[at], &other.rule_views[at]);
-        let changed = changed(&self.rules[at], &other.rules[at]);
-        let [own, others] = [&self.rules[at], &other.rules[at]].map(|rules| KeptRules::of(rules, &changed));
+        let (before, after) = (&self.rule_view, &other.rule_view);
+        let changed = changed(&self.rules, &other.rules);
+        let [own, others] = [&self.rules, &other.rules].map(|rules| KeptRules::of(rules, &changed));
         // Rules that stay lead to where they led. Where they decide in the same order, only packets that match one that does not
         // stay may end in another way.
         let is_local = before.routing == after.routing && own.kept == others.kept;
@@ -206,7 +217,7 @@ impl Baseline {
                 && atlas.regions.iter().all(|one| verdict(&one.ending) == verdict(&region.ending))
         };
         let mut all = |of: &Self, places: &KeptRules<'_>, by: &RuleView| {
-            let atlas = of.atlas(at, pod, work);
+            let atlas = of.atlas(pod, work);
             let may_change =
                 |region: &&Region| !is_local || region.rules.iter().any(|at| places.gone.contains(at));
             let mut changed = atlas.regions.iter().filter(may_change);

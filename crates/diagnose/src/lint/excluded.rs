@@ -24,16 +24,14 @@ pub(super) fn all_outbound_excluded(
         }
     }
     let dns = Intervals::one(DNS_PORT.number().into());
-    let is_call =
-        |set: PacketSet| Some(of_others(leaving(set)?, proxy)?.without(Field::DestinationPort, &dns));
+    let is_call = |set: PacketSet| Some(calls(set, proxy)?.without(Field::DestinationPort, &dns));
     if settings.is_empty() || comparison.captures(is_call) {
         return None;
     }
     let decides =
         |setting: &&Setting| comparison.captures_without(&AdvisedChange::without_option(**setting), is_call);
     let setting = *settings.iter().find(decides)?;
-    let captures_dns =
-        comparison.captures(|set| Some(of_others(leaving(set)?, proxy)?.with(Field::DestinationPort, &dns)));
+    let captures_dns = comparison.captures(|set| Some(calls(set, proxy)?.with(Field::DestinationPort, &dns)));
     let but_dns = if captures_dns { " but for DNS" } else { "" };
     let text = format!(
         "covers all that is included, so that it is never reached: no outbound connection of the application is \
@@ -57,9 +55,8 @@ pub(super) fn dns_excluded(
     };
     let listed = lists.iter().find(excludes)?;
     let dns = Intervals::one(DNS_PORT.number().into());
-    let is_selected =
-        |set: PacketSet| Some(of_others(leaving(set)?, proxy)?.with(Field::DestinationPort, &dns));
-    (!comparison.captures(is_selected)).then(|| Finding {
+    let is_query = |set: PacketSet| Some(calls(set, proxy)?.with(Field::DestinationPort, &dns));
+    (!comparison.captures(is_query)).then(|| Finding {
         edit: AdvisedChange::without(listed).edit(comparison.raw),
         ..Finding::warning(
             Code::DnsExcluded,
@@ -112,14 +109,16 @@ pub(super) fn leaving(set: PacketSet) -> Option<PacketSet> {
     Some(set).filter(|set| set.way == Way::Outbound)
 }
 
+/// The packets of a set that processes beside the proxy send.
+pub(super) fn calls(set: PacketSet, proxy: &Proxy) -> Option<PacketSet> {
+    of_others(leaving(set)?, proxy)
+}
+
 /// The packets of a set that are not the proxy's own.
 pub(super) fn of_others(mut set: PacketSet, proxy: &Proxy) -> Option<PacketSet> {
     if set.way == Way::Outbound {
         set = without_owners(set, &proxy.uids, &proxy.gids);
     }
-    let set = match proxy.mark {
-        Some(mark) => set.without_mark(mark),
-        None => set,
-    };
+    let set = proxy.mark.into_iter().fold(set, PacketSet::without_mark);
     (!set.is_empty()).then_some(set)
 }

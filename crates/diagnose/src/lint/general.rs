@@ -1,52 +1,38 @@
 //! Suspicious settings of any mesh, by its rules, its lists and its proxy.
 
 use super::application::{InterfaceAddress, uncaptured_ipv6};
-use super::change::{AdvisedChange, Redundant, overlaps, unreachable};
+use super::change::{AdvisedChange, ItemsByCondition, Redundant, overlaps, unreachable};
 use super::comparison::{LintComparison, MAX_TRIALS};
 use super::excluded::{all_outbound_excluded, catch_all_exclusions, dns_excluded, leaving, of_others};
 use super::{Code, Finding};
-use mesh::limit::{Caution, CautionContext};
+use mesh::limit::{Caution, CautionContext, Limit};
 use mesh::reason::Meaning;
 use mesh::settings::{Setting, SettingKind, SettingRow, Topic};
 use mesh::sources::{Given, Raw, Source};
 use mesh::{CapturePolicy, ConfigKeys, Feature, ListItem, Listeners, Proxy, RuleReason, Selector};
-use rules::nft::{Condition, Field, Interval};
+use rules::Family;
+use rules::nft::{Field, Interval};
 use rules::simulate::{PacketSet, loopback_interface};
-use rules::{Family, Origin, Rule};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct Findings {
-    pub(super) findings: Vec<Finding>,
-    pub(super) redundant: Vec<Redundant>,
-}
-
-/// Settings to leave out on trial, each by walks of many packets through two sets of rules.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TrialScope {
-    /// Each item is tried alone where all lists together have at most so many.
-    pub(super) max_items: usize,
-    /// Every list is tried as a whole, not only those of which an item is suspicious.
-    pub(super) every_list: bool,
-}
-
-/// Findings that walks of packets confirm.
+/// Findings that walks of packets confirm. Items that lie in others or whose rules no packet reaches are left out on trial, and
+/// lists that have such items; if `is_whole`, every list, and each item of at most [`MAX_TRIALS`].
 pub(super) fn check_with_packets(
     comparison: &mut LintComparison<'_>,
     interface_addresses: &[InterfaceAddress],
-    scope: TrialScope,
-) -> Findings {
+    is_whole: bool,
+) -> (Vec<Finding>, Vec<Redundant>) {
     let policy: &dyn CapturePolicy = &**comparison.capture;
     let (mesh::PolicyFacts { captures_nothing, proxy, .. }, lists) = (policy.facts(), policy.lists());
-    let only = |findings| Findings { findings, redundant: Vec::new() };
+    let only = |finding| (vec![finding], Vec::new());
     if let Some((setting, remedy)) = policy.mesh().entry().keys.off.filter(|_| captures_nothing) {
         let text = "is NONE: nothing is captured, whatever other options say";
-        return only(vec![Finding::note(Code::ModeNone, &setting.row().mention(), text, remedy)]);
+        return only(Finding::note(Code::ModeNone, &setting.row().mention(), text, remedy));
     }
     let excluded = all_outbound_excluded(comparison, &lists, &proxy);
     if captures_nothing || !comparison.captures(|set| of_others(set, &proxy)) {
-        let found = excluded.map(|(_, finding)| finding);
-        return only(vec![found.unwrap_or_else(|| nothing_captured(policy.mesh().entry().keys))]);
+        let nothing = || nothing_captured(policy.mesh().entry().keys);
+        return only(excluded.map_or_else(nothing, |(_, finding)| finding));
     }
     let mut findings = shared_listeners_and_ipv6(comparison.raw, policy, interface_addresses);
     if excluded.is_none() {
@@ -82,15 +68,12 @@ pub(super) fn check_with_packets(
         !is_moot(setting) && !is_preset(setting)
     };
     let mut candidates = overlaps(&lists);
-    let items = ItemsByCondition::of(&lists);
-    candidates.extend(unreachable(comparison, |origin, rule| items.that_makes(origin, rule)));
-    if lists.len() <= scope.max_items {
+    candidates.extend(unreachable(comparison, &ItemsByCondition::of(&lists)));
+    if is_whole && lists.len() <= MAX_TRIALS {
         candidates.extend(one_by_one(&lists, policy));
     }
-    let is_tried = |setting: Setting| {
-        let mut suspicious = candidates.iter().map(|candidate| candidate.change.setting);
-        scope.every_list || suspicious.any(|one| one == setting)
-    };
+    let is_tried =
+        |setting| is_whole || candidates.iter().any(|candidate| candidate.change.setting == setting);
     let options = whole_options(comparison, &unused, is_tried);
     let options = options.into_iter().filter(|one| !reported.contains(&one.change.setting));
     let options: Vec<Redundant> = options.filter(counts).collect();
@@ -98,12 +81,11 @@ pub(super) fn check_with_packets(
     let whole: BTreeSet<Setting> = redundant.iter().map(|one| one.change.setting).collect();
     candidates.retain(|candidate| !whole.contains(&candidate.change.setting) && counts(candidate));
     redundant.extend(comparison.confirmed(candidates));
-    Findings { findings, redundant }
+    (findings, redundant)
 }
 
 fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) -> Vec<&'static Caution> {
-    let statements = comparison.rules().iter().flat_map(|rules| &rules.rules().statements);
-    let mut names: Vec<&str> = statements.filter_map(|one| Some(one.origin?.name)).collect();
+    let mut names: Vec<&str> = comparison.statements().filter_map(|one| Some(one.origin?.name)).collect();
     names.dedup();
     let reasons: Vec<RuleReason> = names.into_iter().filter_map(RuleReason::named).collect();
     let has = |meaning| reasons.iter().any(|reason| reason.meaning() == meaning);
@@ -177,9 +159,12 @@ pub(super) fn shared_listeners_and_ipv6(
 
 fn nothing_captured(keys: ConfigKeys) -> Finding {
     let (setting, remedy) = keys.on;
-    let option = setting.map_or_else(|| "all options".to_owned(), |setting| setting.row().mention());
     let text = "nothing is captured: no outbound connection, no inbound port and no DNS query";
-    Finding::warning(Code::NothingCaptured, &option, text, remedy)
+    Finding::warning(Code::NothingCaptured, &mention(setting), text, remedy)
+}
+
+fn mention(setting: Option<Setting>) -> String {
+    setting.map_or_else(|| "all options".to_owned(), |setting| setting.row().mention())
 }
 
 fn proxy_identity(policy: &dyn CapturePolicy, proxy: &Proxy) -> Option<Finding> {
@@ -212,12 +197,10 @@ fn of_other_family(raw: &Raw, policy: &dyn CapturePolicy, lists: &[ListItem]) ->
         let is_server = matches!(listed.selector, Selector::Server(_));
         !is_server && listed.selector.family() == Some(Family::V6)
     };
+    let by = setting.row().mention();
     let finding = |listed: &ListItem| {
         let item = &listed.selector;
-        let text = format!(
-            "lists {item}, but IPv6 is not captured ({}), so it means nothing",
-            setting.row().mention()
-        );
+        let text = format!("lists {item}, but IPv6 is not captured ({by}), so it means nothing");
         let option = listed.setting.row().mention();
         let remedy = format!("drop {item}, or {remedy}");
         let edit = AdvisedChange::without(listed).edit(raw);
@@ -260,25 +243,6 @@ fn whole_options(
     explained.chain(lists).collect()
 }
 
-/// The items of lists, by the name of their setting and the condition that their rules test.
-pub(super) struct ItemsByCondition<'a>(BTreeMap<(&'static str, Condition), &'a ListItem>);
-
-impl<'a> ItemsByCondition<'a> {
-    pub(super) fn of(lists: &'a [ListItem]) -> Self {
-        let mut items = BTreeMap::new();
-        for listed in lists {
-            items.entry((listed.setting.row().name(), listed.selector.condition())).or_insert(listed);
-        }
-        Self(items)
-    }
-
-    pub(super) fn that_makes(&self, origin: Origin, rule: &Rule) -> Option<&'a ListItem> {
-        let field = origin.item?;
-        let criterion = rule.matches.iter().find(|criterion| criterion.field() == Some(field))?;
-        self.0.get(&(origin.option, criterion.condition()?)).copied()
-    }
-}
-
 /// Each item of lists that hold several, as one that may have no effect; in the order of the settings.
 fn one_by_one(lists: &[ListItem], policy: &dyn CapturePolicy) -> Vec<Redundant> {
     let is_captured = |listed: &&ListItem| listed.selector.family() != Some(Family::V6) || policy.ipv6();
@@ -301,12 +265,9 @@ fn one_by_one(lists: &[ListItem], policy: &dyn CapturePolicy) -> Vec<Redundant> 
 /// A note for each limit of the mesh's own rules that packets can run into. It names what all rules with that limit match.
 pub(super) fn limits(comparison: &mut LintComparison<'_>) -> Vec<Finding> {
     let met = comparison.limits_reached();
-    met.into_iter()
-        .map(|(limit, about)| {
-            let (text, remedy) = limit.about_items(&about.join(" and "));
-            let setting = limit.reason.settings().first();
-            let option = setting.map_or_else(|| "all options".to_owned(), |setting| setting.row().mention());
-            Finding::note(limit.code, &option, text, remedy)
-        })
-        .collect()
+    let note = |(limit, about): (&Limit, Vec<String>)| {
+        let (text, remedy) = limit.about_items(&about.join(" and "));
+        Finding::note(limit.code, &mention(limit.reason.settings().first().copied()), text, remedy)
+    };
+    met.into_iter().map(note).collect()
 }

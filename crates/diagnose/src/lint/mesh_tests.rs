@@ -1,10 +1,10 @@
 //! Properties of lint for meshes whose findings come from their rules alone.
 
-use super::change::{Configured, Redundant};
+use super::change::{Configured, ItemsByCondition, Redundant};
 use super::comparison::LintComparison;
-use super::general::{ItemsByCondition, check_with_packets};
+use super::general::check_with_packets;
 use super::tests::{is_martian, packet, parsed};
-use super::{BRIEF_RULES, Code, Finding, Level, MAX_WORK, WHOLE, brief, lint};
+use super::{BRIEF_RULES, Code, Finding, Level, MAX_WORK, brief, lint};
 use crate::explain::{PodContext, RuleView};
 use crate::random_tests::{any_of, configured};
 use mesh::{ListItem, Mesh};
@@ -238,7 +238,7 @@ proptest! {
         packets in vec(packet(), 200),
     ) {
         let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
-        let idle = check_with_packets(&mut LintComparison::new(&raw, &capture, Work::new(MAX_WORK)), &[], WHOLE).redundant;
+        let idle = check_with_packets(&mut LintComparison::new(&raw, &capture, Work::new(MAX_WORK)), &[], true).1;
         let before = Configured::new(capture.clone(), raw.clone());
         let rule_views = |of: &mesh::Capture| {
             of.families().map(|family| RuleView::of_config(&**of, family, &pod)).collect::<Vec<_>>()

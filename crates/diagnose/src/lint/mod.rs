@@ -18,8 +18,7 @@ pub use rules::finding::{Code, Edit, Finding, Level};
 
 use crate::finding::FindingReport;
 use crate::{Subject, painted};
-use comparison::{LintComparison, MAX_TRIALS, MAX_WORK};
-use general::{Findings, TrialScope};
+use comparison::{LintComparison, MAX_WORK};
 use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
 use rules::simulate::Work;
@@ -33,12 +32,6 @@ pub fn lint(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddres
 /// [`brief`] tries packets where there are at most so many rules: a small part of the time that setting them takes.
 const BRIEF_RULES: usize = 100;
 
-/// [`lint`] tries to leave out each item of at most 64; of more, those that lie in others or whose rules are not reached.
-const WHOLE: TrialScope = TrialScope { max_items: MAX_TRIALS, every_list: true };
-
-/// [`brief`] tries to leave out items that lie in others or whose rules no packet reaches, and lists that have such items.
-const BRIEF: TrialScope = TrialScope { max_items: 0, every_list: false };
-
 /// As [`lint`], but in little time, just before the rules are set: without packets for many rules, without limits of rules.
 pub fn brief(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     lint_within(Work::new(MAX_WORK), Some(BRIEF_RULES), raw, capture, interface_addresses)
@@ -46,9 +39,13 @@ pub fn brief(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddre
 
 /// As [`brief`], without packets: findings about the proxy, its ports and the families.
 pub fn quick_check(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
+    named(raw, general::check_without_packets(raw, &**capture, interface_addresses))
+}
+
+/// The findings, with settings as their author names them.
+fn named(raw: &Raw, findings: Vec<Finding>) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
-    let found = general::check_without_packets(raw, &**capture, interface_addresses);
-    found.into_iter().map(|finding| dialect.name_in(finding)).collect()
+    findings.into_iter().map(|finding| dialect.name_in(finding)).collect()
 }
 
 fn lint_within(
@@ -58,20 +55,18 @@ fn lint_within(
     capture: &Capture,
     interface_addresses: &[InterfaceAddress],
 ) -> Vec<Finding> {
-    let dialect = Dialect::of(raw);
-    let named =
-        |findings: Vec<Finding>| findings.into_iter().map(|finding| dialect.name_in(finding)).collect();
     let is_long = |rules: usize| max_rules.is_some_and(|most| rules > most);
     // To count the items of lists takes a small part of the time that making their rules does.
     let comparison = (!is_long(capture.lists().len())).then(|| LintComparison::new(raw, capture, work));
-    let Some(mut comparison) = comparison.filter(|comparison| !is_long(comparison.size())) else {
-        return named(general::shared_listeners_and_ipv6(raw, &**capture, interface_addresses));
+    let Some(mut comparison) = comparison.filter(|comparison| !is_long(comparison.statements().count()))
+    else {
+        return named(raw, general::shared_listeners_and_ipv6(raw, &**capture, interface_addresses));
     };
-    let scope = if max_rules.is_some() { BRIEF } else { WHOLE };
-    let Findings { mut findings, redundant } =
-        general::check_with_packets(&mut comparison, interface_addresses, scope);
+    let is_whole = max_rules.is_none();
+    let (mut findings, redundant) =
+        general::check_with_packets(&mut comparison, interface_addresses, is_whole);
     findings.extend(redundant.into_iter().map(|redundant| redundant.finding_with_edit(raw)));
-    if max_rules.is_none() {
+    if is_whole {
         findings.extend(general::limits(&mut comparison));
     }
     if comparison.work.is_spent() || comparison.is_cut {
@@ -83,7 +78,7 @@ fn lint_within(
         ));
     }
     findings.sort_by_key(|finding| finding.level);
-    named(findings)
+    named(raw, findings)
 }
 
 /// All findings about a subject, the worst first: remarks about its form, the `warnings` of reading it, and `findings`.

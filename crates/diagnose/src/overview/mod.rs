@@ -171,12 +171,8 @@ impl Overview {
         let cells = |row| cells(row, now).map(|cell| visible(&cell));
         let cells: Vec<[String; 6]> = self.namespaces.iter().map(cells).collect();
         let head = HEAD.map(str::to_owned);
-        let mut widths = HEAD.map(str::len);
-        for row in &cells {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = columns(cell).max(*width);
-            }
-        }
+        let longest = |at: usize| cells.iter().chain([&head]).map(|row| columns(&row[at])).max();
+        let mut widths = [0, 1, 2, 3, 4, 5].map(|at| longest(at).unwrap_or_default());
         let others = widths.iter().sum::<usize>() - widths[NAME] + GAP.len() * (HEAD.len() - 1);
         widths[NAME] = widths[NAME].min(width.saturating_sub(others).max(MIN_NAME));
         text.push_str(&format!("{}\n", Style::Quiet.paint(line(&head, &widths, None))));
@@ -214,11 +210,8 @@ const NAME: usize = 1;
 const MIN_NAME: usize = 16;
 const GAP: &str = "  ";
 
-fn words(state: NamespaceState) -> &'static str {
-    match state {
-        NamespaceState::NotCaptured => "not captured",
-        state => state.name(),
-    }
+fn words(state: NamespaceState) -> String {
+    state.name().replace('-', " ")
 }
 
 fn style(state: NamespaceState) -> Style {
@@ -239,7 +232,7 @@ fn line(cells: &[String; 6], widths: &[usize; 6], of_state: Option<Style>) -> St
         let cell = if column == NAME { shortened(cell, *width) } else { cell.clone() };
         let cell = format!("{cell:<width$}");
         match of_state.filter(|_| column == 0) {
-            Some(style) => style.paint(cell).to_string(),
+            Some(style) => style.paint(cell),
             None => cell,
         }
     });
@@ -258,7 +251,7 @@ fn cells(row: &NamespaceRow, now: SystemTime) -> [String; 6] {
         Some(age(now.duration_since(at).unwrap_or(Duration::ZERO)))
     });
     [
-        words(row.state).to_owned(),
+        words(row.state),
         row.name.clone(),
         row.mesh(),
         listening(&row.listeners).to_owned(),
@@ -306,14 +299,13 @@ fn age(span: Duration) -> String {
 
 /// A name in so many columns: of a long one its start and its end, by which pods of a workload differ.
 fn shortened(name: &str, width: usize) -> String {
-    let chars: Vec<char> = name.chars().collect();
-    if chars.len() <= width {
+    let count = name.chars().count();
+    if count <= width {
         return name.to_owned();
     }
     let kept = width.saturating_sub(2);
-    let (start, end) = (kept / 2, kept - kept / 2);
-    let (start, end): (String, String) =
-        (chars[..start].iter().collect(), chars[chars.len() - end..].iter().collect());
+    let start: String = name.chars().take(kept / 2).collect();
+    let end: String = name.chars().skip(count - (kept - kept / 2)).collect();
     format!("{start}..{end}")
 }
 

@@ -8,7 +8,7 @@ use crate::traffic::{TrafficContext, TrafficPart, TrafficRow, TrafficRows, rows}
 use mesh::reason::Meaning;
 use mesh::recognition::{RecognizedRule, recognized};
 use mesh::sources::Dialect;
-use mesh::{Capture, Proxy, RuleReason, Selector};
+use mesh::{Capture, ListItem, Proxy, RuleReason, Selector};
 use rules::InterfaceName;
 use rules::simulate::Verdict;
 
@@ -17,15 +17,13 @@ pub fn of(capture: &Capture, dialect: &Dialect, pod: &PodContext) -> Picture {
     let views: Vec<RuleView> =
         capture.families().map(|family| RuleView::of_config(&**capture, family, pod)).collect();
     let known = Known { proxy: capture.proxy(), program: capture.mesh().entry().proxy_program };
+    let machine = |listed: ListItem| match listed.selector {
+        Selector::VmInterface(name) => Some(name),
+        _ => None,
+    };
     let machines: Vec<InterfaceName> = capture.lists().into_iter().filter_map(machine).collect();
-    let families = match capture.ipv6() {
-        true => "IPv4 and IPv6".to_owned(),
-        false => "IPv4 only; IPv6 is not captured".to_owned(),
-    };
-    let mode = match known.proxy.listeners.transparent {
-        Some(_) => ", inbound by TPROXY",
-        None => "",
-    };
+    let families = if capture.ipv6() { "IPv4 and IPv6" } else { "IPv4 only; IPv6 is not captured" };
+    let mode = known.proxy.listeners.transparent.map_or("", |_| ", inbound by TPROXY");
     let note = match capture.facts().captures_nothing {
         true => "Nothing is captured.".to_owned(),
         false => format!("{}: {families}{mode}.", capture.mesh().ownership().name),
@@ -68,8 +66,7 @@ fn draw(
     let context = TrafficContext { pod, proxy: &known.proxy, machines };
     let is_shown = |part: &TrafficPart| *part != TrafficPart::Machines || !machines.is_empty();
     let parts: Vec<TrafficPart> = TrafficPart::ALL.into_iter().filter(is_shown).collect();
-    let of_family =
-        |view: &&RuleView| parts.iter().map(|part| rows(view, *part, &context)).collect::<Vec<_>>();
+    let of_family = |view: &&RuleView| parts.iter().map(|part| rows(view, *part, &context)).collect();
     let mut families: Vec<Vec<TrafficRows>> = views.iter().map(of_family).collect();
     // Where nothing is done to one family, the other is shown alone.
     let is_done = |row: &TrafficRow| {
@@ -106,13 +103,6 @@ fn merge(rows: &mut Vec<TrafficRow>, more: Vec<TrafficRow>) {
                 from += 1;
             }
         }
-    }
-}
-
-fn machine(listed: mesh::ListItem) -> Option<InterfaceName> {
-    match listed.selector {
-        Selector::VmInterface(name) => Some(name),
-        _ => None,
     }
 }
 

@@ -71,26 +71,30 @@ impl Text {
     }
 }
 
+/// A horizontal line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) stroke: Stroke,
+    pub(super) quiet: bool,
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) y: u32,
+    pub(super) end: LineEnd,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LineEnd {
+    /// It goes on behind a box.
+    Open,
+    Tip,
+    /// It goes back to the box that it comes from, and has its tip there.
+    Turn,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DrawingItem {
     Box(Fill, Area),
-    /// A horizontal line; without a `tip` it goes on behind a box.
-    Arrow {
-        stroke: Stroke,
-        quiet: bool,
-        from: u32,
-        to: u32,
-        y: u32,
-        tip: bool,
-    },
-    /// From a box at `x` as far as `to`, and back to the same box.
-    Turn {
-        stroke: Stroke,
-        quiet: bool,
-        x: u32,
-        to: u32,
-        y: u32,
-    },
+    Line(Line),
     Text(Text),
 }
 
@@ -141,14 +145,6 @@ pub(super) struct Font {
 }
 
 impl Font {
-    pub(super) const fn plain(size: u32) -> Self {
-        Self { size, bold: false }
-    }
-
-    pub(super) const fn bold(size: u32) -> Self {
-        Self { size, bold: true }
-    }
-
     /// In pixels, at most.
     pub(super) fn width(self, text: &str) -> u32 {
         let width = |c: char| {
@@ -193,8 +189,10 @@ pub(super) fn lines(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
 mod tests {
     use super::*;
 
+    const PLAIN: Font = Font { size: 10, bold: false };
+
     fn check(text: &str, width: u32, expected: &[&str]) {
-        assert_eq!(Font::plain(10).lines(text, width), expected, "{text:?}");
+        assert_eq!(PLAIN.lines(text, width), expected, "{text:?}");
     }
 
     #[test]
@@ -202,14 +200,14 @@ mod tests {
         check("one two three", 50, &["one two", "three"]);
         check("traffic.example/excludeNetworks", 100, &["traffic.example/", "excludeNetworks"]);
         check("", 10, &[""]);
-        assert!(Font::bold(14).width("captured") > Font::plain(14).width("captured"));
+        assert!(Font { bold: true, ..PLAIN }.width("captured") > PLAIN.width("captured"));
     }
 
     #[test]
     fn no_line_is_wider_than_asked_for() {
         let text = "a0123456789".repeat(20);
-        for line in Font::plain(13).lines(&text, 90) {
-            assert!(Font::plain(13).width(&line) <= 90, "{line}");
+        for line in PLAIN.lines(&text, 70) {
+            assert!(PLAIN.width(&line) <= 70, "{line}");
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Places of a drawing: network, proxy and application side by side, and below each other a row for each arrow. Traffic that
 //! bypasses the proxy runs behind its box. Captured traffic ends there, at a port, and goes on from there.
 
-use super::drawing::{Area, Drawing, DrawingItem, Fill, Font, Ink, Stroke};
+use super::drawing::{Area, Drawing, DrawingItem, Fill, Font, Ink, Line, LineEnd, Stroke};
 use super::model::{FlowEndpoint, PacketPath, Panel, Picture, PictureFlow};
 use crate::explain::VerdictKind;
 use crate::traffic::TrafficPart;
+use std::ops::Range;
 
 /// Columns in pixels, as left edge and width: as wide as the page and a README show them without scaling.
 const WIDTH: u32 = 700;
@@ -27,11 +28,11 @@ const HIGHEST: u32 = 300;
 /// The lines that a rule takes there at most.
 const RULE_LINES: usize = 4;
 
-const TITLE: Font = Font::bold(18);
-const HEADING: Font = Font::bold(15);
-const STRONG: Font = Font::bold(13);
-const BODY: Font = Font::plain(13);
-const SMALL: Font = Font::plain(12);
+const TITLE: Font = Font { size: 18, bold: true };
+const HEADING: Font = Font { size: 15, bold: true };
+const STRONG: Font = Font { size: 13, bold: true };
+const BODY: Font = Font { size: 13, bold: false };
+const SMALL: Font = Font { size: 12, bold: false };
 
 const fn right((x, width): (u32, u32)) -> u32 {
     x + width
@@ -68,11 +69,10 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
     let mut sections = Vec::new();
     for (number, panel) in panels {
         let section = match &picture.path {
-            Some(path) => path_section(path, number, panel, y),
-            None => {
-                let row = |(at, flow)| LayoutRow::of((number, at), flow, None, &[]);
-                section(panel.flows.iter().enumerate().map(row), panel, y)
-            }
+            Some(path) => path_section(path, panel, y),
+            None => section(panel, y, 0..panel.flows.len(), |at, top| {
+                LayoutRow::of(panel, (number, at), None, &[], top)
+            }),
         };
         y = section.bottom;
         sections.push(section);
@@ -120,64 +120,54 @@ struct LayoutRow<'a> {
 }
 
 impl<'a> LayoutRow<'a> {
-    /// With `rule` below the label.
-    fn of(at: (usize, usize), flow: &'a PictureFlow, lit: Option<bool>, rule: &[String]) -> Self {
+    /// With `rule` below the label. Within the pod, arrows are beside the text; elsewhere they run below it.
+    fn of(panel: &'a Panel, at: (usize, usize), lit: Option<bool>, rule: &[String], top: u32) -> Self {
+        let flow = &panel.flows[at.1];
         let mut lines = lines(flow, lit);
         let label = lines.len();
         lines.extend(rule.iter().map(|line| vec![(Ink::Plain, line.clone())]));
-        Self { at, flow, lit, lines, label, top: 0, height: 0, arrow: 0, text: 0 }
-    }
-
-    /// Puts it there. Within the pod, arrows are beside the text; elsewhere they run below it.
-    fn at(mut self, part: TrafficPart, top: u32) -> Self {
-        let text = u32::try_from(self.lines.len()).unwrap_or(u32::MAX) * LINE;
-        self.top = top;
-        match part {
-            TrafficPart::Within => {
-                self.height = (text + 10).max(ROW);
-                self.arrow = top + self.height / 2;
-                self.text = top + (self.height - text) / 2 + 13;
-            }
-            TrafficPart::Inbound | TrafficPart::Outbound | TrafficPart::Machines => {
-                self.height = (text + 18).max(ROW);
-                self.arrow = top + self.height - 10;
-                self.text = self.arrow + 8 - text;
-            }
-        }
-        self
+        let room = u32::try_from(lines.len()).unwrap_or(u32::MAX) * LINE;
+        let is_within = panel.part == TrafficPart::Within;
+        let height = (room + if is_within { 10 } else { 18 }).max(ROW);
+        let arrow = if is_within { top + height / 2 } else { top + height - 10 };
+        let text = if is_within { top + (height - room) / 2 + 13 } else { arrow + 8 - room };
+        Self { at, flow, lit, lines, label, top, height, arrow, text }
     }
 }
 
-fn section<'a>(rows: impl IntoIterator<Item = LayoutRow<'a>>, panel: &'a Panel, top: u32) -> Section<'a> {
+/// The rows of a part below each other, each as `row` lays it out at its height.
+fn section<'a>(
+    panel: &'a Panel,
+    top: u32,
+    rows: Range<usize>,
+    row: impl Fn(usize, u32) -> LayoutRow<'a>,
+) -> Section<'a> {
     let mut y = top + HEAD;
-    let mut placed = Vec::new();
-    for row in rows {
-        let row = row.at(panel.part, y);
+    let placed = |at| {
+        let row = row(at, y);
         y += row.height;
-        placed.push(row);
-    }
+        row
+    };
+    let rows = rows.map(placed).collect();
     // Beside the heading alone there is room for two lines of a name.
-    Section { panel, rows: placed, omitted: Vec::new(), top, bottom: (y + 6).max(top + 44) }
+    Section { panel, rows, omitted: Vec::new(), top, bottom: (y + 6).max(top + 44) }
 }
 
 /// The rows around that of a packet and the rule that decides: first what precedes it, which the packet does not match.
-fn path_section<'a>(path: &PacketPath, number: usize, panel: &'a Panel, top: u32) -> Section<'a> {
-    let flows = &panel.flows;
-    let at = (0..flows.len()).find(|row| path.is_at(number, *row)).unwrap_or_default();
+fn path_section<'a>(path: &PacketPath, panel: &'a Panel, top: u32) -> Section<'a> {
+    let ((number, at), count) = (path.at, panel.flows.len());
     let rule: Vec<String> = path.rule.iter().flat_map(|rule| SMALL.lines(rule, TEXT.1 - WORD)).collect();
     let of = |from: usize, to: usize, rule_lines: usize| {
         let before = (from > 0).then(|| omitted(from, "before"));
         let indent = if before.is_some() { LINE } else { 0 };
-        let rows = (from..to).map(|row| {
-            let is_lit = row == at;
-            let rule = if is_lit { shortened(&rule, rule_lines) } else { Vec::new() };
-            LayoutRow::of((number, row), &flows[row], Some(is_lit), &rule)
+        let mut section = section(panel, top + indent, from..to, |row, y| {
+            let rule = if row == at { shortened(&rule, rule_lines) } else { Vec::new() };
+            LayoutRow::of(panel, (number, row), Some(row == at), &rule, y)
         });
-        let mut section = section(rows, panel, top + indent);
         section.top = top;
         section.omitted.extend(before.map(|text| (top + HEAD + 13, text)));
-        if to < flows.len() {
-            section.omitted.push((section.bottom + 8, omitted(flows.len() - to, "after")));
+        if to < count {
+            section.omitted.push((section.bottom + 8, omitted(count - to, "after")));
             section.bottom += LINE;
         }
         section
@@ -188,7 +178,7 @@ fn path_section<'a>(path: &PacketPath, number: usize, panel: &'a Panel, top: u32
     loop {
         if from > 0 && fits(&of(from - 1, to, rule_lines)) {
             from -= 1;
-        } else if to < flows.len() && fits(&of(from, to + 1, rule_lines)) {
+        } else if to < count && fits(&of(from, to + 1, rule_lines)) {
             to += 1;
         } else {
             return of(from, to, rule_lines);
@@ -227,15 +217,14 @@ fn frame(drawing: &mut Drawing, picture: &Picture, sections: &[Section<'_>], (to
     };
     place(PROXY, Fill::Proxy, (inner, bottom - 10), picture.program.name);
     let machines = sections.iter().find(|section| section.panel.part == TrafficPart::Machines);
-    match machines {
-        None => place(APPLICATION, Fill::Place, (inner, bottom - 10), FlowEndpoint::Application.name()),
-        Some(section) => {
-            if sections.len() > 1 {
-                place(APPLICATION, Fill::Place, (inner, section.top - 2), FlowEndpoint::Application.name());
-            }
-            let top = if sections.len() > 1 { section.top + 2 } else { inner };
-            place(APPLICATION, Fill::Place, (top, bottom - 10), FlowEndpoint::Machine.name());
-        }
+    let border = machines.filter(|_| sections.len() > 1).map(|section| section.top);
+    if machines.is_none() || border.is_some() {
+        let bottom = border.map_or(bottom - 10, |border| border - 2);
+        place(APPLICATION, Fill::Place, (inner, bottom), FlowEndpoint::Application.name());
+    }
+    if machines.is_some() {
+        let top = border.map_or(inner, |border| border + 2);
+        place(APPLICATION, Fill::Place, (top, bottom - 10), FlowEndpoint::Machine.name());
     }
     // One network, beside all that is sent.
     place(NETWORK, Fill::Place, (inner, bottom - 10), FlowEndpoint::Network.name());
@@ -302,7 +291,7 @@ fn row_at(drawing: &mut Drawing, part: TrafficPart, row: &LayoutRow<'_>) {
         let ink = if quiet { Ink::Quiet } else { Ink::Plain };
         drawing.centred(middle, arrow + 4, SMALL, ink, &ports.dashed().to_string());
     }
-    drawing.items.extend(path(part, flow, *arrow, quiet));
+    drawing.items.extend(path(part, flow, *arrow, quiet).into_iter().map(DrawingItem::Line));
 }
 
 fn drawn(kind: VerdictKind) -> (Ink, Stroke) {
@@ -315,21 +304,19 @@ fn drawn(kind: VerdictKind) -> (Ink, Stroke) {
 }
 
 /// The path of packets at this height, in pieces.
-fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<DrawingItem> {
+fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<Line> {
     let (kind, ports) = flow.end();
     let (_, stroke) = drawn(kind);
-    let tipped = |stroke, from, to, y| DrawingItem::Arrow { stroke, quiet, from, to, y, tip: true };
-    let at = |from: u32, to: u32, y: u32| tipped(stroke, from, to, y);
-    let arrow = |from: u32, to: u32| at(from, to, y);
-    let line = |from: u32, to: u32| DrawingItem::Arrow { stroke, quiet, from, to, y, tip: false };
-    let on = |from: u32, to: u32, y: u32| tipped(Stroke::HandedOn, from, to, y);
-    let turn = |x: u32, to: u32| DrawingItem::Turn { stroke, quiet, x, to, y };
+    let line = |from: u32, to: u32| Line { stroke, quiet, from, to, y, end: LineEnd::Open };
+    let arrow = |from: u32, to: u32| Line { end: LineEnd::Tip, ..line(from, to) };
+    let turn = |from: u32, to: u32| Line { end: LineEnd::Turn, ..line(from, to) };
+    let on = |from: u32, to: u32| Line { stroke: Stroke::HandedOn, ..arrow(from, to) };
     let (outside, proxy, beyond, application) = (right(NETWORK), PROXY.0, right(PROXY), APPLICATION.0);
     let between = (beyond + application) / 2;
     let is_ended = !matches!(kind, VerdictKind::Captured | VerdictKind::NotCaptured);
     let is_captured = ports.is_some();
     match (part, flow.from == FlowEndpoint::Proxy) {
-        (TrafficPart::Inbound, _) if is_captured => vec![arrow(outside, proxy), on(beyond, application, y)],
+        (TrafficPart::Inbound, _) if is_captured => vec![arrow(outside, proxy), on(beyond, application)],
         (TrafficPart::Inbound, _) if is_ended => vec![arrow(outside, POD.0 - 24)],
         (TrafficPart::Inbound, _) if flow.to == FlowEndpoint::Proxy => vec![arrow(outside, proxy)],
         (TrafficPart::Inbound, _) => vec![line(outside, proxy), arrow(beyond, application)],
@@ -337,7 +324,7 @@ fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<Drawi
         (TrafficPart::Outbound | TrafficPart::Machines, true) if is_ended => vec![arrow(proxy, POD.0 - 24)],
         (TrafficPart::Outbound | TrafficPart::Machines, true) => vec![arrow(proxy, outside)],
         (TrafficPart::Outbound | TrafficPart::Machines, false) if is_captured => {
-            vec![arrow(application, beyond), on(proxy, outside, y)]
+            vec![arrow(application, beyond), on(proxy, outside)]
         }
         (TrafficPart::Outbound | TrafficPart::Machines, false) if is_ended => {
             vec![arrow(application, between)]
@@ -349,7 +336,8 @@ fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<Drawi
         (TrafficPart::Within, true) if is_ended => vec![arrow(beyond, between)],
         (TrafficPart::Within, true) => vec![arrow(beyond, application)],
         (TrafficPart::Within, false) if is_captured => {
-            vec![at(application, beyond, y - 5), on(beyond, application, y + 5)]
+            let above = Line { y: y - 5, ..arrow(application, beyond) };
+            vec![above, Line { y: y + 5, ..on(beyond, application) }]
         }
         (TrafficPart::Within, false) if is_ended => vec![arrow(application, between)],
         (TrafficPart::Within, false) => vec![turn(application, between)],

@@ -15,5 +15,5 @@ mod words;
 pub use crate::traffic::TrafficPart;
 pub use by_rules::{of, of_rules};
 pub use model::{Panel, Picture, PictureFlow, of_skipped};
-pub(crate) use rows::rows_text;
+pub(crate) use rows::row_lines;
 pub use rows::{DrawnRows, TrafficReport, TrafficRowReport};

@@ -2,6 +2,7 @@
 
 use super::words::{Known, Label};
 use crate::explain::{Explanation, VerdictKind};
+use crate::style::capitalised;
 use crate::traffic::{TrafficPart, TrafficRow};
 use mesh::{ProxyProgram, RuleReason};
 use rules::simulate::{Direction, Packet, PacketSet, Verdict};
@@ -11,8 +12,9 @@ use rules::{InterfaceName, PortRange};
 pub struct Picture {
     pub(super) title: String,
     /// Sentences about all of it.
-    pub(super) notes: Vec<String>,
-    pub(super) panels: Vec<Panel>,
+    pub notes: Vec<String>,
+    /// In the order in which they are shown.
+    pub panels: Vec<Panel>,
     pub(super) program: ProxyProgram,
     /// Only the main paths are shown.
     pub(super) is_summary: bool,
@@ -28,12 +30,6 @@ pub(super) struct PacketPath {
     pub(super) rule: Option<String>,
 }
 
-impl PacketPath {
-    pub(super) fn is_at(&self, panel: usize, row: usize) -> bool {
-        self.at == (panel, row)
-    }
-}
-
 impl Picture {
     /// `note` states what holds for all parts.
     pub(crate) fn new(note: String, panels: Vec<Panel>) -> Self {
@@ -45,11 +41,6 @@ impl Picture {
     pub fn of_object(mut self, name: &str) -> Self {
         self.title = format!("Where the traffic of {name} goes");
         self
-    }
-
-    /// In the order in which they are shown.
-    pub fn panels(&self) -> &[Panel] {
-        &self.panels
     }
 
     /// The main paths into the pod and out of it, without what always passes.
@@ -78,13 +69,7 @@ impl Picture {
         self.panels.iter().enumerate().filter(move |(number, _)| is_shown(*number))
     }
 
-    /// The arrow that speaks of a packet that starts a connection or belongs to none; `None` where none does.
-    pub fn flow_of(&self, packet: &Packet) -> Option<&PictureFlow> {
-        let (panel, flow) = self.at(packet)?;
-        Some(&self.panels[panel].flows[flow])
-    }
-
-    /// The numbers of the part and of the arrow in it that a packet takes.
+    /// The numbers of the part and of the arrow in it that a packet takes; `None` for a later packet of a connection.
     pub fn at(&self, packet: &Packet) -> Option<(usize, usize)> {
         self.panels.iter().enumerate().find_map(|(panel, one)| Some((panel, one.row_of(packet)?)))
     }
@@ -95,8 +80,7 @@ impl Picture {
         let verdict = explanation.outcome().verdict;
         let at = self.at(packet).filter(|(panel, flow)| self.panels[*panel].flows[*flow].verdict == verdict);
         let at = at.unwrap_or_else(|| self.own_arrow(explanation, verdict));
-        let sentence = explanation.sentence();
-        self.title = format!("{}{}", sentence[..1].to_uppercase(), &sentence[1..]);
+        self.title = capitalised(&explanation.sentence());
         let rule = explanation.deciding_rule().map(|rule| rule.decision());
         self.path = Some(PacketPath { at, packet: explanation.packet_line(), rule });
         self
@@ -208,70 +192,51 @@ impl PictureFlow {
 impl TrafficPart {
     pub(crate) const ALL: [Self; 4] = [Self::Inbound, Self::Machines, Self::Outbound, Self::Within];
 
-    pub fn title(self) -> &'static str {
+    /// Its title, its name in documents, and the source and the destination of its packets.
+    fn row(self) -> (&'static str, &'static str, FlowEndpoint, FlowEndpoint) {
+        use FlowEndpoint::{Application, Machine, Network};
         match self {
-            Self::Inbound => "Into the pod",
-            Self::Machines => "From virtual machines",
-            Self::Outbound => "Out of the pod",
-            Self::Within => "Within the pod, usual calls",
+            Self::Inbound => ("Into the pod", "inbound", Network, Application),
+            Self::Machines => ("From virtual machines", "machines", Machine, Network),
+            Self::Outbound => ("Out of the pod", "outbound", Application, Network),
+            Self::Within => ("Within the pod, usual calls", "within", Application, Application),
         }
     }
 
+    pub fn title(self) -> &'static str {
+        self.row().0
+    }
+
     pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Inbound => "inbound",
-            Self::Machines => "machines",
-            Self::Outbound => "outbound",
-            Self::Within => "within",
-        }
+        self.row().1
     }
 
     /// Processes of the pod send its packets.
     pub(crate) fn is_sent_here(self) -> bool {
-        match self {
-            Self::Inbound | Self::Machines => false,
-            Self::Outbound | Self::Within => true,
-        }
+        self.ends().0 == FlowEndpoint::Application
     }
 
     /// The source and the destination of its packets.
     pub(crate) fn ends(self) -> (FlowEndpoint, FlowEndpoint) {
-        match self {
-            Self::Inbound => (FlowEndpoint::Network, FlowEndpoint::Application),
-            Self::Machines => (FlowEndpoint::Machine, FlowEndpoint::Network),
-            Self::Outbound => (FlowEndpoint::Application, FlowEndpoint::Network),
-            Self::Within => (FlowEndpoint::Application, FlowEndpoint::Application),
-        }
+        let (.., source, destination) = self.row();
+        (source, destination)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panel {
-    pub(crate) part: TrafficPart,
-    pub(crate) flows: Vec<PictureFlow>,
+    pub part: TrafficPart,
+    /// Its arrows; the first of them that fits a packet has its disposition.
+    pub flows: Vec<PictureFlow>,
     /// The packets that no arrow speaks of: nothing usual sends them.
     pub(crate) unusual: Vec<PacketSet>,
-    /// Packets of the part, one of each region.
-    pub(crate) examples: Vec<Packet>,
+    /// Packets of each kind that the rules tell apart.
+    pub examples: Vec<Packet>,
 }
 
 impl Panel {
     pub(crate) fn of(part: TrafficPart, flows: Vec<PictureFlow>) -> Self {
         Self { part, flows, unusual: Vec::new(), examples: Vec::new() }
-    }
-
-    pub fn part(&self) -> TrafficPart {
-        self.part
-    }
-
-    /// Its arrows; the first of them that fits a packet has its disposition.
-    pub fn flows(&self) -> &[PictureFlow] {
-        &self.flows
-    }
-
-    /// Packets of each kind that the rules tell apart.
-    pub fn examples(&self) -> &[Packet] {
-        &self.examples
     }
 
     /// Keeps the arrows of a summary: no remainder that passes, unless that is all, and one arrow for all ports of the proxy.

@@ -3,15 +3,14 @@
 use super::drawing::{Area, Drawing, lines};
 use super::layout::drawing;
 use super::model::{Picture, PictureFlow};
-use crate::Style;
 use crate::basis::{Basis, BasisReport};
 use crate::explain::VerdictKind;
 use crate::packets::Packets;
 use crate::traffic::TrafficPart;
+use crate::{Style, TextLine, painted};
 use rules::simulate::Verdict;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::fmt::{Display, Write};
 
 /// All traffic, in rows: the first with a packet has its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,20 +105,17 @@ impl Picture {
     /// The rows of these arrows; none where no rule does anything.
     pub(crate) fn rows_where(&self, is_shown: impl Fn(&PictureFlow) -> bool) -> Vec<TrafficRowReport> {
         let mut flows = self.panels.iter().flat_map(|panel| &panel.flows);
-        if flows.any(|flow| flow.verdict != Verdict::Pass || flow.option.is_some()) {
-            self.rows_of(is_shown)
-        } else {
-            Vec::new()
+        match flows.any(|flow| flow.verdict != Verdict::Pass || flow.option.is_some()) {
+            true => self.rows_of(is_shown),
+            false => Vec::new(),
         }
     }
 
     fn rows_of(&self, is_shown: impl Fn(&PictureFlow) -> bool) -> Vec<TrafficRowReport> {
-        let places =
-            self.shown_panels().flat_map(|(panel, shown)| (0..shown.flows.len()).map(move |at| (panel, at)));
-        places
-            .filter(|(panel, at)| is_shown(&self.panels[*panel].flows[*at]))
-            .map(|at| self.row(at))
-            .collect()
+        let places = self.shown_panels().flat_map(|(number, panel)| {
+            panel.flows.iter().enumerate().map(move |(at, flow)| ((number, at), flow))
+        });
+        places.filter(|(_, flow)| is_shown(flow)).map(|(at, _)| self.row(at)).collect()
     }
 
     pub(crate) fn has_unknown(&self) -> bool {
@@ -153,32 +149,26 @@ impl Picture {
         }
     }
 
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
     /// The picture for a terminal of so many columns. It holds escape sequences for colours.
     pub fn text(&self, width: usize) -> String {
-        let mut page = RowPage::of(width, self.program.name);
-        page.lines(Style::Strong, &self.title);
+        let page = RowPage::of(width, self.program.name);
+        let mut lines = page.paragraph(Style::Strong, &self.title);
         let packet =
             self.path.as_ref().map(|path| format!("> marks the row of this packet: {}", path.packet));
-        for note in self.notes.iter().chain(&packet) {
-            page.lines(Style::Quiet, note);
-        }
+        lines.extend(self.notes.iter().chain(&packet).flat_map(|note| page.paragraph(Style::Quiet, note)));
         for (number, panel) in self.shown_panels() {
-            page.title(panel.part);
+            lines.extend(title(panel.part));
             for (at, flow) in panel.flows.iter().enumerate() {
                 let option = flow.option.as_deref();
                 let row = self.row_with((number, at), |label| page.label(label, option).len() <= 2);
-                page.row(&row, self.path.as_ref().map(|path| path.is_at(number, at)));
+                lines.extend(page.row(&row, self.path.as_ref().map(|path| path.at == (number, at))));
             }
         }
         if let Some(rule) = self.path.as_ref().and_then(|path| path.rule.as_ref()) {
-            page.text.push('\n');
-            page.lines(Style::Quiet, rule);
+            lines.push(TextLine::default());
+            lines.extend(page.paragraph(Style::Quiet, rule));
         }
-        page.text
+        painted(&lines, usize::MAX)
     }
 }
 
@@ -190,21 +180,22 @@ const WORD: usize = 12;
 const PLACE: usize = 18;
 
 /// Rows of these parts for a terminal of so many columns.
-pub(crate) fn rows_text(rows: &[TrafficRowReport], parts: &[TrafficPart], width: usize) -> String {
+pub(crate) fn row_lines(rows: &[TrafficRowReport], parts: &[TrafficPart], width: usize) -> Vec<TextLine> {
     let captured = rows.iter().find(|row| row.verdict == VerdictKind::Captured);
-    let mut page = RowPage::of(width, captured.map_or("", |row| &row.recipient));
-    for part in parts {
-        let mut of_part = rows.iter().filter(|row| row.part == part.word()).peekable();
-        if of_part.peek().is_some() {
-            page.title(*part);
-        }
-        of_part.for_each(|row| page.row(row, None));
-    }
-    page.text
+    let page = RowPage::of(width, captured.map_or("", |row| &row.recipient));
+    let of_part = |part: &TrafficPart| {
+        let rows: Vec<_> = rows.iter().filter(|row| row.part == part.word()).collect();
+        let title = rows.first().map(|_| title(*part));
+        title.into_iter().flatten().chain(rows.into_iter().flat_map(|row| page.row(row, None)))
+    };
+    parts.iter().flat_map(of_part).collect()
+}
+
+fn title(part: TrafficPart) -> [TextLine; 2] {
+    [TextLine::default(), TextLine::default().styled(Style::Strong, part.title())]
 }
 
 struct RowPage {
-    text: String,
     width: usize,
     /// The columns of recipients: the longest is the proxy with a port.
     place: usize,
@@ -212,23 +203,11 @@ struct RowPage {
 
 impl RowPage {
     fn of(width: usize, proxy: &str) -> Self {
-        let place = PLACE.max(proxy.len() + " 65535".len());
-        Self { text: String::new(), width: width.clamp(60, 120), place }
+        Self { width: width.clamp(60, 120), place: PLACE.max(proxy.len() + " 65535".len()) }
     }
 
-    fn title(&mut self, part: TrafficPart) {
-        self.text.push('\n');
-        self.lines(Style::Strong, part.title());
-    }
-
-    fn lines(&mut self, style: Style, text: &str) {
-        for line in wrapped(text, self.width) {
-            self.line(&style.paint(line));
-        }
-    }
-
-    fn line(&mut self, line: &dyn Display) {
-        writeln!(self.text, "{line}").expect("writing to a string can't fail");
+    fn paragraph(&self, style: Style, text: &str) -> Vec<TextLine> {
+        wrapped(text, self.width).iter().map(|line| TextLine::default().styled(style, line)).collect()
     }
 
     fn indent(&self) -> usize {
@@ -241,10 +220,14 @@ impl RowPage {
         wrapped(&format!("{label}{option}"), self.width - self.indent())
     }
 
-    /// Writes a row. The path of the packet in question is marked, and all others are dimmed.
-    fn row(&mut self, row: &TrafficRowReport, lit: Option<bool>) {
+    /// The lines of a row. The path of the packet in question is marked, and all others are dimmed.
+    fn row(&self, row: &TrafficRowReport, lit: Option<bool>) -> Vec<TextLine> {
         let TrafficRowReport { verdict, recipient, .. } = row;
-        let style = if lit == Some(false) { Style::Quiet } else { verdict.style() };
+        let (mark, style, of_label) = match lit {
+            Some(true) => ("> ", verdict.style(), Some(Style::Strong)),
+            Some(false) => ("  ", Style::Quiet, Some(Style::Quiet)),
+            None => ("  ", verdict.style(), None),
+        };
         let last = row.last_port.map(|last| format!("-{last}")).unwrap_or_default();
         let (shaft, place) = match (verdict, row.port) {
             (VerdictKind::Captured, Some(port)) => ("==>", format!("{recipient} {port}{last}")),
@@ -252,21 +235,16 @@ impl RowPage {
             (VerdictKind::Dropped, _) => ("--x", String::new()),
             _ => ("-?-", String::new()),
         };
-        let mark = if lit == Some(true) { '>' } else { ' ' };
-        for (number, line) in self.label(&row.text, row.option.as_deref()).iter().enumerate() {
-            let line: Box<dyn Display> = match lit {
-                Some(true) => Box::new(Style::Strong.paint(line)),
-                Some(false) => Box::new(Style::Quiet.paint(line)),
-                None => Box::new(line),
-            };
-            if number == 0 {
-                let word = style.paint(verdict.word());
-                let path = style.paint(format!("{shaft} {place:0$}", self.place));
-                self.line(&format_args!("{mark} {word:WORD$} {path} {line}"));
-            } else {
-                self.line(&format_args!("{:1$}{line}", "", self.indent()));
-            }
-        }
+        let mut start = TextLine::default()
+            .plain(mark)
+            .styled(style, format!("{:WORD$}", verdict.word()))
+            .plain(" ")
+            .styled(style, format!("{shaft} {place:0$}", self.place))
+            .plain(" ");
+        let indent = TextLine::default().plain(" ".repeat(self.indent()));
+        let label = self.label(&row.text, row.option.as_deref());
+        let line = |text| std::mem::replace(&mut start, indent.clone()).piece(of_label, text);
+        label.iter().map(line).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A picture as SVG: no fonts, scripts or hosts; light or dark as its reader's page is.
 
-use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Stroke, Text};
+use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Line, LineEnd, Stroke, Text};
 use super::layout::drawing;
 use super::model::{FlowEndpoint, Picture};
 use super::rows::MAX_LABEL;
@@ -22,14 +22,7 @@ impl Picture {
         for item in items {
             match item {
                 DrawingItem::Box(fill, area) => rectangle(&mut out, *fill, *area),
-                DrawingItem::Arrow { stroke, quiet, from, to, y, tip } => {
-                    let line = ArrowLine { stroke: *stroke, quiet: *quiet, tip: *tip };
-                    line.straight(&mut out, (*from, *to), *y);
-                }
-                DrawingItem::Turn { stroke, quiet, x, to, y } => {
-                    let line = ArrowLine { stroke: *stroke, quiet: *quiet, tip: true };
-                    line.turn(&mut out, (*x, *to), *y);
-                }
+                DrawingItem::Line(line) => line.draw(&mut out),
                 DrawingItem::Text(text) => text_at(&mut out, text),
             }
         }
@@ -55,7 +48,7 @@ impl Picture {
                     _ => String::new(),
                 };
                 let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
-                let path = self.path.as_ref().filter(|path| path.is_at(number, at));
+                let path = self.path.as_ref().filter(|path| path.at == (number, at));
                 let path =
                     path.map(|path| format!(", the row of the packet {}", path.packet)).unwrap_or_default();
                 let mark = if at == 0 { " " } else { "; " };
@@ -102,81 +95,49 @@ fn rectangle(out: &mut String, fill: Fill, Area { x, y, width, height }: Area) {
         Fill::Proxy => ("proxy", 6),
         Fill::Lit => ("lit", 4),
     };
-    line(
-        out,
-        format_args!(
-            "<rect class=\"t-{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"{round}\"/>"
-        ),
-    );
+    let size = format!("width=\"{width}\" height=\"{height}\"");
+    line(out, format_args!("<rect class=\"t-{class}\" x=\"{x}\" y=\"{y}\" {size} rx=\"{round}\"/>"));
 }
 
-/// A line and how it ends. Its tip is drawn beside it: markers would need names that are unique on a page.
-struct ArrowLine {
-    stroke: Stroke,
-    quiet: bool,
-    tip: bool,
-}
-
-impl ArrowLine {
-    fn name(&self) -> &'static str {
-        match self.stroke {
-            Stroke::Captured => "captured",
-            Stroke::Passing => "passing",
-            Stroke::Dropped => "dropped",
-            Stroke::Unknown | Stroke::HandedOn => "quiet",
-        }
-    }
-
-    fn path(&self, out: &mut String, data: &str) {
-        let thin = if self.quiet { " t-thin" } else { "" };
-        let lost = if matches!(self.stroke, Stroke::Dropped | Stroke::Unknown) { " t-lost" } else { "" };
-        let name = self.name();
-        line(out, format_args!("<path class=\"t-line t-{name}-line{lost}{thin}\" d=\"{data}\"/>"));
-    }
-
-    /// The part of the line that its tip covers.
-    fn covered(&self) -> u32 {
-        match self.stroke {
-            Stroke::Captured | Stroke::HandedOn if self.tip => 9,
-            Stroke::Passing if self.tip => 2,
-            _ => 0,
-        }
-    }
-
-    fn straight(&self, out: &mut String, (from, to): (u32, u32), y: u32) {
-        let end = if to > from { to - self.covered() } else { to + self.covered() };
-        self.path(out, &format!("M{from} {y}H{end}"));
-        if self.tip {
-            self.tip_at(out, to, y, to > from);
-        }
-    }
-
-    fn turn(&self, out: &mut String, (x, to): (u32, u32), y: u32) {
-        let (above, below) = (y - 6, y + 6);
-        let end = if x > to { x - self.covered() } else { x + self.covered() };
-        self.path(out, &format!("M{x} {above}H{to}V{below}H{end}"));
-        self.tip_at(out, x, below, x > to);
-    }
-
-    /// The tip at `x`, which points to the right or to the left.
-    fn tip_at(&self, out: &mut String, x: u32, y: u32, is_right: bool) {
+impl Line {
+    /// The tip is drawn beside the line: markers would need names that are unique on a page.
+    fn draw(&self, out: &mut String) {
+        let Self { stroke, quiet, from, to, y, end } = *self;
+        // The name of its colour, and the part of the line that a tip covers.
+        let (name, covered) = match stroke {
+            Stroke::Captured => ("captured", 9),
+            Stroke::Passing => ("passing", 2),
+            Stroke::Dropped => ("dropped", 0),
+            Stroke::Unknown => ("quiet", 0),
+            Stroke::HandedOn => ("quiet", 9),
+        };
+        let thin = if quiet { " t-thin" } else { "" };
+        let lost = if matches!(stroke, Stroke::Dropped | Stroke::Unknown) { " t-lost" } else { "" };
+        // The tip, and whether it points to the right.
+        let (x, y_of_tip, is_right) = match end {
+            LineEnd::Open | LineEnd::Tip => (to, y, to > from),
+            LineEnd::Turn => (from, y + 6, from > to),
+        };
         let back = |by: u32| if is_right { x - by } else { x + by };
-        let (name, thin) = (self.name(), if self.quiet { " t-thin" } else { "" });
-        let (above, below) = (y - 5, y + 5);
-        let (class, data) = match self.stroke {
-            Stroke::Captured => {
-                (format!("t-{name}-tip"), format!("M{0} {above}L{1} {y}L{0} {below}z", back(11), back(1)))
-            }
-            Stroke::HandedOn => {
-                let (above, below) = (y - 3, y + 3);
-                (format!("t-{name}-tip"), format!("M{0} {above}L{1} {y}L{0} {below}z", back(9), back(1)))
-            }
-            Stroke::Passing => {
-                let data = format!("M{0} {above}L{1} {y}L{0} {below}", back(10), back(2));
-                (format!("t-line t-{name}-line t-whole{thin}"), data)
-            }
+        let data = match end {
+            LineEnd::Open => format!("M{from} {y}H{to}"),
+            LineEnd::Tip => format!("M{from} {y}H{}", back(covered)),
+            LineEnd::Turn => format!("M{from} {}H{to}V{y_of_tip}H{}", y - 6, back(covered)),
+        };
+        line(out, format_args!("<path class=\"t-line t-{name}-line{lost}{thin}\" d=\"{data}\"/>"));
+        if end == LineEnd::Open {
+            return;
+        }
+        let tip = |half: u32, length: u32, point: u32| {
+            let (above, below) = (y_of_tip - half, y_of_tip + half);
+            format!("M{0} {above}L{1} {y_of_tip}L{0} {below}", back(length), back(point))
+        };
+        let (class, data) = match stroke {
+            Stroke::Captured => (format!("t-{name}-tip"), tip(5, 11, 1) + "z"),
+            Stroke::HandedOn => (format!("t-{name}-tip"), tip(3, 9, 1) + "z"),
+            Stroke::Passing => (format!("t-line t-{name}-line t-whole{thin}"), tip(5, 10, 2)),
             Stroke::Dropped => {
-                let data = format!("M{0} {above}l10 10M{0} {below}l10 -10", x - 5);
+                let data = format!("M{0} {1}l10 10M{0} {2}l10 -10", x - 5, y_of_tip - 5, y_of_tip + 5);
                 (format!("t-line t-{name}-line{thin}"), data)
             }
             Stroke::Unknown => return,
@@ -190,22 +151,15 @@ fn text_at(out: &mut String, text: &Text) {
     let bold = if font.bold { " t-bold" } else { "" };
     let anchor = if *centred { " text-anchor=\"middle\"" } else { "" };
     let start = format!("<text x=\"{x}\" y=\"{y}\" font-size=\"{}\"{anchor}", font.size);
-    match pieces.as_slice() {
-        [(ink, words)] => {
-            line(out, format_args!("{start} class=\"{}{bold}\">{}</text>", class(*ink), escaped(words)));
-        }
-        pieces => {
-            let pieces = pieces.iter().map(|(ink, words)| {
-                // Some renderers drop a space at the start of a piece, but not one that does not break.
-                let words = match words.strip_prefix(' ') {
-                    Some(rest) => format!("\u{a0}{rest}"),
-                    None => words.clone(),
-                };
-                format!("<tspan class=\"{}{bold}\">{}</tspan>", class(*ink), escaped(&words))
-            });
-            line(out, format_args!("{start}>{}</text>", pieces.collect::<String>()));
-        }
+    if let [(ink, words)] = &pieces[..] {
+        return line(out, format_args!("{start} class=\"{}{bold}\">{}</text>", class(*ink), escaped(words)));
     }
+    let pieces = pieces.iter().map(|(ink, words)| {
+        // Some renderers drop a space at the start of a piece, but not one that does not break.
+        let words = words.strip_prefix(' ').map_or(words.clone(), |rest| format!("\u{a0}{rest}"));
+        format!("<tspan class=\"{}{bold}\">{}</tspan>", class(*ink), escaped(&words))
+    });
+    line(out, format_args!("{start}>{}</text>", pieces.collect::<String>()));
 }
 
 fn class(ink: Ink) -> &'static str {

@@ -1,9 +1,9 @@
 //! Properties of pictures over configurations and packets at random: each arrow agrees with the simulator about its packets,
 //! and everything can be read.
 
-use super::drawing::{Area, Drawing, DrawingItem, Fill};
+use super::drawing::{Area, Drawing, DrawingItem, Fill, LineEnd};
 use super::layout::drawing;
-use super::{Panel, Picture, of};
+use super::{Picture, PictureFlow, of};
 use crate::explain::{PodContext, RuleView, explain};
 use crate::lint::tests::{nothing, packet, parsed};
 use crate::pod_packets::samples;
@@ -51,7 +51,7 @@ fn faults(drawing: &Drawing) -> Vec<String> {
         .iter()
         .filter_map(|item| match item {
             DrawingItem::Text(text) => Some((text.area(), format!("{:?}", text.pieces))),
-            DrawingItem::Box(..) | DrawingItem::Arrow { .. } | DrawingItem::Turn { .. } => None,
+            DrawingItem::Box(..) | DrawingItem::Line(_) => None,
         })
         .collect();
     for (at, (area, text)) in texts.iter().enumerate() {
@@ -67,17 +67,15 @@ fn faults(drawing: &Drawing) -> Vec<String> {
                 let crossed = texts.iter().filter(|(area, _)| edge.meets(area) && !edge.holds(area));
                 faults.extend(crossed.map(|(_, text)| format!("{text} crosses the border of {fill:?}")));
             }
-            DrawingItem::Arrow { from: x, to, y, .. } | DrawingItem::Turn { x, to, y, .. } => {
-                let half = if matches!(item, DrawingItem::Turn { .. }) { 7 } else { 1 };
-                let way = Area { x: *x.min(to), y: y - half, width: x.abs_diff(*to), height: 2 * half };
+            DrawingItem::Line(line) => {
+                let half = if line.end == LineEnd::Turn { 7 } else { 1 };
+                let (x, width) = (line.from.min(line.to), line.from.abs_diff(line.to));
+                let way = Area { x, y: line.y - half, width, height: 2 * half };
                 let hit = texts.iter().filter(|(area, _)| area.meets(&way));
                 faults.extend(hit.map(|(_, text)| format!("an arrow runs through {text}")));
                 let boxes = drawing.items.iter().filter_map(|item| match item {
                     DrawingItem::Box(fill @ (Fill::Place | Fill::Proxy), area) => Some((fill, area)),
-                    DrawingItem::Box(..)
-                    | DrawingItem::Arrow { .. }
-                    | DrawingItem::Turn { .. }
-                    | DrawingItem::Text(_) => None,
+                    DrawingItem::Box(..) | DrawingItem::Line(_) | DrawingItem::Text(_) => None,
                 });
                 let hit = boxes.filter(|(_, area)| area.meets(&way));
                 faults.extend(hit.map(|(fill, _)| format!("an arrow runs through {fill:?}")));
@@ -110,6 +108,11 @@ fn check_way(picture: &Picture) {
     assert!(height <= 300, "{height} pixels: {}", picture.text(80));
 }
 
+/// The arrow that a packet takes.
+fn flow_of<'a>(picture: &'a Picture, packet: &Packet) -> Option<&'a PictureFlow> {
+    picture.at(packet).map(|(panel, flow)| &picture.panels[panel].flows[flow])
+}
+
 #[test]
 fn no_other_packet_takes_the_arrow_of_the_packet_in_question() {
     let config = nothing();
@@ -126,11 +129,11 @@ fn no_other_packet_takes_the_arrow_of_the_packet_in_question() {
     let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&config));
     let rule_view = RuleView::of_config(&config, Family::V4, &pod);
     let picture = of(&config.clone().into(), &Dialect::default(), &pod);
-    let arrow = picture.flow_of(&new).cloned();
-    assert!(arrow.is_some() && picture.flow_of(&established).is_none());
+    let arrow = flow_of(&picture, &new).cloned();
+    assert!(arrow.is_some() && flow_of(&picture, &established).is_none());
     let with_path = picture.with_path(&explain(&rule_view.view, &rule_view.routing, &established));
     assert_eq!(with_path.path.as_ref().map(|path| path.at), Some((0, 0)));
-    assert_eq!(with_path.flow_of(&new).cloned(), arrow);
+    assert_eq!(flow_of(&with_path, &new).cloned(), arrow);
 }
 
 const OTHERS: &[Mesh] = &[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient];
@@ -142,16 +145,16 @@ fn tells_the_truth(capture: &Capture, packets: &[Packet]) -> Result<(), TestCase
     for family in capture.families() {
         let rule_view = RuleView::of_config(&**capture, family, &pod);
         let borders = samples(&rule_view, &pod);
-        let examples = picture.panels().iter().flat_map(Panel::examples);
+        let examples = picture.panels.iter().flat_map(|panel| &panel.examples);
         let given = packets.iter().chain(examples).filter(|packet| packet.family() == family);
         for packet in given.chain(borders.iter().step_by(7)) {
-            let Some(flow) = picture.flow_of(packet) else { continue };
+            let Some(flow) = flow_of(&picture, packet) else { continue };
             let verdict = walk(&rule_view.view, &rule_view.routing, packet, &mut ()).verdict;
             prop_assert_eq!(flow.verdict, verdict, "{:?}\n{:?}\n{:?}", capture, packet, flow);
         }
     }
-    for flow in picture.panels().iter().flat_map(Panel::flows) {
-        let takes_it = |packet: &Packet| picture.flow_of(packet).is_some_and(|taken| ptr::eq(taken, flow));
+    for flow in picture.panels.iter().flat_map(|panel| &panel.flows) {
+        let takes_it = |packet: &Packet| flow_of(&picture, packet).is_some_and(|taken| ptr::eq(taken, flow));
         prop_assert!(
             flow.example().is_none_or(takes_it),
             "{:?}\nits packet takes another than {:?}",

@@ -14,17 +14,6 @@ const UDP_PORTS: (&str, &str) = ("UDP port", "UDP ports");
 /// So many items of a list are written where another list is the longer one.
 const FEW: usize = 4;
 
-/// Words about packets: a list, with the text before it.
-struct Piece {
-    before: &'static str,
-    nouns: (&'static str, &'static str),
-    items: Vec<String>,
-    /// The text in place of the list.
-    instead: Option<String>,
-    /// The packets are those without these.
-    except: bool,
-}
-
 pub(super) struct Known {
     pub(super) proxy: Proxy,
     pub(super) program: ProxyProgram,
@@ -63,10 +52,8 @@ impl Known {
             [] => self.of_row(row, part, before, is_dual),
             _ => {
                 let lists = |of: fn(&Packets) -> &Option<Values>| -> Vec<String> {
-                    rows.iter()
-                        .filter_map(|row| of(&row.packets).as_ref())
-                        .flat_map(|list| list.values.clone())
-                        .collect()
+                    let lists = rows.iter().filter_map(|row| of(&row.packets).as_ref());
+                    lists.flat_map(|list| list.values.clone()).collect()
                 };
                 let owners = owners(&lists(|one| &one.users), &lists(|one| &one.groups), " or ");
                 Label::plain(format!("calls from {}, {owners}", self.program.name))
@@ -94,19 +81,16 @@ impl Known {
         if row.more > 0 {
             return Label::plain(format!("{} other kinds of packets", row.more));
         }
+        let is_named = is_dual && packets.sources.is_none() && packets.other_destinations().is_none();
         let family = match &packets.families[..] {
-            [family] if is_dual && packets.sources.is_none() && packets.other_destinations().is_none() => {
-                if *family == Family::V4.word() {
-                    "IPv4 "
-                } else {
-                    "IPv6 "
-                }
-            }
+            [family] if is_named && *family == Family::V4.word() => "IPv4 ",
+            [_] if is_named => "IPv6 ",
             _ => "",
         };
         let pieces = self.pieces(packets, part);
-        let (but, pieces): (Vec<Piece>, Vec<Piece>) = pieces.into_iter().partition(|piece| piece.except);
-        let but: Vec<String> = but.iter().map(|piece| piece.text().trim_start().to_owned()).collect();
+        let (but, pieces): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|(_, except)| *except);
+        let but: Vec<String> = but.iter().map(|(one, _)| one.short().trim_start().to_owned()).collect();
+        let pieces: Vec<Label> = pieces.into_iter().map(|(label, _)| label).collect();
         let but = if but.is_empty() { String::new() } else { format!(", but not {}", but.join(" or ")) };
         let is_udp = packets.is_only("udp");
         if let Some(ports) = packets.ports.as_ref().filter(|ports| !ports.except) {
@@ -116,20 +100,20 @@ impl Known {
                 _ => TCP_AND_UDP_PORTS,
             };
             let service = self.service(row).map(|name| format!("{name}, ")).unwrap_or_default();
-            let after: String = pieces.iter().map(Piece::text).collect();
+            let after: String = pieces.iter().map(Label::short).collect();
             return Label::list(&(service + family), nouns, &ports.values).with(after + &but);
         }
         let subject = subject(packets, pieces.is_empty(), family, before);
         // The longest list is the one that may be folded.
         let longest = (0..pieces.len()).rev().max_by_key(|at| pieces[*at].items.len());
-        let Some(longest) = longest.filter(|at| pieces[*at].instead.is_none()) else {
-            let text: String = pieces.iter().map(Piece::text).collect();
+        let Some(longest) = longest.filter(|at| !pieces[*at].items.is_empty()) else {
+            let text: String = pieces.iter().map(Label::short).collect();
             return Label::plain(self.own_calls(packets, &pieces).unwrap_or(subject + &text) + &but);
         };
-        let before: String = pieces[..longest].iter().map(Piece::text).collect();
-        let after: String = pieces[longest + 1..].iter().map(Piece::text).collect();
-        let Piece { before: lead, nouns, items, .. } = &pieces[longest];
-        Label::list(&format!("{subject}{before}{lead}"), *nouns, items).with(after + &but)
+        let before: String = pieces[..longest].iter().map(Label::short).collect();
+        let after: String = pieces[longest + 1..].iter().map(Label::short).collect();
+        let list = pieces[longest].clone();
+        Label { before: subject + &before + &list.before, ..list }.with(after + &but)
     }
 
     pub(super) fn sender(&self, packets: &Packets, part: TrafficPart) -> FlowEndpoint {
@@ -167,11 +151,9 @@ impl Known {
     }
 
     /// The name for all of the proxy's own packets.
-    fn own_calls(&self, packets: &Packets, pieces: &[Piece]) -> Option<String> {
+    fn own_calls(&self, packets: &Packets, pieces: &[Label]) -> Option<String> {
         let name = self.program.name;
-        let [Piece { instead: Some(text), .. }] = pieces else {
-            return None;
-        };
+        let [Label { before: text, .. }] = pieces else { return None };
         if packets.states.is_some() {
             return Some("packets that belong to no connection".to_owned());
         }
@@ -187,22 +169,14 @@ impl Known {
         }
     }
 
-    fn pieces(&self, packets: &Packets, part: TrafficPart) -> Vec<Piece> {
+    /// Words about properties of the packets; true for those that the packets do not have.
+    fn pieces(&self, packets: &Packets, part: TrafficPart) -> Vec<(Label, bool)> {
         let name = self.program.name;
-        let piece = |before, nouns, values: &Values| Piece {
-            before,
-            nouns,
-            items: values.values.clone(),
-            instead: None,
-            except: values.except,
+        let piece = |before, nouns, values: &Values| {
+            let label = Label::list(before, nouns, &values.values);
+            (label, values.except)
         };
-        let instead = |text: String, except| Piece {
-            before: "",
-            nouns: ("", ""),
-            items: Vec::new(),
-            instead: Some(text),
-            except,
-        };
+        let instead = |text: String, except| (Label::plain(text), except);
         let mut pieces = Vec::new();
         if let Some(to) = packets.other_destinations() {
             pieces.push(match to.is_own() {
@@ -228,7 +202,6 @@ impl Known {
             pieces.push(piece(by, ("interface", "interfaces"), interfaces));
         }
         let (users, groups) = (&packets.users, &packets.groups);
-        let marks = packets.marks.as_ref();
         // Who sends it comes last, as its name has a comma.
         for (own, except) in [(true, false), (false, true)] {
             let (users, groups) = (listed(users, except), listed(groups, except));
@@ -249,7 +222,7 @@ impl Known {
         if packets.states.is_some() {
             pieces.push(instead(" that belongs to no connection".to_owned(), false));
         }
-        if let Some(marks) = marks.filter(|marks| !marks.except) {
+        if let Some(marks) = packets.marks.as_ref().filter(|marks| !marks.except) {
             let text = match self.proxy.mark {
                 Some(mark) if self.is_owner(packets) => format!(" from {name}, mark {mark}"),
                 _ => format!(" with mark {}", marks.values.join(" or ")),
@@ -307,16 +280,6 @@ fn subject(packets: &Packets, is_plain: bool, family: &str, before: Before) -> S
         None if family.is_empty() && is_plain && is_else => "all else".to_owned(),
         None if family.is_empty() => "everything".to_owned(),
         None => format!("{}{}", other(is_plain && is_else), family.trim_end()),
-    }
-}
-
-impl Piece {
-    fn text(&self) -> String {
-        match &self.instead {
-            Some(text) => text.clone(),
-            None if self.items.len() > FEW => format!("{}{} {}", self.before, self.items.len(), self.nouns.1),
-            None => Label::list(self.before, self.nouns, &self.items).text(|_| true),
-        }
     }
 }
 
@@ -401,6 +364,11 @@ impl Label {
                 (1..=most).rev().map(folded).find(|text| fits(text)).unwrap_or_else(|| folded(0))
             }
         }
+    }
+
+    /// A long list as a number.
+    fn short(&self) -> String {
+        if self.items.len() > FEW { self.folded(0) } else { self.text(|_| true) }
     }
 
     /// With every item, if those are known.

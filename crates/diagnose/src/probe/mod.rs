@@ -142,11 +142,6 @@ fn packet(
     }
 }
 
-fn explained(rule_view: &RuleView, facts: &ProbeContext<'_>, call: &Call) -> Call {
-    let explained = explain(&rule_view.view, &rule_view.routing, &call.packet).in_words_of(&facts.dialect);
-    Call { because: explained.reason(), rule: explained.deciding_rule(), ..call.clone() }
-}
-
 /// Rules that all packets of a family meet.
 const MAX_WORK: usize = 1_000_000;
 
@@ -234,8 +229,11 @@ impl<'a> CallList<'a> {
                 None => alike.push((kind, vec![call])),
             }
         }
-        let some = alike.iter().flat_map(|(_, calls)| some_of(calls));
-        some.map(|call| explained(self.rule_view, self.facts, call)).collect()
+        let explained = |call: &Call| {
+            let explained = explain(view, routing, &call.packet).in_words_of(&self.facts.dialect);
+            Call { because: explained.reason(), rule: explained.deciding_rule(), ..call.clone() }
+        };
+        alike.iter().flat_map(|(_, calls)| some_of(calls)).map(explained).collect()
     }
 
     /// The port that calls have where rules leave a choice.

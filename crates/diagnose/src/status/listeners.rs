@@ -4,7 +4,6 @@ use super::observation::{Observation, Socket, UserProcess};
 use crate::explain::{PodContext, RuleView};
 use crate::packets::first_of;
 use crate::picture::{Picture, PictureFlow, TrafficPart};
-use crate::traffic::TrafficRow;
 use mesh::reason::Meaning;
 use mesh::{Mesh, Proxy, RuleReason};
 use rules::finding::{Code, Finding, Level};
@@ -79,12 +78,11 @@ pub(super) fn listening(
             Verdict::Redirect(ports) => (ports, false),
             Verdict::Pass | Verdict::Drop | Verdict::Unknown => continue,
         };
-        let kinds = flow.rows.iter().flat_map(|TrafficRow { packets, .. }| {
-            Family::BOTH.into_iter().filter(|family| packets.is_of(*family)).flat_map(|family| {
-                PROTOCOLS.into_iter().filter(|protocol| packets.has(protocol)).map(move |one| (family, one))
-            })
-        });
-        for (family, protocol) in kinds {
+        let has = |family: Family, protocol: &str| {
+            flow.rows.iter().any(|row| row.packets.is_of(family) && row.packets.has(protocol))
+        };
+        let kinds = Family::BOTH.into_iter().flat_map(|family| [(family, "tcp"), (family, "udp")]);
+        for (family, protocol) in kinds.filter(|(family, protocol)| has(*family, protocol)) {
             for port in (listener.first().number()..=listener.last().number()).take(MAX_PORTS) {
                 let sent = ports.entry((port, protocol)).or_default();
                 sent.purposes.insert(purpose);
@@ -98,13 +96,9 @@ pub(super) fn listening(
     let uids = proxies.iter().flat_map(|proxy| &proxy.uids).map(|uid| format!("user {uid}"));
     let gids = proxies.iter().flat_map(|proxy| &proxy.gids).map(|gid| format!("group {gid}"));
     let proxy: BTreeSet<String> = uids.chain(gids).collect();
-    ports
-        .into_iter()
-        .map(|((port, protocol), sent)| listening_at(seen, port, protocol, &sent, &proxy))
-        .collect()
+    let at = |((port, protocol), sent)| listening_at(seen, port, protocol, &sent, &proxy);
+    ports.into_iter().map(at).collect()
 }
-
-const PROTOCOLS: [&str; 2] = ["tcp", "udp"];
 
 /// The ports to which live rules send packets.
 pub fn ports(rules: &ByFamily<RuleView>) -> BTreeSet<u16> {
@@ -270,7 +264,8 @@ pub(super) struct CapturedFlow<'a> {
 
 /// The captured traffic of a picture, for one mesh or for all.
 pub(super) fn captured(picture: &Picture, only: Option<Mesh>) -> Vec<CapturedFlow<'_>> {
-    fn of_part(part: TrafficPart, flow: &PictureFlow) -> CapturedFlow<'_> {
+    let flows = picture.panels.iter().flat_map(|panel| panel.flows.iter().map(|flow| (panel.part, flow)));
+    let captured = flows.filter(|(_, flow)| flow.verdict.captures()).map(|(part, flow)| {
         let reason = flow.reason();
         let purpose = match reason {
             Some(reason) if reason.is_of_dns() => "dns",
@@ -280,10 +275,6 @@ pub(super) fn captured(picture: &Picture, only: Option<Mesh>) -> Vec<CapturedFlo
         };
         let (mesh, crosses) = (reason.map(RuleReason::mesh), part != TrafficPart::Within);
         CapturedFlow { flow, mesh, purpose, crosses }
-    }
-    let is_captured = |flow: &&PictureFlow| flow.verdict.captures();
-    let flows = picture.panels().iter().flat_map(|panel| {
-        panel.flows().iter().filter(is_captured).map(move |flow| of_part(panel.part(), flow))
     });
-    flows.filter(|one| only.is_none() || one.mesh == only).collect()
+    captured.filter(|one| only.is_none() || one.mesh == only).collect()
 }

@@ -21,8 +21,8 @@ use crate::finding::{FindingReport, reports};
 use crate::live_proxy::proxy_of;
 use crate::picture;
 use crate::picture::TrafficRowReport;
+use crate::style::listed;
 use listeners::{CapturedFlow, captured};
-use mesh::recognition::RecognizedRule;
 use mesh::{Mesh, RuleReason, recognition};
 use rules::finding::{Code, Finding, Level};
 use rules::{ByFamily, Family};
@@ -57,9 +57,11 @@ pub fn status(seen: &Observation<'_>) -> CaptureStatus {
     let (Observation { rules, held, .. }, only) = (seen, seen.only);
     let all = [&rules.v4, &rules.v6].map(|one| recognition::recognized(&one.view));
     let proxies = all.each_ref().map(|of_family| proxy_of(of_family));
-    let others = all.iter().flatten().map(|recognized| recognized.mesh.ownership().name);
-    let others: BTreeSet<&str> = others.collect();
-    let [v4, v6] = all.map(|of_family| of_mesh(of_family, only));
+    let others: BTreeSet<&str> = all.iter().flatten().map(|one| one.mesh.ownership().name).collect();
+    let [v4, v6] = all.map(|mut of_family| {
+        of_family.retain(|one| only.is_none_or(|only| only == one.mesh));
+        of_family
+    });
     let recognized = ByFamily { v4, v6 };
     let pod = PodContext::new(seen.addresses.iter().copied(), None);
     let picture = picture::of_rules(&[&rules.v4, &rules.v6], &pod);
@@ -67,10 +69,8 @@ pub fn status(seen: &Observation<'_>) -> CaptureStatus {
     let captured: Vec<&CapturedFlow<'_>> = all_captured.iter().filter(|one| one.crosses).collect();
     let is_of =
         |family: Family, one: &CapturedFlow<'_>| one.flow.rows.iter().any(|row| row.packets.is_of(family));
-    let directions: Vec<&'static str> = ["outbound", "inbound", "dns"]
-        .into_iter()
-        .filter(|direction| captured.iter().any(|one| one.purpose == *direction))
-        .collect();
+    let is_captured = |direction: &&str| captured.iter().any(|one| one.purpose == *direction);
+    let directions: Vec<&str> = ["outbound", "inbound", "dns"].into_iter().filter(is_captured).collect();
     let families: Vec<Family> =
         Family::BOTH.into_iter().filter(|family| captured.iter().any(|one| is_of(*family, one))).collect();
     let listeners = listeners::listening(seen, &proxies, &all_captured);
@@ -80,54 +80,46 @@ pub fn status(seen: &Observation<'_>) -> CaptureStatus {
         findings.extend(listeners::findings(&listeners));
     }
     findings.extend(listeners::runs_as_proxy(seen, &listeners));
-    let is_unread = |finding: &Finding| (finding.level, finding.code) == (Level::Failure, Code::Unreadable);
-    let is_complete = !seen.findings.iter().any(is_unread);
     let is_undecided = families.is_empty() && !held.is_empty() && picture.has_unknown();
     if is_undecided {
         let text = "rules that are not understood may decide about usual packets";
         let remedy = "see which with sidecar-init explain --live";
         findings.push(Finding::failure(Code::Unreadable, "", text, remedy));
     }
-    let is_complete = is_complete && !is_undecided;
+    let is_unread = |finding: &Finding| (finding.level, finding.code) == (Level::Failure, Code::Unreadable);
+    let is_complete = !is_undecided && !seen.findings.iter().any(is_unread);
+    let is_known = is_complete || !families.is_empty();
     let captures = |mesh: &Mesh| captured.iter().any(|one| one.mesh == Some(*mesh));
     let meshes: Vec<Mesh> = Mesh::ALL.iter().copied().filter(captures).collect();
     if is_complete {
         findings.extend(gaps(seen, &families, &meshes));
     }
     findings.extend(held.iter().filter_map(|held| drift(held.made.as_ref()?)));
-    let mut summary = summary(held, &families, &meshes, &directions);
-    if let (Some(mesh), [], []) = (seen.only, &*families, &**held) {
-        summary = format!("nothing is captured for {}", mesh.ownership().name);
-        if !others.is_empty() {
-            let names: Vec<&str> = others.into_iter().collect();
-            summary.push_str(&format!("; rules of {} are here", names.join(" and ")));
+    let summary = match only.filter(|_| families.is_empty() && held.is_empty()) {
+        _ if !is_known => "whether traffic is captured is unknown: some rules are not understood".to_owned(),
+        Some(mesh) => {
+            let others = others.into_iter().collect::<Vec<_>>().join(" and ");
+            let others = Some(others).filter(|names| !names.is_empty());
+            let others = others.map(|names| format!("; rules of {names} are here")).unwrap_or_default();
+            format!("nothing is captured for {}{others}", mesh.ownership().name)
         }
-    }
-    if families.is_empty() && !is_complete {
-        summary = "whether traffic is captured is unknown: some rules are not understood".to_owned();
-    }
-    let held = held.clone();
+        None => summary(held, &families, &meshes, &directions),
+    };
     findings.extend(seen.findings.iter().cloned());
     findings.sort_by_key(|finding| finding.level);
     CaptureStatus {
-        capturing: (is_complete || !families.is_empty()).then_some(!families.is_empty()),
+        capturing: is_known.then_some(!families.is_empty()),
         summary,
         directions: directions.into_iter().map(Cow::from).collect(),
         meshes: meshes.into_iter().map(|mesh| mesh.name().into()).collect(),
         families: families.iter().map(|family| family.word().into()).collect(),
         made: held.iter().find_map(|held| held.made.clone()),
-        held_by: held,
+        held_by: held.clone(),
         rows: picture.rows_where(|flow| only.is_none() || flow.reason().map(RuleReason::mesh) == only),
         listeners,
         hits: hits::counted(&recognized),
         findings: reports(&findings),
     }
-}
-
-/// The rules of meshes, or of the one that is asked for.
-fn of_mesh(mut all: Vec<RecognizedRule<'_>>, only: Option<Mesh>) -> Vec<RecognizedRule<'_>> {
-    all.retain(|recognized| only.is_none_or(|only| only == recognized.mesh));
-    all
 }
 
 impl CaptureStatus {
@@ -172,10 +164,6 @@ fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], direct
                 (true, false) => "rules of an unknown program".to_owned(),
                 (false, _) => by.join(" and "),
             };
-            let directions = match directions.split_last() {
-                Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
-                _ => directions.concat(),
-            };
             // The default mesh needs no mention.
             let whose = match meshes {
                 [] => String::new(),
@@ -185,6 +173,7 @@ fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], direct
                     format!(", for {}", names.join(" and "))
                 }
             };
+            let directions = listed(&directions);
             format!("{directions} traffic is captured over {}, by {by}{whose}", names.join(" and "))
         }
     }

@@ -2,14 +2,14 @@
 
 use super::observation::Observation;
 use crate::compare;
-use crate::explain::{EndpointNames, PodContext, RuleView, explain};
+use crate::explain::{EndpointNames, PodContext, RuleView, VerdictKind, explain, tproxy_mark};
 use crate::pod_packets::PodPackets;
 use mesh::RuleReason;
 use mesh::reason::Meaning;
 use mesh::recognition::{RecognizedRule, Role, recognized};
 use rules::finding::{Code, Finding, Level};
 use rules::simulate::{At, Atlas, Ending, Packet, Verdict, View, Work};
-use rules::{Action, ByFamily, Family, Target};
+use rules::{ByFamily, Family};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
@@ -68,10 +68,10 @@ fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Findin
     let finding = |Overruled { packet, ends: [ending, _], .. }: &Overruled| {
         let live = explain(view, routing, packet)
             .with_endpoint_names(&EndpointNames::of_example(packet, &packets, &pod));
-        let claimed = match (live.is_captured(), ending.of(packet).verdict) {
-            (Some(true), Verdict::Redirect(ports)) => format!("is to go to port {ports}"),
-            (Some(true), Verdict::Tproxy(port)) => format!("is to go to port {port}"),
-            _ => "is to be captured".to_owned(),
+        let (_, ports) = VerdictKind::of(ending.of(packet).verdict);
+        let claimed = match ports.filter(|_| live.is_captured() == Some(true)) {
+            Some(ports) => format!("is to go to port {ports}"),
+            None => "is to be captured".to_owned(),
         };
         let setting = ending.decided_by.and_then(|by| RuleReason::setting_of(alone.rule(by)?.origin?));
         let option = setting.map(|setting| format!(" ({})", setting.row().short_option()));
@@ -95,17 +95,12 @@ fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Findin
 
 /// True if some TCP from or to this address of the pod passes; `None` where only rules that are not understood let it.
 pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> Option<bool> {
-    let verdicts = verdicts(seen, address);
-    let passes = verdicts.contains(&Verdict::Pass);
-    (passes || !verdicts.contains(&Verdict::Unknown)).then_some(passes)
-}
-
-fn verdicts(seen: &Observation<'_>, address: IpAddr) -> Vec<Verdict> {
     let RuleView { view, routing, .. } = seen.rules.get(Family::of(address));
     let packets = PodPackets::of(&[view], &PodContext::new([address], None), true);
     let atlas = Atlas::of(view, routing, packets.usual_sets(), &mut Work::new(MAX_WORK));
-    let open = atlas.open.iter().map(|_| Verdict::Unknown);
-    atlas.regions.iter().map(|region| region.ending.verdict).chain(open).collect()
+    let has = |verdict| atlas.regions.iter().any(|region| region.ending.verdict == verdict);
+    let passes = has(Verdict::Pass);
+    (passes || atlas.is_complete() && !has(Verdict::Unknown)).then_some(passes)
 }
 
 /// Chains of iptables that no rule leads to: a killed run or the removal of jumps leaves them.
@@ -133,13 +128,8 @@ fn unreached(family: Family, alone: &[RecognizedRule<'_>]) -> Vec<Finding> {
 /// TPROXY that nothing routes for.
 fn unrouted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Option<Finding> {
     let marks = &seen.rules.get(family).routing.local_marks;
-    let mark =
-        recognized.iter().filter(|recognized| recognized.is_reached).find_map(
-            |recognized| match &recognized.rule.action {
-                Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(*mark),
-                _ => None,
-            },
-        )?;
+    let mut reached = recognized.iter().filter(|recognized| recognized.is_reached);
+    let mark = reached.find_map(|recognized| tproxy_mark(&recognized.rule.action))?;
     (!marks.iter().any(|local| local.covers(mark.value))).then(|| {
         let text = format!(
             "TPROXY marks {family} packets with {}, and no policy rule routes that mark here: answers get lost",

@@ -4,41 +4,19 @@ use super::{CaptureStatus, Observation, status};
 use crate::explain::{PodContext, RuleView};
 use crate::finding::FindingReport;
 use crate::packets::first_of;
+use crate::random_tests::configured;
 use mesh::linkerd::Linkerd;
 use mesh::recognition::named;
 use mesh::settings::Setting;
-use mesh::sources::{Host, Raw};
 use mesh::{Capture, Mesh};
 use rules::finding::{Code, Finding};
 use rules::simulate::{Routing, View};
-use rules::{ByFamily, Family, Table, Uid, parse, render};
-use std::{io, net::IpAddr};
-
-struct Machine;
-
-impl Host for Machine {
-    fn user(&self, _: &str) -> io::Result<Option<Uid>> {
-        Ok(None)
-    }
-
-    fn has_user(&self, _: Uid) -> io::Result<bool> {
-        Ok(true)
-    }
-
-    fn addresses(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(["10.1.2.3", "fd00::3"].map(|text| text.parse().expect("an address")).to_vec())
-    }
-
-    fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(["10.0.0.10", "fd00::a"].map(|text| text.parse().expect("an address")).to_vec())
-    }
-}
+use rules::{ByFamily, Family, Table, parse, render};
+use std::net::IpAddr;
 
 fn capture(mesh: Mesh, flags: &[(Setting, &str)]) -> Capture {
-    let printed = [(Setting::Mesh, mesh.name())].into_iter().chain(flags.iter().copied());
-    let printed = printed.map(|(setting, value)| (setting, value.to_owned()));
-    let raw = Raw::new(printed, |_| true, |_| None);
-    mesh::resolve(&raw, &Machine, Vec::new()).expect("valid flags").capture
+    let flags: Vec<_> = flags.iter().map(|(setting, value)| (setting.row().name(), *value)).collect();
+    configured(mesh, &flags).expect("valid flags").1
 }
 
 const LINKERD: [(Setting, &str); 5] = [
@@ -111,7 +89,7 @@ fn foreign_rules_that_come_first_are_shown_with_a_packet() {
     check("OUTPUT", "-p tcp -m tcp --dport 9 -j ACCEPT", &[&to(9)]);
     check("OUTPUT", "-p udp -m udp --dport 9 -j ACCEPT", &[]);
     // Without `CaptureAllDns`, claims about DNS name single servers, without a prefix length.
-    let to_server = "udp 10.1.2.3:40000 -> 10.0.0.10:53";
+    let to_server = "udp 10.1.2.3:40000 -> 10.200.0.1:53";
     check_with(&flags[..3], "OUTPUT", "-p udp -m udp --dport 53 -j ACCEPT", &[to_server]);
 }
 

@@ -1,7 +1,8 @@
 //! The status for people, as wide as their terminal: from its document.
 
 use super::{CaptureStatus, Hit, InstalledRules, Record};
-use crate::picture::{TrafficPart, rows_text};
+use crate::picture::{TrafficPart, row_lines};
+use crate::style::capitalised;
 use crate::{Style, TextLine, painted};
 use rules::Family;
 use std::cmp::Reverse;
@@ -16,17 +17,17 @@ impl CaptureStatus {
     pub fn text(&self, width: usize, all: bool) -> String {
         let mut page = Page { out: String::new(), width };
         let style = if self.capturing == Some(true) { Style::Captured } else { Style::Passing };
-        page.line(0, "", style, &capitalised(&self.summary));
+        page.line(0, "", style, &format!("{}.", capitalised(&self.summary)));
         if self.held_by.is_empty() && self.capturing == Some(false) {
             page.line(0, "", Style::Quiet, "sidecar-init apply with the pod's flags sets rules.");
         }
         if !self.findings.is_empty() {
-            page.title(Style::Strong, "Findings");
+            page.title("Findings");
             self.findings.iter().for_each(|finding| page.push(0, &finding.lines()));
         }
         let crosses = |part: &TrafficPart| all || *part != TrafficPart::Within;
         let parts: Vec<TrafficPart> = TrafficPart::ALL.into_iter().filter(crosses).collect();
-        page.out.push_str(&rows_text(&self.rows, &parts, width));
+        page.out.push_str(&painted(&row_lines(&self.rows, &parts, width), usize::MAX));
         if all {
             page.listeners(self);
         }
@@ -38,20 +39,14 @@ impl CaptureStatus {
     }
 }
 
-fn capitalised(text: &str) -> String {
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", characters.as_str())
-}
-
 struct Page {
     out: String,
     width: usize,
 }
 
 impl Page {
-    fn title(&mut self, style: Style, text: &str) {
-        self.push(0, &[TextLine::default(), TextLine::default().styled(style, text)]);
+    fn title(&mut self, text: &str) {
+        self.push(0, &[TextLine::default(), TextLine::default().styled(Style::Strong, text)]);
     }
 
     fn push(&mut self, indent: usize, lines: &[TextLine]) {
@@ -67,7 +62,7 @@ impl Page {
         if status.listeners.is_empty() {
             return;
         }
-        self.title(Style::Strong, "Listeners");
+        self.title("Listeners");
         for one in &status.listeners {
             let word = format!("{}/{}", one.port, one.protocol);
             let style = one.code.as_ref().map(|_| Style::Dropped);
@@ -81,7 +76,7 @@ impl Page {
         if !hits.iter().any(|hit| all || hit.packets > 0) {
             return;
         }
-        self.title(Style::Strong, "Hits");
+        self.title("Hits");
         let counts = |packets: &str, per_second: Option<f64>| match per_second {
             Some(rate) => format!("{packets:>9} {:>9}", format!("{rate:.1}/s")),
             None if is_watched => format!("{packets:>9} {:>9}", ""),
@@ -109,13 +104,8 @@ impl Page {
             self.line(indent, &counts, style, &format!("{}{option}", hit.text));
         }
         if all && quiet > 0 {
-            let rules = if quiet == 1 { "1 other kind of rule has" } else { "other kinds of rules have" };
-            let text = if quiet == 1 {
-                format!("{rules} met no packet")
-            } else {
-                format!("{quiet} {rules} met no packet")
-            };
-            self.line(indent, "", Style::Quiet, &text);
+            let rules = if quiet == 1 { "kind of rule has" } else { "kinds of rules have" };
+            self.line(indent, "", Style::Quiet, &format!("{quiet} other {rules} met no packet"));
         }
     }
 
@@ -123,10 +113,8 @@ impl Page {
         if status.held_by.is_empty() {
             return;
         }
-        self.title(Style::Strong, "Made");
-        for held in &status.held_by {
-            self.held(held);
-        }
+        self.title("Made");
+        status.held_by.iter().for_each(|held| self.held(held));
         if status.held_by.iter().all(|held| held.backend.starts_with("iptables")) {
             let text =
                 "iptables keeps no note of when rules were made, nor of whether they were changed since";
@@ -148,8 +136,7 @@ impl Page {
             }
             return;
         };
-        let text = format!("sidecar-init {program_version}, command {command}, at {at}");
-        self.line(4, "", None, &text);
+        self.line(4, "", None, &format!("sidecar-init {program_version}, command {command}, at {at}"));
         let line = match settings.as_deref() {
             Some("") => "configured without capture flags".to_owned(),
             Some(settings) => format!("configured with {settings}"),
@@ -158,9 +145,8 @@ impl Page {
             }
         };
         self.line(4, "", None, &line);
-        match changed_since {
-            true => self.line(4, "", Style::Dropped, "changed since"),
-            false => self.line(4, "", Style::Quiet, "unchanged since"),
-        }
+        let (style, state) =
+            if *changed_since { (Style::Dropped, "changed") } else { (Style::Quiet, "unchanged") };
+        self.line(4, "", style, &format!("{state} since"));
     }
 }

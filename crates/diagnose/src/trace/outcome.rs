@@ -27,10 +27,10 @@ pub trait Rules {
 
 /// The report of a walk; as an error, what is known of it where the packet met a rule that was added since the reading.
 pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Block>> {
-    let mut block = block(walked.first.as_ref().unwrap_or(&PacketSnapshot::default()));
-    block.hook = hook(if walked.is_inbound { 0 } else { 3 }).into();
-    (block.mark, block.uid, block.gid) = (walked.mark, walked.uid, walked.gid);
-    let block = block.at(walked.began);
+    let &Walk { mark, uid, gid, .. } = walked;
+    let first = block(walked.first.as_ref().unwrap_or(&PacketSnapshot::default()));
+    let hook = hook(if walked.is_inbound { 0 } else { 3 }).into();
+    let block = Block { hook, mark, uid, gid, ..first }.at(walked.began);
     let headers = walked.first.as_ref().and_then(|seen| Headers::read(&seen.packet));
     let Some(headers) = headers else { return Ok(unknown(block, UNREAD)) };
     let Some(rules) = rules else { return Err(Box::new(unknown(block, UNCERTAIN))) };
@@ -96,15 +96,11 @@ pub fn of_reports(
     now: SystemTime,
     rules: Option<&dyn Rules>,
 ) -> Result<Block, Box<Block>> {
-    let first = reports.first().cloned().unwrap_or_default();
-    let seen = PacketSnapshot {
-        packet: first.packet,
-        in_interface: first.in_interface,
-        out_interface: first.out_interface,
-    };
-    let mut block = block(&seen).at(first.time.unwrap_or(now));
-    block.hook = hook(first.hook).into();
-    (block.mark, block.uid, block.gid) = (first.mark, first.uid, first.gid);
+    let NflogMessage { packet: bytes, in_interface, out_interface, time, hook: at, mark, uid, gid, .. } =
+        reports.first().cloned().unwrap_or_default();
+    let seen = PacketSnapshot { packet: bytes, in_interface, out_interface };
+    let mut block = Block { mark, uid, gid, ..block(&seen) }.at(time.unwrap_or(now));
+    block.hook = hook(at).into();
     block.rules = reports.iter().map(|report| named(&report.prefix)).collect();
     let Some(headers) = Headers::read(&seen.packet) else { return Ok(unknown(block, UNREAD)) };
     let packet = packet(&block, true, &headers);
@@ -247,21 +243,22 @@ fn hands_over(view: &View, at: At) -> bool {
 
 /// The report of a packet that is neither TCP nor UDP, which no capture is about.
 fn of_other_protocol(block: Block, dropped: Option<At>) -> Block {
+    if dropped.is_some() {
+        let reason = "the last of these rules says so";
+        return ended(block, VerdictKind::Dropped, "never arrives".to_owned(), reason);
+    }
     let to = block.destination.map(|to| to.to_string()).unwrap_or_default();
-    let (verdict, summary, reason) = match dropped {
-        Some(_) => (VerdictKind::Dropped, "never arrives".to_owned(), "the last of these rules says so"),
-        None => {
-            let summary = format!("goes to {to} as it was sent");
-            (VerdictKind::NotCaptured, summary, "only TCP and UDP are captured")
-        }
-    };
-    Block { end: PacketEnd { verdict, summary, reason: reason.to_owned(), ..PacketEnd::default() }, ..block }
+    let summary = format!("goes to {to} as it was sent");
+    ended(block, VerdictKind::NotCaptured, summary, "only TCP and UDP are captured")
 }
 
 const UNREAD: &str = "the packet can't be read";
 const UNCERTAIN: &str = "the rules that report are not all that it met, or have changed since";
 
 fn unknown(block: Block, reason: &str) -> Block {
-    let summary = "the verdict can't be determined".to_owned();
-    Block { end: PacketEnd { summary, reason: reason.to_owned(), ..PacketEnd::default() }, ..block }
+    ended(block, VerdictKind::Unknown, "the verdict can't be determined".to_owned(), reason)
+}
+
+fn ended(block: Block, verdict: VerdictKind, summary: String, reason: &str) -> Block {
+    Block { end: PacketEnd { verdict, summary, reason: reason.to_owned(), ..PacketEnd::default() }, ..block }
 }

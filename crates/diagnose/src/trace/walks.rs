@@ -122,11 +122,8 @@ impl Walks {
 
     /// Ends the walks that have had no step for a while, or all of them, and gives them.
     pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Walk> {
-        let is_old = |then: SystemTime| {
-            now.is_none_or(|now| now.duration_since(then).is_ok_and(|time| time >= TIMEOUT))
-        };
-        self.owners.retain(|_, (then, ..)| !is_old(*then));
-        self.open.extract_if(.., |walk| is_old(walk.latest)).collect()
+        self.owners.retain(|_, (then, ..)| !is_old(*then, now));
+        self.open.extract_if(.., |walk| is_old(walk.latest, now)).collect()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -209,6 +206,11 @@ fn sender(packet: &[u8]) -> Option<(u8, std::net::IpAddr, Option<u16>)> {
     Some((headers.protocol, headers.source, headers.ports.map(|(source, _)| source)))
 }
 
+/// True if nothing is heard of a packet any more; without the time, of none.
+fn is_old(latest: SystemTime, now: Option<SystemTime>) -> bool {
+    now.is_none_or(|now| now.duration_since(latest).is_ok_and(|time| time >= TIMEOUT))
+}
+
 /// Packets that may meet further rules.
 #[derive(Default)]
 pub struct Groups(Vec<Group>);
@@ -238,10 +240,7 @@ impl Groups {
 
     /// Gives the packets that nothing has been heard of for a while, or all.
     pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Vec<NflogMessage>> {
-        let is_old = |group: &mut Group| {
-            now.is_none_or(|now| now.duration_since(group.latest).is_ok_and(|time| time >= TIMEOUT))
-        };
-        self.0.extract_if(.., is_old).map(|group| group.reports).collect()
+        self.0.extract_if(.., |group| is_old(group.latest, now)).map(|group| group.reports).collect()
     }
 
     pub fn is_empty(&self) -> bool {

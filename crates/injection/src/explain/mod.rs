@@ -321,7 +321,7 @@ fn paragraph(one: &Explained) -> String {
             (false, []) => line("webhook", &format!("{name} would be called")),
             (false, misses) => {
                 let is_not = line("webhook", &format!("{name} is not: {}", misses.join(", and ")));
-                Style::Quiet.paint(is_not).to_string()
+                Style::Quiet.paint(is_not)
             }
         });
     }
@@ -346,7 +346,7 @@ fn paragraph(one: &Explained) -> String {
     lines.extend(added.map(|added| line("container", &added)));
     lines.extend(one.warnings.iter().map(|warning| line("warning", warning)));
     let assumptions = one.assumptions.iter();
-    lines.extend(assumptions.map(|assumption| Style::Quiet.paint(line("note", assumption)).to_string()));
+    lines.extend(assumptions.map(|assumption| Style::Quiet.paint(line("note", assumption))));
     // Each does it alone.
     let remedies = one.remedies.iter().enumerate();
     lines.extend(remedies.map(|(index, remedy)| line(if index == 0 { "to change" } else { "or" }, remedy)));

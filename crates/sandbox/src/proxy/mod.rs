@@ -10,8 +10,7 @@ pub(super) use relay::relay;
 use rules::{Family, Port, PortRange, Protocol};
 use std::io::{self, PipeWriter, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
-use std::sync::{Arc, Mutex};
-use std::{thread, time::Duration};
+use std::{sync::Arc, time::Duration};
 use sys::{dial, listener::user_of, namespace::OpenNamespace};
 
 /// The proxy as the rules expect it.
@@ -44,7 +43,7 @@ enum ConnectionDirection {
 
 struct SandboxProxy {
     facts: ExpectedProxy,
-    log: Mutex<PipeWriter>,
+    log: PipeWriter,
 }
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -72,8 +71,11 @@ pub(super) fn start(facts: ExpectedProxy, log: PipeWriter) -> io::Result<()> {
             agents.push(serve::listening(agent, UdpSocket::bind(agent))?);
         }
     }
-    let proxy = Arc::new(SandboxProxy { facts, log: Mutex::new(log) });
-    agents.into_iter().try_for_each(|agent| serve_names(&proxy, agent))?;
+    let proxy = Arc::new(SandboxProxy { facts, log });
+    for agent in agents {
+        let proxy = Arc::clone(&proxy);
+        serve::receive(agent, move |socket, query, client| answer(&proxy, socket, query, client))?;
+    }
     serve::accept(listeners, move |direction, client| proxy.serve(direction, client))
 }
 
@@ -136,20 +138,17 @@ impl SandboxProxy {
         }
         let own = dial::CallSource { address: None, transparent: mark };
         // With TPROXY it calls from the client's address, with the mark of that; so it does where it is known by a mark.
-        let from = match (direction, transparent.or(mark)) {
-            (ConnectionDirection::Outbound, _) => own,
-            (ConnectionDirection::Names, _) => {
-                self.leave(direction)?;
-                return dial::connect(own, self.facts.name_server(to), TIMEOUT);
-            }
+        let (from, to) = match (direction, transparent.or(mark)) {
+            (ConnectionDirection::Outbound, _) => (own, to),
+            (ConnectionDirection::Names, _) => (own, self.facts.name_server(to)),
             (ConnectionDirection::Inbound, Some(mark)) => {
                 // The client's port is in use by its own connection.
                 let address = SocketAddr::new(client.peer_addr()?.ip(), 0);
-                dial::CallSource { address: Some(address), transparent: Some(mark) }
+                (dial::CallSource { address: Some(address), transparent: Some(mark) }, to)
             }
             (ConnectionDirection::Inbound, None) => {
                 let address = known.passthrough(Family::of(to.ip())).map(|ip| SocketAddr::new(ip, 0));
-                dial::CallSource { address, transparent: None }
+                (dial::CallSource { address, transparent: None }, to)
             }
         };
         self.leave(direction)?;
@@ -166,29 +165,12 @@ impl SandboxProxy {
 
     /// In one write.
     fn log_line(&self, line: &str) {
-        let mut log = self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // A connection is served even if it can't be logged.
-        let _ = log.write_all(format!("proxy: {line}\n").as_bytes());
+        let _ = (&self.log).write_all(format!("proxy: {line}\n").as_bytes());
     }
 }
 
-/// The usual limit of a DNS message over UDP with EDNS.
-const DATAGRAM: usize = 4096;
 const NAME_TIMEOUT: Duration = Duration::from_secs(5);
-
-fn serve_names(proxy: &Arc<SandboxProxy>, socket: UdpSocket) -> io::Result<()> {
-    let (proxy, socket) = (Arc::clone(proxy), Arc::new(socket));
-    thread::Builder::new().spawn(move || {
-        let mut buffer = [0; DATAGRAM];
-        loop {
-            let Ok((length, client)) = socket.recv_from(&mut buffer) else { continue };
-            let (proxy, socket) = (Arc::clone(&proxy), Arc::clone(&socket));
-            let query = buffer[..length].to_vec();
-            serve::on_thread(move || answer(&proxy, &socket, &query, client));
-        }
-    })?;
-    Ok(())
-}
 
 fn answer(proxy: &SandboxProxy, socket: &UdpSocket, query: &[u8], client: SocketAddr) {
     let of = name(query).map(|name| format!(" for {name}")).unwrap_or_default();
@@ -215,7 +197,7 @@ fn ask(proxy: &SandboxProxy, query: &[u8], client: SocketAddr) -> io::Result<Vec
     socket.connect(server)?;
     socket.set_read_timeout(Some(NAME_TIMEOUT))?;
     socket.send(query)?;
-    let mut answer = vec![0; DATAGRAM];
+    let mut answer = vec![0; serve::DATAGRAM];
     let length = socket.recv(&mut answer)?;
     answer.truncate(length);
     Ok(answer)

@@ -8,10 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use sys::dial;
 
-/// Relays until both directions have ended.
-///
-/// # Errors
-/// When a side resets its connection or can't be reached any more. The other one is reset too, once both are closed.
+/// Fails when a side resets its connection or can't be reached any more. The other one is reset too, once both are closed.
 pub(crate) fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
     for stream in [one, other] {
         // Small answers are not kept back for more to come.
