@@ -4,7 +4,7 @@
 
 use super::command::{COMMANDS, Command, CommandEntry, is_global};
 use super::tree::{Extent, HELP, VERSION};
-use super::{Exit, help, linkerd_init, report};
+use super::{Exit, Outcome, help, linkerd_init, report};
 use crate::cni;
 use command_line::errors;
 use mesh::settings::{self, Setting, SettingRow, nearest};
@@ -24,12 +24,13 @@ pub(super) struct Invocation {
     pub(super) trailing: Vec<OsString>,
 }
 
-pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, Exit> {
-    let words = with_command(arguments.collect());
+/// Answers requests for help, and hands any other call over.
+pub(super) fn read(words: Vec<OsString>, call: impl FnOnce(Invocation) -> Exit) -> Outcome {
+    let words = with_command(words);
     let mut parser = Parser::new(&words);
     for (at, word) in words.iter().enumerate().skip(1) {
         if let Some(asked) = parser.read(word) {
-            return Err(answer(asked, &parser, &words[at + 1..]));
+            return answer(asked, &parser, &words[at + 1..]);
         }
     }
     let Parser { mesh, entry, group, next, flags: known, given: flags, mut problems, trailing, .. } = parser;
@@ -40,17 +41,17 @@ pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
         Some(entry) => {
             let mesh = entry.mesh.unwrap_or(mesh);
             let problems = strays_joined(problems, &known);
-            Ok(Invocation { command: entry.command, mesh, flags, problems, trailing })
+            Ok(call(Invocation { command: entry.command, mesh, flags, problems, trailing }))
         }
         None if group.is_some() => {
             let text = "takes no flags: the container runtime passes its configuration on standard input and in the environment";
-            Err(report::bad_input(&Problems(vec![InputProblem::of(cni::COMMAND, text)])))
+            Err(Problems(vec![InputProblem::of(cni::COMMAND, text)]).into())
         }
         None if problems.is_empty() => {
             report::advice(&help::text([], mesh, Extent::Summary));
-            Err(Exit::BadInput)
+            Ok(Exit::BadInput)
         }
-        None => Err(report::bad_input(&Problems(problems))),
+        None => Err(Problems(problems).into()),
     }
 }
 
@@ -126,7 +127,7 @@ fn strays_joined(problems: Vec<InputProblem>, known: &Flags) -> Vec<InputProblem
 }
 
 /// Earlier problems take precedence, except over help.
-fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> Exit {
+fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> Outcome {
     let mut problems = parser.problems.clone();
     match (asked, rest.first()) {
         (HelpRequest::Help(extent), _) => report::text(&help::text(parser.path(), parser.mesh, extent)),
@@ -140,10 +141,10 @@ fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> Exit {
         (HelpRequest::Version, Some(word)) => {
             let text = format!("is not expected; {VERSION} takes no arguments");
             problems.push(InputProblem::with_item("argument", &sources::text(word), text));
-            report::bad_input(&Problems(problems))
+            Err(Problems(problems).into())
         }
         (HelpRequest::Version | HelpRequest::Topic | HelpRequest::Refusal, _) => {
-            report::bad_input(&Problems(problems))
+            Err(Problems(problems).into())
         }
     }
 }
@@ -353,12 +354,15 @@ mod tests {
 
     fn check(arguments: &[&str], expected: &[(Setting, &str)]) {
         let all = ["sidecar-init", "istio-iptables"].iter().chain(arguments).map(OsString::from);
-        let invocation = parse(all).expect("no answer");
-        assert_eq!(invocation.problems, [], "{arguments:?}");
-        // Of a repeated flag, the last one counts.
-        let flags: BTreeMap<Setting, &str> =
-            invocation.flags.iter().map(|(setting, text)| (*setting, text.as_str())).collect();
-        assert_eq!(flags, BTreeMap::from_iter(expected.iter().copied()), "{arguments:?}");
+        let call = |invocation: Invocation| {
+            assert_eq!(invocation.problems, [], "{arguments:?}");
+            // Of a repeated flag, the last one counts.
+            let flags: BTreeMap<Setting, &str> =
+                invocation.flags.iter().map(|(setting, text)| (*setting, text.as_str())).collect();
+            assert_eq!(flags, BTreeMap::from_iter(expected.iter().copied()), "{arguments:?}");
+            Exit::Drift
+        };
+        assert_eq!(read(all.collect(), call).expect("a call"), Exit::Drift);
     }
 
     #[test]

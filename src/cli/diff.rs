@@ -3,7 +3,7 @@
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding, Format};
 use super::run::{self, ResolvedCall, Run};
-use super::{Exit, change, host, host::System, live, logging::Stdout};
+use super::{Exit, Outcome, change, host, host::System, live, logging::Stdout};
 use diagnose::compare::{self, Change, ComparedSide, Comparison, DiffReport, OtherMesh, PartReport, compare};
 use diagnose::explain::{PodContext, RuleView};
 use diagnose::{Basis, painted};
@@ -19,7 +19,7 @@ pub(super) fn run(
     problems: &[InputProblem],
     files: &[String],
     [listings, namespaces]: [&[String]; 2],
-) -> Result<Exit, Problems> {
+) -> Outcome {
     // One namespace is where the question is; two are compared.
     let namespaces = if namespaces.len() > 1 { namespaces } else { &[] };
     let listings = listings.iter().map(ExistingRules::Listing);
@@ -30,9 +30,8 @@ pub(super) fn run(
     let live = Subject::of_flags(raw.clone().without_rules(), problems.to_vec(), manifest::machine);
     if files.is_empty() && !raw.describes_rules() {
         return match manifest::settings(&live)? {
-            Ok(NotedSettings::Found(noted, basis)) => from_live(&live, &noted, basis.name()),
-            Ok(other) => Err(manifest::needed(&other)),
-            Err(exit) => Ok(exit),
+            NotedSettings::Found(noted, basis) => from_live(&live, &noted, basis.name()),
+            other => Err(manifest::needed(&other).into()),
         };
     }
     let configurations = configurations(raw, problems, files)?;
@@ -72,7 +71,7 @@ fn of_rules(
     problems: &[InputProblem],
     files: &[String],
     existing: &[ExistingRules<'_>],
-) -> Result<Exit, Problems> {
+) -> Outcome {
     let mut problems = problems.to_vec();
     if !files.is_empty() || raw.describes_rules() || existing.len() > 2 {
         let text = "is compared with one other, or with the live rules, and not with flags or manifests";
@@ -108,11 +107,7 @@ fn of_rules(
         [one] => [None, Some(one)],
         two => [two.first(), two.get(1)],
     };
-    let ((from, old_pod, old), (to, new_pod, new)) =
-        match read(first).and_then(|first| Ok((first, read(second)?))) {
-            Ok(sides) => sides,
-            Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
-        };
+    let ((from, old_pod, old), (to, new_pod, new)) = (read(first)?, read(second)?);
     let pod = compare::pod(&[old_pod, new_pod]);
     let [old, new] = [old, new].map(|rule_views| ComparedSide::of_rules(rule_views, &pod));
     let comparison = compare(&old, &new, &pod);
@@ -121,30 +116,24 @@ fn of_rules(
         comparison,
         ..unequal(Some(from.name()), Some(to.name()))
     };
-    Ok(printed(&report, &run, false))
+    print(&report, &run, false)
 }
 
-fn printed(report: &DiffReport, run: &Run, prints_rules: bool) -> Exit {
-    let text = || report.text(report::line_width(), prints_rules);
-    match report::answer(run.format, report, text) {
-        Exit::Done => exit(report),
-        failed => failed,
-    }
+fn print(report: &DiffReport, run: &Run, prints_rules: bool) -> Outcome {
+    report::answer(run.format, report, || report.text(report::line_width(), prints_rules))?;
+    Ok(exit(report))
 }
 
 /// Compares the live rules with those of a subject, of which this network namespace provides the facts.
-fn from_live(live: &Subject, subject: &Subject, to: String) -> Result<Exit, Problems> {
+fn from_live(live: &Subject, subject: &Subject, to: String) -> Outcome {
     let (call, prints_rules) = resolve(subject, &System::of(&subject.raw))?;
     manifest::begin(std::slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
     let from = Basis::Rules { namespace: live.namespace() }.name();
-    let report = match with_live(unequal(Some(from), Some(to)), subject, &call) {
-        Ok(report) => report,
-        Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
-    };
-    Ok(printed(&report, &call.run, prints_rules))
+    let report = with_live(unequal(Some(from), Some(to)), subject, &call)?;
+    print(&report, &call.run, prints_rules)
 }
 
-fn between(old: &[Sided], new: &[Sided]) -> Result<Exit, Problems> {
+fn between(old: &[Sided], new: &[Sided]) -> Outcome {
     let all: Vec<&Sided> = old.iter().chain(new).collect();
     let calls = manifest::each(&all, |sided| resolve(&sided.subject, &*sided.subject.host()))?;
     if let (Some(first), Some((call, _))) = (all.first(), calls.first()) {
@@ -167,15 +156,12 @@ fn between(old: &[Sided], new: &[Sided]) -> Result<Exit, Problems> {
         };
         sections.push(SubjectSection { title, body });
     }
-    let printed = match format {
+    match format {
         Format::Text => manifest::print(&sections, |title| format!("== {title}")),
         Format::Data(encoding) => manifest::print_data(encoding, &sections),
-    };
-    Ok(match printed {
-        // A change of one pod counts, whether or not all packets of another were compared.
-        Exit::Done => exits.into_iter().max_by_key(|exit| *exit as u8).unwrap_or(Exit::Done),
-        failed => failed,
-    })
+    }?;
+    // A change of one pod counts, whether or not all packets of another were compared.
+    Ok(exits.into_iter().max_by_key(|exit| *exit as u8).unwrap_or(Exit::Done))
 }
 
 fn resolve(subject: &Subject, host: &dyn Host) -> Result<(ResolvedCall, bool), Problems> {

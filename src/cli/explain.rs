@@ -4,7 +4,7 @@ use super::live::{KernelRoutes, from_kernel, from_save};
 use super::manifest::{self, Subject, SubjectSection, Unread};
 use super::report::{self, Encoding};
 use super::run::{self, Logging, Run};
-use super::{Exit, host::System, logging::Stdout, render};
+use super::{Exit, Outcome, host::System, logging::Stdout, render};
 use command_line::columns;
 use diagnose::explain::{PacketQuery, PacketReport, PodContext, QuestionContext, Routes, RuleView, packet};
 use diagnose::picture::{self, Picture};
@@ -40,7 +40,7 @@ struct ExplainRequest {
 }
 
 /// Explains the packets to these destinations, or the one that the settings describe.
-pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit, Problems> {
+pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Outcome {
     let requested: Vec<SubjectPacket> =
         subjects.iter().flat_map(|subject| SubjectPacket::all(subject, destinations)).collect();
     let requests = manifest::each(&requested, read_request)?;
@@ -60,10 +60,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
     let (mut sections, mut as_expected) = (Vec::new(), true);
     for (SubjectPacket { subject, title, user, .. }, request) in requested {
         let subject = &subject;
-        let rule_views = match rule_views(subject, &request) {
-            Ok(rule_views) => rule_views,
-            Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
-        };
+        let rule_views = rule_views(subject, &request)?;
         let request = request.of(&rule_views, subject)?;
         let (body, captured) = answer(&rule_views, subject, &request, subjects.len() == 1 && !is_shared);
         as_expected &= request.expected.is_none_or(|expected| captured == Some(expected));
@@ -71,18 +68,15 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
         let app = user.map(|user| format!("app is {user}\n")).unwrap_or_default();
         sections.push(SubjectSection { title, body: body + &app });
     }
-    let printed = match form {
-        ExplainFormat::Text | ExplainFormat::Picture => match report::text(&head) {
-            Exit::Done => manifest::print(&sections, |title| format!("== {title}")),
-            exit => exit,
-        },
-        ExplainFormat::Svg => manifest::print(&sections, render::as_comment),
-        ExplainFormat::Data(encoding) => manifest::print_data(encoding, &sections),
+    match form {
+        ExplainFormat::Text | ExplainFormat::Picture => {
+            report::text(&head)?;
+            manifest::print(&sections, |title| format!("== {title}"))?
+        }
+        ExplainFormat::Svg => manifest::print(&sections, render::as_comment)?,
+        ExplainFormat::Data(encoding) => manifest::print_data(encoding, &sections)?,
     };
-    Ok(match printed {
-        Exit::Done if !as_expected => Exit::Drift,
-        exit => exit,
-    })
+    Ok(if as_expected { Exit::Done } else { Exit::Drift })
 }
 
 fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {

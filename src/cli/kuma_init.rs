@@ -2,11 +2,11 @@
 //! which override files, and of two files the later one wins.
 
 use super::run::{self, Preview, ResolvedCall, Run, RunMode};
-use super::{Exit, change, host::System, report, start_logging, warn_by};
+use super::{Outcome, change, host::System, report, start_logging, warn_by};
 use diagnose::lint::quick_check;
 use mesh::kuma::{Kuma, unknown_user};
 use mesh::sources::{Given, NullHost, Raw, SettingReader, Source, keys};
-use mesh::{CapturePolicy, InputProblem, Mesh, Problems, Setting};
+use mesh::{CapturePolicy, InputProblem, Mesh, Setting};
 use rules::number::unsigned;
 use rules::{Cidr, Match, Position, Protocol, Rule, RuleSet, Statement, Table};
 use sidecar_init::engine::{Choice, OnDrift, Preference};
@@ -19,7 +19,7 @@ const COMPONENT: &str = "transparent-proxy";
 const BACKUP: &str = "/etc/resolv.conf.kuma-backup";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
+pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Outcome {
     let (raw, before) = with_files(raw, problems);
     let mut reader = SettingReader::new(&raw, before);
     let installs = installs(&mut reader);
@@ -40,7 +40,7 @@ pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Result<Exit, Problem
     if installs {
         warn_by(quick_check, &raw, &call);
     }
-    Ok(perform(&call, verbose))
+    perform(&call, verbose)
 }
 
 /// False to uninstall.
@@ -171,7 +171,7 @@ fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant>
     }
 }
 
-fn perform(ResolvedCall { capture, run, .. }: &ResolvedCall, verbose: bool) -> Exit {
+fn perform(ResolvedCall { capture, run, .. }: &ResolvedCall, verbose: bool) -> Outcome {
     if matches!(run.mode, RunMode::Apply | RunMode::Clean) {
         change::host_warning().iter().for_each(|text| tracing::info!(target: "iptables", "{text}"));
     }
@@ -183,12 +183,11 @@ fn perform(ResolvedCall { capture, run, .. }: &ResolvedCall, verbose: bool) -> E
         }
         RunMode::PreviewClean => change::preview_removal(run, capture.owner()),
         RunMode::Clean => {
-            let removed = change::remove(run, capture.owner());
-            change::exit(removed.and_then(|done| Ok(restored().map(|()| done)?)))
+            let removed = change::remove(run, capture.owner())?;
+            restored()?;
+            removed.exit()
         }
-        RunMode::Apply | RunMode::Nothing => {
-            change::exit(change::set(run, "kuma-init", capture, OnDrift::Replace))
-        }
+        RunMode::Apply | RunMode::Nothing => change::set(run, "kuma-init", capture, OnDrift::Replace)?.exit(),
     }
 }
 

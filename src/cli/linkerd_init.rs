@@ -1,7 +1,7 @@
 //! The drop-in for linkerd's `proxy-init`. The mesh reads the flags of capture, this module those that control the run.
 
 use super::run::{self, Logging, Preview, ResolvedCall, Run, RunMode};
-use super::{Exit, change, report};
+use super::{Exit, Outcome, change, report};
 use diagnose::{lint::quick_check, trace::utc};
 use mesh::linkerd::{self, Linkerd, commands};
 use mesh::sources::{Given, Raw, SettingReader, Source};
@@ -48,7 +48,7 @@ pub(super) fn asks_for_data(raw: &Raw) -> bool {
     raw.get(Linkerd::LogFormat).is_some_and(|given| given.value.trim() == "json")
 }
 
-pub(super) fn run(raw: &Raw, before: Vec<InputProblem>) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, before: Vec<InputProblem>) -> Outcome {
     let (call, extra) = resolve(raw, before)?;
     super::start_logging(raw, &call.logging, call.run.stdout())?;
     for warning in &call.warnings {
@@ -56,13 +56,11 @@ pub(super) fn run(raw: &Raw, before: Vec<InputProblem>) -> Result<Exit, Problems
     }
     super::warn_by(quick_check, raw, &call);
     if let RunMode::Preview(_) = call.run.mode {
-        return Ok(simulated(raw, &call.capture, &extra));
+        return simulated(raw, &call.capture, &extra);
     }
     change::host_warning().iter().for_each(|text| tracing::warn!(target: "iptables", "{text}"));
-    Ok(match set(&call, &extra) {
-        Ok(()) => Exit::Done,
-        Err(error) => report::failure(&*error, Exit::Failed),
-    })
+    set(&call, &extra)?;
+    Ok(Exit::Done)
 }
 
 fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra), Problems> {
@@ -180,7 +178,7 @@ fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> 
 }
 
 /// Prints the commands that upstream would run, as its log lines, and touches nothing.
-fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> Exit {
+fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> Outcome {
     let Capture::Linkerd(config) = capture else { unreachable!("the command's words are linkerd's") };
     let time = utc(SystemTime::now());
     let time = time.split_once('.').map_or(time.clone(), |(seconds, _)| format!("{seconds}Z"));

@@ -2,14 +2,14 @@
 
 use super::report::{self, Answers, Encoding, ObjectAnswer};
 use super::run::{self, Logging, Run};
-use super::{Exit, host::System, logging::Stdout, start_logging};
+use super::{Outcome, host::System, logging::Stdout, start_logging};
 use diagnose::Basis;
 use mesh::data::{Tree, yaml};
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
 use mesh::{InputProblem, Mesh, Problems, Setting, visible};
 use rules::Ownership;
 use sidecar_init::backend::{self, Backend, Snapshot};
-use std::{fs, io};
+use std::{error::Error, fs, io};
 
 pub(super) use diagnose::{Subject, subject::each};
 
@@ -140,7 +140,7 @@ pub(super) struct SubjectSection {
     pub(super) body: String,
 }
 
-pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> String) -> Exit {
+pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> String) -> Outcome {
     match sections {
         [SubjectSection { body, .. }] => report::text(body),
         several => {
@@ -153,7 +153,7 @@ pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> Strin
     }
 }
 
-pub(super) fn print_data(encoding: Encoding, sections: &[SubjectSection]) -> Exit {
+pub(super) fn print_data(encoding: Encoding, sections: &[SubjectSection]) -> Outcome {
     match (sections, encoding) {
         ([SubjectSection { body, .. }], Encoding::Json) => report::text(body),
         ([SubjectSection { body, .. }], Encoding::Yaml) => report::text(&yaml::block(&Tree::read(body))),
@@ -174,11 +174,11 @@ pub(super) enum NotedSettings {
     NoRules,
 }
 
-pub(super) fn settings(subject: &Subject) -> Result<Result<NotedSettings, Exit>, Problems> {
+pub(super) fn settings(subject: &Subject) -> Result<NotedSettings, Box<dyn Error>> {
     let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
     let (run, _) = run::read(&mut reader);
     reader.finish()?;
-    Ok(read_noted(subject, &run).map_err(|error| report::failure(&Unread(error), Exit::Failed)))
+    Ok(read_noted(subject, &run).map_err(Unread)?)
 }
 
 #[derive(Debug, thiserror::Error)]

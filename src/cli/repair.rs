@@ -4,7 +4,7 @@
 use super::arguments::{Parser, with_command};
 use super::manifest::{self, Subject};
 use super::run::{self, ResolvedCall, Run};
-use super::{Exit, change, command, report, verify, warn_of};
+use super::{Exit, Outcome, change, command, report, verify, warn_of};
 use crate::cni::{NODE_PROGRAM, beside, count_repair};
 use diagnose::lint::brief;
 use mesh::sources::{Given, Raw, SettingReader, boolean, name_servers};
@@ -14,7 +14,7 @@ use sidecar_init::engine::OnDrift;
 use sidecar_init::sys::{address, exec, namespace, process};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::{error, io, net::IpAddr, os::unix::process::CommandExt, process::Command, time::Instant};
+use std::{error::Error, io, net::IpAddr, os::unix::process::CommandExt, process::Command, time::Instant};
 
 enum RepairTarget {
     Process(u32),
@@ -47,7 +47,7 @@ impl Host for RepairTarget {
     }
 }
 
-pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
+pub(super) fn run(subjects: &[Subject]) -> Outcome {
     let started = Instant::now();
     super::install::survive_file_size_limit();
     let Subject { raw, before, .. } = manifest::only(subjects)?;
@@ -64,22 +64,22 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
     // It works on the node's file system, whatever the settings say.
     let call = run::configured(reader, &container, Run { cni: true, ..run }, logging)?;
     manifest::begin(subjects, &call.logging, [&call.warnings], call.run.stdout())?;
-    let done = change::finish(&call.run, repaired(&call));
+    let done = repaired(&call).and_then(|report| change::finish(&call.run, &report));
     // Trying packets takes a moment, in which the container would run without its rules.
     warn_of(brief(raw, &call.capture, &[]));
-    let exit = match done {
-        Exit::Done => verify::validated(&call),
+    let done = match done {
+        Ok(Exit::Done) => verify::validated(&call),
         other => other,
     };
-    let outcome = if matches!(exit, Exit::Done | Exit::Drift) { "repaired" } else { "failed" };
+    let outcome = if matches!(done, Ok(Exit::Done | Exit::Drift)) { "repaired" } else { "failed" };
     let state = raw.get(Setting::StateDir).map(|given| Path::new(&given.value));
     if let Err(error) = count_repair(state, outcome, started.elapsed()) {
         tracing::warn!(target: "install", "the repair can't be counted: {error}");
     }
-    Ok(exit)
+    done
 }
 
-fn repaired(call: &ResolvedCall) -> Result<change::ChangeReport, Box<dyn error::Error>> {
+fn repaired(call: &ResolvedCall) -> Result<change::ChangeReport, Box<dyn Error>> {
     let ResolvedCall { capture, run, .. } = call;
     if namespace::is_host() != Some(false) {
         return Err("this is the machine's own network namespace, or may be; name the container's".into());
@@ -125,7 +125,7 @@ fn enter(raw: &Raw, container: &RepairTarget) -> Option<InputProblem> {
 }
 
 /// The first word is the program. Returns only on failure.
-pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
+pub(super) fn hand_over(words: &[OsString]) -> Option<Box<dyn Error>> {
     let arguments = for_node(words)?;
     let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);
     let given = |flag: &&str| arguments.iter().any(|word| is(word, flag));
@@ -133,7 +133,7 @@ pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
     let problems: Vec<InputProblem> =
         ["--netns", "--pid"].into_iter().filter(given).map(|flag| InputProblem::of(flag, text)).collect();
     if !problems.is_empty() {
-        return Some(report::bad_input(&Problems(problems)));
+        return Some(Problems(problems).into());
     }
     let ours = beside(NODE_PROGRAM);
     let found = if ours.is_file() { Some(ours.clone()) } else { exec::find(NODE_PROGRAM) };
@@ -143,11 +143,10 @@ pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
              repair one container by --netns or --pid",
             ours.display()
         );
-        return Some(report::failed(&text, Exit::Failed));
+        return Some(text.into());
     };
     let error = Command::new(&program).arg("repair").args(arguments).exec();
-    let failure = report::Because::of(format!("{} can't be started", program.display()), error);
-    Some(report::failure(&failure, Exit::Failed))
+    Some(report::Because::of(format!("{} can't be started", program.display()), error).into())
 }
 
 /// The words besides `cni repair`, if `--watch` is among them.

@@ -2,9 +2,9 @@
 
 use super::manifest::{self, Subject};
 use super::run::{self, Run};
-use super::{Exit, host::System, logging::Stdout, report, start_logging};
+use super::{Exit, Outcome, host::System, logging::Stdout, report, start_logging};
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
-use mesh::{CapturePolicy, Mesh, Problems, Setting, quoted, settings::Topic};
+use mesh::{CapturePolicy, Mesh, Setting, quoted, settings::Topic};
 use rules::{Gid, Uid};
 use sandbox::{Frontend, RunAs, SandboxOptions};
 use sidecar_init::engine::Choice;
@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::{error::Error, ffi::OsString, io, process};
 
 /// Once there is a sandbox, the process ends here with its exit code.
-pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Result<Exit, Problems> {
+pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Outcome {
     let subject = manifest::only(subjects)?;
     let raw = match subject.title {
         None => with_defaults(&subject.raw, subject.raw.mesh()),
@@ -50,10 +50,7 @@ pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Result<Exit, P
     if let Some(skip) = options.skip {
         tracing::warn!(target: "sandbox", "nothing of this pod is ever captured: {skip}");
     }
-    match sandbox::run(options, &run) {
-        Ok(code) => process::exit(i32::from(code)),
-        Err(failure) => Ok(report::failure(&failure, Exit::Failed)),
-    }
+    process::exit(i32::from(sandbox::run(options, &run)?))
 }
 
 impl Frontend for Run {
@@ -63,7 +60,7 @@ impl Frontend for Run {
     }
 
     fn print(&self, text: &str) -> bool {
-        report::whole(text) == Exit::Done
+        report::exit(report::whole(text), false, |exit| exit) == Exit::Done
     }
 
     fn report(&self, failure: &dyn Error) {

@@ -1,13 +1,13 @@
 //! `sidecar-init status`: what is captured here, the listeners, and the traffic so far.
 
-use super::Exit;
 use super::report::{self, Format};
 use super::run::{self, Run};
+use super::{Exit, Outcome};
 use command_line::{columns, output::print_part};
 use diagnose::finding::{FindingReport, reports};
 use diagnose::{Style, status::CaptureStatus, trace::utc};
+use mesh::Setting;
 use mesh::sources::{Raw, SettingReader, duration};
-use mesh::{Problems, Setting};
 use rules::finding::Level;
 use serde::Serialize;
 use sidecar_init::observe::{NamespaceObserver, NodeObserver, ObserverSettings};
@@ -31,7 +31,7 @@ pub(super) enum StatusFailure {
     Show(#[from] io::Error),
 }
 
-pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Outcome {
     let (run, (watches, interval, all, verbose, of_kernel)) = run::begin(raw, problems, run::ANSWER, own)?;
     if all && process::holds(process::SYS_ADMIN) == Some(false) {
         tracing::warn!(
@@ -39,18 +39,18 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, 
             "network namespaces of other users' processes are not shown, and no other can be entered: run this as root"
         );
     }
-    let shown = match (all, watches) {
-        _ if of_kernel => kernel(&run),
-        (true, true) => watch_all(&run, interval.unwrap_or(INTERVAL)),
-        (true, false) => all_once(&run),
-        (false, true) => watch_one(&run, interval.unwrap_or(INTERVAL), verbose),
-        (false, false) => once(&run, verbose),
+    let interval = interval.unwrap_or(INTERVAL);
+    let watched = match (all, watches) {
+        _ if of_kernel => return kernel(&run),
+        (true, false) => return all_once(&run),
+        (false, false) => return once(&run, verbose),
+        (true, true) => watch_all(&run, interval),
+        (false, true) => watch_one(&run, interval, verbose),
     };
-    Ok(match shown {
-        Ok(exit) => exit,
-        Err(StatusFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        Err(failure) => report::failure(&failure, Exit::Failed),
-    })
+    match watched {
+        Err(StatusFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
+        watched => Ok(watched.map(|()| Exit::Done)?),
+    }
 }
 
 /// `--watch`, `--interval`, `--all`, `--verbose` and `--kernel`.
@@ -60,25 +60,30 @@ fn own(reader: &mut SettingReader<'_>) -> (bool, Option<Duration>, bool, bool, b
     let enough = |text: &str| duration::parse(text).filter(|time| *time >= MIN_INTERVAL);
     let interval =
         reader.one_of(Setting::StatusInterval, "a duration from 100ms, such as 500ms or 2s", enough);
-    if let (Some(given), false) = (raw.get(Setting::StatusInterval), watches) {
-        reader.whole(&given.source, "is of use with --watch alone; give that, too");
-    }
     let all = reader.switch(Setting::StatusAll);
-    if let (true, Some(given)) =
-        (all, raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty()))
-    {
-        reader.whole(&given.source, "contradicts --all, which reads every namespace; give one of them");
-    }
     let (verbose, of_kernel) = (reader.switch(Setting::StatusVerbose), reader.switch(Setting::StatusKernel));
-    if let (true, true, Some(given)) = (of_kernel, all || watches || verbose, raw.get(Setting::StatusKernel))
-    {
-        reader.whole(&given.source, "can not be combined with --all, --watch or --verbose; give it alone");
+    for (is_wrong, setting, text) in [
+        (!watches, Setting::StatusInterval, "is of use with --watch alone; give that, too"),
+        (all, Setting::NetworkNamespace, "contradicts --all, which reads every namespace; give one of them"),
+        (
+            of_kernel && (all || watches || verbose),
+            Setting::StatusKernel,
+            "can not be combined with --all, --watch or --verbose; give it alone",
+        ),
+    ] {
+        if let Some(given) = raw.get(setting).filter(|given| is_wrong && !given.value.is_empty()) {
+            reader.whole(&given.source, text);
+        }
     }
     (watches, interval, all, verbose, of_kernel)
 }
 
 pub(super) fn findings(run: &Run) -> Result<Vec<FindingReport>, StatusFailure> {
-    Ok(NamespaceObserver::open(&view(run))?.look()?.findings)
+    Ok(look(run)?.findings)
+}
+
+fn look(run: &Run) -> Result<CaptureStatus, StatusFailure> {
+    Ok(NamespaceObserver::open(&view(run))?.look()?)
 }
 
 /// Of a mesh that is named, its rules alone; else those of all.
@@ -86,26 +91,27 @@ fn view(run: &Run) -> ObserverSettings {
     ObserverSettings { lock: run.lock(), owner: run.named(), only: run.names_mesh.then_some(run.mesh) }
 }
 
-fn once(run: &Run, verbose: bool) -> Result<Exit, StatusFailure> {
-    let status = NamespaceObserver::open(&view(run))?.look()?;
+fn once(run: &Run, verbose: bool) -> Outcome {
+    let status = look(run)?;
+    report::answer(run.format, &status, || status.text(columns::of_terminal(), verbose))?;
     let is_in_place = status.capturing == Some(true) && !status.has_changed();
-    let text = || status.text(columns::of_terminal(), verbose);
-    Ok(exit(report::answer(run.format, &status, text), status.fails(), is_in_place))
+    Ok(exit(status.fails(), is_in_place))
 }
 
-fn exit(printed: Exit, fails: bool, is_in_place: bool) -> Exit {
-    match printed {
-        Exit::Done if fails => Exit::Failed,
-        Exit::Done if !is_in_place => Exit::Drift,
-        exit => exit,
+fn exit(fails: bool, is_in_place: bool) -> Exit {
+    match (fails, is_in_place) {
+        (true, _) => Exit::Failed,
+        (false, false) => Exit::Drift,
+        (false, true) => Exit::Done,
     }
 }
 
-fn kernel(run: &Run) -> Result<Exit, StatusFailure> {
-    let findings = reports(&engine::support(&run.open_for(run.every_owner())?));
-    let fails = findings.iter().any(|finding| finding.level == Level::Failure);
+fn kernel(run: &Run) -> Outcome {
+    let kernel = run.open_for(run.every_owner()).map_err(StatusFailure::Read)?;
+    let findings = reports(&engine::support(&kernel));
     let text = || diagnose::lint::text(&findings, columns::of_terminal());
-    Ok(exit(report::answer(run.format, &KernelReport { findings: &findings }, text), fails, true))
+    report::answer(run.format, &KernelReport { findings: &findings }, text)?;
+    Ok(exit(findings.iter().any(|finding| finding.level == Level::Failure), true))
 }
 
 /// The support of the kernel and its programs, as programs read it.
@@ -116,12 +122,12 @@ pub(super) struct KernelReport<'a> {
     findings: &'a [FindingReport],
 }
 
-fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
+fn all_once(run: &Run) -> Outcome {
     let overview =
         NodeObserver::new(view(run), LookupPlaces::default()).look().map_err(StatusFailure::List)?;
     let text = || overview.text(columns::of_terminal(), SystemTime::now());
-    let printed = report::answer(run.format, &overview, text);
-    Ok(exit(printed, overview.fails(), !overview.has_drifted()))
+    report::answer(run.format, &overview, text)?;
+    Ok(exit(overview.fails(), !overview.has_drifted()))
 }
 
 /// Shows what each look finds until a signal arrives.
@@ -130,24 +136,24 @@ fn watch<T: Serialize>(
     interval: Duration,
     mut look: impl FnMut() -> Result<T, StatusFailure>,
     text: impl Fn(&T, usize) -> String,
-) -> Result<Exit, StatusFailure> {
+) -> Result<(), StatusFailure> {
     let requests = Requests::take()?;
     let mut screen = Screen::open(run.format, interval)?;
     loop {
         screen.show(&look()?, &text)?;
         if requests.pause(Instant::now() + interval)? == Woken::Asked {
-            return Ok(Exit::Done);
+            return Ok(());
         }
     }
 }
 
-fn watch_all(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
+fn watch_all(run: &Run, interval: Duration) -> Result<(), StatusFailure> {
     let mut observer = NodeObserver::new(view(run), LookupPlaces::default());
     let look = || observer.look().map_err(StatusFailure::List);
     watch(run, interval, look, |overview, width| overview.text(width, SystemTime::now()))
 }
 
-fn watch_one(run: &Run, interval: Duration, verbose: bool) -> Result<Exit, StatusFailure> {
+fn watch_one(run: &Run, interval: Duration, verbose: bool) -> Result<(), StatusFailure> {
     let mut observer = NamespaceObserver::open(&view(run))?;
     let mut last: Option<(CaptureStatus, Instant)> = None;
     let look = || {

@@ -9,10 +9,10 @@ pub(in crate::cli) use summary::VerifyReport;
 use super::manifest::{self, NotedSettings, Subject};
 use super::report::{self, Format};
 use super::run::{self, ResolvedCall, Run};
-use super::{Exit, host::System, live::from_kernel, logging::Stdout};
+use super::{Exit, Outcome, host::System, live::from_kernel, logging::Stdout};
 use diagnose::probe::{self, ProbeContext, Route};
 use diagnose::{Basis, explain::PodContext, live_proxy};
-use mesh::{CapturePolicy, OWNERS, Problems, Proxy, sources::Dialect};
+use mesh::{CapturePolicy, OWNERS, Proxy, sources::Dialect};
 use rules::simulate::{LOOPBACK, Verdict};
 use rules::{Family, Gid, Uid};
 use sidecar_init::engine::{
@@ -22,7 +22,7 @@ use sidecar_init::engine::{
 use sidecar_init::sys::{address, dial, link, namespace, route_lookup};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
-use std::{io, slice, thread};
+use std::{error::Error, io, slice, thread};
 
 /// The zones of conntrack: the default one, and those of the policy's rules for DNS.
 const ZONES: [u16; 3] = [0, 1, 2];
@@ -38,31 +38,27 @@ struct JudgedCall {
     now: Option<String>,
 }
 
-pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
+pub(super) fn run(subjects: &[Subject]) -> Outcome {
     let subject = manifest::only(subjects)?;
     if let Some(basis) = subject.described() {
         return by_settings(subject, &basis);
     }
     match manifest::settings(subject)? {
-        Ok(NotedSettings::Found(noted, basis)) => by_settings(&noted, &basis),
-        Ok(NotedSettings::Unknown(_) | NotedSettings::NoRules) => by_rules(subject),
-        Err(exit) => Ok(exit),
+        NotedSettings::Found(noted, basis) => by_settings(&noted, &basis),
+        NotedSettings::Unknown(_) | NotedSettings::NoRules => by_rules(subject),
     }
 }
 
-fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
+fn by_settings(subject: &Subject, basis: &Basis) -> Outcome {
     let call = run::resolve(&subject.raw, &System::of(&subject.raw), subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
-    let (pod, mut tried) = match tried(&call, subject.dialect(), probe::calls, false) {
-        Ok(tried) => tried,
-        Err(error) => return Ok(report::failure(&error, Exit::Failed)),
-    };
+    let (pod, mut tried) = tried(&call, subject.dialect(), probe::calls, false)?;
     let is_wrong = tried.iter().any(|one| one.judgement.is_wrong());
     if is_wrong {
         look_at_rules(&call.run, &pod, &mut tried);
     }
     let differs = is_wrong && call.run.format == Format::Text && rules_differ(&call);
-    Ok(print(call.run.format, basis, &tried, differs))
+    print(call.run.format, basis, &tried, differs)
 }
 
 /// Tries calls that a configuration leads to; those that end otherwise again and again until the time limit, where it
@@ -99,32 +95,24 @@ fn tried(
     Ok((pod, settled))
 }
 
-fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
+fn by_rules(subject: &Subject) -> Outcome {
     let (run, ()) = run::begin(&subject.raw, subject.before.clone(), run::ANSWER, |_| ())?;
-    let tried = || {
-        let pod = pod(None)?;
-        let rule_views = from_kernel(&run, &pod).map_err(io::Error::other)?;
-        let proxy = live_proxy(rule_views.iter().map(|rule_view| &rule_view.view));
-        let pod = pod.with_proxy(&proxy);
-        let calls = probe::calls_by_rules(&rule_views, &facts(&run, &pod, Dialect::default()));
-        match calls.is_empty() {
-            true => Ok(Vec::new()),
-            false => attempt(listeners(&calls, &proxy), calls, run.probe_timeout),
-        }
+    let pod = pod(None)?;
+    let rule_views = from_kernel(&run, &pod).map_err(io::Error::other)?;
+    let proxy = live_proxy(rule_views.iter().map(|rule_view| &rule_view.view));
+    let pod = pod.with_proxy(&proxy);
+    let calls = probe::calls_by_rules(&rule_views, &facts(&run, &pod, Dialect::default()));
+    let tried = match calls.is_empty() {
+        true => Vec::new(),
+        false => attempt(listeners(&calls, &proxy), calls, run.probe_timeout)?,
     };
-    let basis = Basis::Rules { namespace: subject.namespace() };
-    Ok(match tried() {
-        Ok(tried) => print(run.format, &basis, &tried, false),
-        Err(error) => report::failure(&error, Exit::Failed),
-    })
+    print(run.format, &Basis::Rules { namespace: subject.namespace() }, &tried, false)
 }
 
-fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differs: bool) -> Exit {
+fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differs: bool) -> Outcome {
     let answer = summary::VerifyReport::new(basis, tried);
-    match report::answer(format, &answer, || summary::text(basis, tried, differs)) {
-        Exit::Done => exit(tried),
-        failed => failed,
-    }
+    report::answer(format, &answer, || summary::text(basis, tried, differs))?;
+    Ok(exit(tried))
 }
 
 /// 3 where a connection ended otherwise than expected, and 1 where nothing is captured or could be tried.
@@ -243,14 +231,11 @@ fn rules_differ(call: &ResolvedCall) -> bool {
 }
 
 /// `--run-validation`: proves by real connections that capture works.
-pub(super) fn validated(call: &ResolvedCall) -> Exit {
+pub(super) fn validated(call: &ResolvedCall) -> Outcome {
     if !call.run.validates || call.capture.facts().captures_nothing {
-        return Exit::Done;
+        return Ok(Exit::Done);
     }
-    let tried = match tried(call, Dialect::default(), probe::proofs, true) {
-        Ok((_, tried)) => tried,
-        Err(error) => return report::failure(&error, Exit::Failed),
-    };
+    let (_, tried) = tried(call, Dialect::default(), probe::proofs, true)?;
     let mut untried = None;
     for one in &tried {
         match &one.judgement {
@@ -268,23 +253,20 @@ pub(super) fn validated(call: &ResolvedCall) -> Exit {
                     call.run.probe_timeout,
                     summary::expected(&one.call)
                 );
-                return report::failed(&text, Exit::ValidationFailed);
+                return Ok(report::failure(&*Box::<dyn Error>::from(text), Exit::ValidationFailed));
             }
         }
     }
     match (exit(&tried), untried) {
         (Exit::Failed, Some(why)) => {
-            report::failed(&format!("whether capture works can't be tried: {why}"), Exit::Failed)
+            return Err(format!("whether capture works can't be tried: {why}").into());
         }
         (Exit::Failed, None) => {
             tracing::warn!(target: "validation", "the flags leave nothing to prove from inside of the pod");
-            Exit::Done
         }
-        _ => {
-            tracing::info!(target: "validation", "capture works");
-            Exit::Done
-        }
+        _ => tracing::info!(target: "validation", "capture works"),
     }
+    Ok(Exit::Done)
 }
 
 /// Time to wait after an attempt that took `taken`, with `left` until the end; `None` if that is too little for another.
