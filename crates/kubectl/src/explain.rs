@@ -1,7 +1,7 @@
 //! `kubectl capture explain`: verdicts about packets, by the kernel and by the manifest.
 
 use crate::arguments::{ExpectedVerdict, ExplainArguments, PacketArguments};
-use crate::failure::{CallCause, CaptureFailure, CommandOutcome};
+use crate::failure::{CallCause, CaptureFailure, CommandOutcome, DIFFERENT};
 use crate::kernel::{PodKernel, Reached, read, remark};
 use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;
@@ -11,9 +11,9 @@ use diagnose::{Basis, Prepared, Style, Subject, SubjectPacket, TextLine, painted
 use mesh::sources::RemoteHost;
 use mesh::{InputProblem, Problems, visible_lines};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, process::ExitCode};
 
-pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, CaptureFailure> {
+pub(crate) fn run(arguments: &ExplainArguments) -> CommandOutcome {
     let packet = &arguments.packet;
     let (kubectl, pod) = TargetPod::of(&arguments.pod)?;
     let targets = targets(&kubectl, &pod, arguments)?;
@@ -48,8 +48,8 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, Captur
     let answer = PodAnswer { pod: &pod, reached: &reached, packets, problems };
     arguments.pod.output.print(|width| answer.text(width), &answer.document())?;
     Ok(match arguments.expect {
-        Some(expected) if !answer.is_as(expected) => CommandOutcome::Different,
-        Some(_) | None => CommandOutcome::Done,
+        Some(expected) if !answer.is_as(expected) => DIFFERENT.into(),
+        Some(_) | None => ExitCode::SUCCESS,
     })
 }
 
