@@ -13,19 +13,11 @@ use mesh::{InputProblem, Mesh, Problems, sources};
 use std::ffi::{OsStr, OsString};
 use std::{mem, path::Path};
 
-#[derive(Debug)]
-pub(super) struct Invocation {
-    pub(super) command: Command,
-    pub(super) mesh: Mesh,
-    /// Flags given, with their text, in the order of the words: of a repeated one, the last counts.
-    pub(super) flags: Vec<(Setting, String)>,
-    pub(super) problems: Vec<InputProblem>,
-    /// The words after `--`, where the command takes another command line.
-    pub(super) trailing: Vec<OsString>,
-}
-
 /// Answers requests for help, and hands any other call over.
-pub(super) fn read(words: Vec<OsString>, call: impl FnOnce(Invocation) -> Exit) -> Outcome {
+pub(super) fn read(
+    words: Vec<OsString>,
+    call: impl FnOnce(&'static CommandEntry, Parser) -> Exit,
+) -> Outcome {
     let words = with_command(words);
     let mut parser = Parser::new(&words);
     for (at, word) in words.iter().enumerate().skip(1) {
@@ -33,25 +25,24 @@ pub(super) fn read(words: Vec<OsString>, call: impl FnOnce(Invocation) -> Exit) 
             return answer(asked, &parser, &words[at + 1..]);
         }
     }
-    let Parser { mesh, entry, group, next, flags: known, given: flags, mut problems, trailing, .. } = parser;
-    if let Next::Value(row) = next {
-        problems.push(InputProblem::of(&row.option(), pflag::lacks_value(row)));
+    if let Next::Value(row) = parser.next {
+        parser.problems.push(InputProblem::of(&row.option(), pflag::lacks_value(row)));
     }
-    match entry {
+    match parser.entry {
         Some(entry) => {
-            let mesh = entry.mesh.unwrap_or(mesh);
-            let problems = strays_joined(problems, &known);
-            Ok(call(Invocation { command: entry.command, mesh, flags, problems, trailing }))
+            parser.mesh = entry.mesh.unwrap_or(parser.mesh);
+            parser.problems = strays_joined(parser.problems, &parser.flags);
+            Ok(call(entry, parser))
         }
-        None if group.is_some() => {
+        None if parser.group.is_some() => {
             let text = "takes no flags: the container runtime passes its configuration on standard input and in the environment";
             Err(Problems(vec![InputProblem::of(cni::COMMAND, text)]).into())
         }
-        None if problems.is_empty() => {
-            report::advice(&help::text([], mesh, Extent::Summary));
+        None if parser.problems.is_empty() => {
+            report::advice(&help::text([], parser.mesh, Extent::Summary));
             Ok(Exit::BadInput)
         }
-        None => Err(Problems(problems).into()),
+        None => Err(Problems(parser.problems).into()),
     }
 }
 
@@ -105,24 +96,17 @@ fn stray(word: &str, flags: &Flags) -> String {
 }
 
 fn strays_joined(problems: Vec<InputProblem>, known: &Flags) -> Vec<InputProblem> {
-    if problems.len() < MANY_STRAYS {
-        return problems;
-    }
     let is_stray = |problem: &InputProblem| {
         problem.item.as_deref().is_some_and(|word| problem.text == stray(word, known))
     };
-    let count = problems.iter().filter(|problem| is_stray(problem)).count();
-    if count < MANY_STRAYS {
+    let (strays, mut others): (Vec<_>, Vec<_>) = problems.iter().cloned().partition(is_stray);
+    if strays.len() < MANY_STRAYS {
         return problems;
     }
-    let (strays, mut others): (Vec<_>, Vec<_>) = problems.into_iter().partition(is_stray);
-    others.extend(strays.into_iter().take(1).map(|first| InputProblem {
-        text: format!(
-            "and {} more are not expected; quote '*', which the shell replaces with names of files",
-            count - 1
-        ),
-        ..first
-    }));
+    let more = strays.len() - 1;
+    let text =
+        format!("and {more} more are not expected; quote '*', which the shell replaces with names of files");
+    others.extend(strays.into_iter().next().map(|first| InputProblem { text, ..first }));
     others
 }
 
@@ -150,16 +134,18 @@ fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> Outcome {
 }
 
 pub(super) struct Parser {
-    mesh: Mesh,
+    pub(super) mesh: Mesh,
     pub(super) entry: Option<&'static CommandEntry>,
     pub(super) group: Option<String>,
     /// The flags of the command; before a command, those that may precede any.
     flags: Flags,
     next: Next,
     positional: usize,
-    given: Vec<(Setting, String)>,
-    problems: Vec<InputProblem>,
-    trailing: Vec<OsString>,
+    /// Flags with their text, in the order of the words: of a repeated one, the last counts.
+    pub(super) given: Vec<(Setting, String)>,
+    pub(super) problems: Vec<InputProblem>,
+    /// The words after `--`, where the command takes another command line.
+    pub(super) trailing: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -354,11 +340,11 @@ mod tests {
 
     fn check(arguments: &[&str], expected: &[(Setting, &str)]) {
         let all = ["sidecar-init", "istio-iptables"].iter().chain(arguments).map(OsString::from);
-        let call = |invocation: Invocation| {
-            assert_eq!(invocation.problems, [], "{arguments:?}");
+        let call = |_: &CommandEntry, parser: Parser| {
+            assert_eq!(parser.problems, [], "{arguments:?}");
             // Of a repeated flag, the last one counts.
             let flags: BTreeMap<Setting, &str> =
-                invocation.flags.iter().map(|(setting, text)| (*setting, text.as_str())).collect();
+                parser.given.iter().map(|(setting, text)| (*setting, text.as_str())).collect();
             assert_eq!(flags, BTreeMap::from_iter(expected.iter().copied()), "{arguments:?}");
             Exit::Drift
         };

@@ -76,16 +76,11 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
         (true, false) => "no rules of this program remain",
         (false, _) => "the rules that sidecar-init surely set are removed",
     };
-    let removed_trace = match session.kernel.remove_leftover_trace() {
-        Ok(removed) => removed,
-        Err(source) => {
-            let left =
-                left.iter().map(|text| format!("\n  left, as another program may have made it: {text}"));
-            let what = "what a trace --enable had left that was killed can't be removed";
-            let text = format!("{done}, but {what}{}", left.collect::<String>());
-            return Err(Because::of(text, source).into());
-        }
-    };
+    let removed_trace = session.kernel.remove_leftover_trace().map_err(|source| {
+        let left = left.iter().map(|text| format!("\n  left, as another program may have made it: {text}"));
+        let what = "what a trace --enable had left that was killed can't be removed";
+        Because::of(format!("{done}, but {what}{}", left.collect::<String>()), source)
+    })?;
     if removed_trace {
         tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
     }

@@ -3,7 +3,7 @@
 use super::live::{KernelRoutes, from_kernel, from_save};
 use super::manifest::{self, Subject, SubjectSection, Unread};
 use super::report::{self, Encoding};
-use super::run::{self, Logging, Run};
+use super::run::{self, Run};
 use super::{Exit, Outcome, host::System, logging::Stdout, render};
 use command_line::columns;
 use diagnose::explain::{PacketQuery, PacketReport, PodContext, QuestionContext, Routes, RuleView, packet};
@@ -24,7 +24,6 @@ enum ExplainFormat {
 
 struct ExplainRequest {
     run: Run,
-    logging: Logging,
     warnings: Vec<String>,
     basis: Basis,
     /// The configuration that the subject describes; `None` where existing rules are explained.
@@ -49,7 +48,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Outcome {
     let Some((_, first)) = requested.first() else { return Ok(Exit::Done) };
     let of_each = requested.iter().filter(|(requested, _)| requested.is_first);
     let warnings = of_each.map(|(_, request)| &request.warnings);
-    manifest::begin(subjects, &first.logging, warnings, Stdout::Answer)?;
+    manifest::begin(subjects, &first.run, warnings, Stdout::Answer)?;
     subjects.iter().for_each(manifest::note_assumption);
     let form = first.form;
     // What all answers have in common is printed once.
@@ -83,10 +82,13 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let SubjectPacket { subject, user, .. } = requested;
     let raw = &subject.raw;
     let mut reader = SettingReader::new(raw, subject.before.clone());
-    let (run, logging) = run::read(&mut reader);
+    let run = run::read(&mut reader);
     let live = reader.switch(Setting::Live);
     let file = raw.get(Setting::FromSave).map(|given| given.value.clone());
-    let form = form(&mut reader);
+    let (text, json) = (ExplainFormat::Text, ExplainFormat::Data(Encoding::Json));
+    let yaml = ExplainFormat::Data(Encoding::Yaml);
+    let forms = [text, json, yaml, ExplainFormat::Picture, ExplainFormat::Svg];
+    let form = run::one_of(&mut reader, Setting::ExplainFormat, &forms).unwrap_or(text);
     let expected = run::one_of(&mut reader, Setting::Expect, &[true, false]);
     let is_summary = run::one_of(&mut reader, Setting::PictureOf, &[false, true]);
     let contradictions = [
@@ -117,7 +119,6 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let warnings = if of_words { warnings } else { Vec::new() };
     Ok(ExplainRequest {
         run,
-        logging,
         warnings,
         basis,
         capture,
@@ -146,7 +147,7 @@ impl ExplainRequest {
     }
 
     fn packet(&self) -> Option<&Packet> {
-        self.question.as_ref().map(|question| &question.packet)
+        Some(&self.question.as_ref()?.packet)
     }
 }
 
@@ -160,18 +161,6 @@ fn rule_views(subject: &Subject, request: &ExplainRequest) -> Result<Vec<RuleVie
         (None, Some(file)) => from_save(file, pod),
         (None, None) => from_kernel(run, pod).map_err(|error| Unread(error).into()),
     }
-}
-
-fn form(reader: &mut SettingReader<'_>) -> ExplainFormat {
-    let data = ExplainFormat::Data;
-    let forms = [
-        ExplainFormat::Text,
-        data(Encoding::Json),
-        data(Encoding::Yaml),
-        ExplainFormat::Picture,
-        ExplainFormat::Svg,
-    ];
-    run::one_of(reader, Setting::ExplainFormat, &forms).unwrap_or(ExplainFormat::Text)
 }
 
 /// The packet that the settings describe, if they describe one.

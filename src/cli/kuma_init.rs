@@ -23,7 +23,7 @@ pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Outcome {
     let (raw, before) = with_files(raw, problems);
     let mut reader = SettingReader::new(&raw, before);
     let installs = installs(&mut reader);
-    let (run, logging) = run::read(&mut reader);
+    let run = run::read(&mut reader);
     let (run, verbose) = adapted(&mut reader, run, installs);
     let capture = match installs {
         true => mesh::configure(&mut reader, &System::of(&raw), run.cni),
@@ -31,8 +31,8 @@ pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Outcome {
         false => mesh::configure(&mut SettingReader::new(&Raw::of([of_kuma()]), Vec::new()), &NullHost, true),
     };
     let warnings = reader.finish()?;
-    let call = ResolvedCall { capture, run, logging, warnings };
-    start_logging(&raw, &call.logging, call.run.stdout())?;
+    let call = ResolvedCall { capture, run, warnings };
+    start_logging(&raw, &call.run, call.run.stdout())?;
     let unknown = (installs && !call.run.cni).then(|| unknown_user(&raw, &System::of(&raw))).flatten();
     for warning in call.warnings.iter().chain(&unknown) {
         tracing::warn!(target: "config", "{warning}");

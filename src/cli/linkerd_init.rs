@@ -50,7 +50,7 @@ pub(super) fn asks_for_data(raw: &Raw) -> bool {
 
 pub(super) fn run(raw: &Raw, before: Vec<InputProblem>) -> Outcome {
     let (call, extra) = resolve(raw, before)?;
-    super::start_logging(raw, &call.logging, call.run.stdout())?;
+    super::start_logging(raw, &call.run, call.run.stdout())?;
     for warning in &call.warnings {
         tracing::warn!(target: "config", "{warning}");
     }
@@ -71,7 +71,7 @@ fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra)
         )
     });
     let mut reader = SettingReader::new(raw, before.into_iter().chain(missing).collect());
-    let (run, common) = run::read(&mut reader);
+    let run = run::read(&mut reader);
     let extra = Extra {
         programs: programs(&mut reader),
         close_wait: close_wait(&mut reader),
@@ -84,9 +84,9 @@ fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra)
         Choice::InUse(_) => extra.programs,
         given => given,
     };
-    let run = Run { mode, backend, ..run };
-    let logging = logging(&mut reader, common);
-    let call = run::configured(reader, &super::System::of(raw), run, logging)?;
+    let logging = logging(&mut reader, run.logging);
+    let run = Run { mode, backend, logging, ..run };
+    let call = run::configured(reader, &super::System::of(raw), run)?;
     Ok((call, extra))
 }
 

@@ -50,7 +50,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Outcome {
         Ok((flags, run::finish(reader, &*subject.host())?))
     })?;
     if let ([subject, ..], [(_, call), ..]) = (subjects, &prepared[..]) {
-        start_logging(&subject.raw, &call.logging, Stdout::Answer)?;
+        start_logging(&subject.raw, &call.run, Stdout::Answer)?;
     }
     let form = prepared.first().map_or(LintFormat::Text, |((.., form), _)| *form);
     let mut answer = LintAnswer { form, sections: Vec::new(), results: Vec::new() };

@@ -1,7 +1,7 @@
 //! The subjects of a call: pods of a manifest (`-f FILE`), flags, or the settings that are noted beside the rules.
 
 use super::report::{self, Answers, Encoding, ObjectAnswer};
-use super::run::{self, Logging, Run};
+use super::run::{self, Run};
 use super::{Outcome, host::System, logging::Stdout, start_logging};
 use diagnose::Basis;
 use mesh::data::{Tree, yaml};
@@ -102,12 +102,12 @@ pub(super) fn only<'a>(subjects: impl IntoIterator<Item = &'a Subject>) -> Resul
 
 pub(super) fn begin<'a>(
     subjects: &[Subject],
-    logging: &Logging,
+    run: &Run,
     warnings: impl IntoIterator<Item = &'a Vec<String>>,
     stdout: Stdout,
 ) -> Result<(), Problems> {
     if let [subject, ..] = subjects {
-        start_logging(&subject.raw, logging, stdout)?;
+        start_logging(&subject.raw, run, stdout)?;
     }
     subjects.iter().zip(warnings).for_each(|(subject, warnings)| warn(subject, warnings));
     Ok(())
@@ -176,7 +176,7 @@ pub(super) enum NotedSettings {
 
 pub(super) fn settings(subject: &Subject) -> Result<NotedSettings, Box<dyn Error>> {
     let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
-    let (run, _) = run::read(&mut reader);
+    let run = run::read(&mut reader);
     reader.finish()?;
     Ok(read_noted(subject, &run).map_err(Unread)?)
 }

@@ -29,8 +29,8 @@ mod trace;
 mod tree;
 mod verify;
 
-use arguments::Invocation;
-use command::Command;
+use arguments::Parser;
+use command::{Command, CommandEntry};
 use host::{System, enter, enter_namespace, namespace_to_enter};
 use lint::{warn, warn_by, warn_of};
 use logging::start_logging;
@@ -50,8 +50,9 @@ pub(crate) fn main() -> ExitCode {
     report::exit(outcome, false, |exit| exit).into()
 }
 
-fn call(invocation: Invocation) -> Exit {
-    let Invocation { command, mesh, flags, mut problems, trailing } = invocation;
+fn call(entry: &CommandEntry, parser: Parser) -> Exit {
+    let Parser { mesh, given: flags, mut problems, trailing, .. } = parser;
+    let command = entry.command;
     let given = |setting: Setting| {
         let given = flags.iter().filter(move |(given, _)| *given == setting);
         given.map(|(_, value)| value.clone()).collect::<Vec<String>>()
@@ -63,12 +64,12 @@ fn call(invocation: Invocation) -> Exit {
         problems.push(InputProblem::of(&Setting::Filename.row().option(), text));
     }
     // Pasted flags are taken silently, and so would kubectl's letter for a namespace be.
-    let takes_dry_run = command.entry().lists(Setting::DryRun.row());
+    let takes_dry_run = entry.lists(Setting::DryRun.row());
     let is_namespace = !takes_dry_run && flags.iter().any(|(setting, _)| *setting == Setting::DryRun);
     // A manifest describes another pod, to which the variables of this process do not apply.
     let elsewhere = !files.is_empty();
     let takes = |row: &SettingRow| {
-        command.entry().takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
+        entry.takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
     };
     // The environment is read once: the C library goes through all of it for each name, and a pod has several variables for
     // each Service of its namespace. Of a name that is there twice, the first counts.
@@ -96,7 +97,7 @@ fn call(invocation: Invocation) -> Exit {
         Command::LinkerdInit | Command::KumaInit => change::exit_of_two,
         _ => |exit| exit,
     };
-    report::exit(done, command.entry().changes, ends)
+    report::exit(done, entry.changes, ends)
 }
 
 /// Adds a hint where upstream's `-o` or `-n` was probably taken for kubectl's.
@@ -179,7 +180,7 @@ fn with_capture(
     }
     let subject = manifest::only(subjects)?;
     let call = run::resolve(&subject.raw, &host(&subject.raw), subject.before.clone())?;
-    manifest::begin(subjects, &call.logging, [&call.warnings], call.run.stdout())?;
+    manifest::begin(subjects, &call.run, [&call.warnings], call.run.stdout())?;
     run(subject, &call)
 }
 

@@ -47,7 +47,7 @@ fn printed(
     let prepared = manifest::each(subjects, prepare)?;
     let Some((language, first)) = prepared.first() else { return Ok(Exit::Done) };
     let warnings = prepared.iter().map(|(_, call)| &call.warnings);
-    manifest::begin(subjects, &first.logging, warnings, Stdout::Answer)?;
+    manifest::begin(subjects, &first.run, warnings, Stdout::Answer)?;
     subjects.iter().for_each(manifest::note_assumption);
     let section = |(subject, (language, call)): (&Subject, &(_, ResolvedCall))| SubjectSection {
         title: subject.title.clone(),

@@ -16,18 +16,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{error::Error, io, net::IpAddr, os::unix::process::CommandExt, process::Command, time::Instant};
 
-enum RepairTarget {
-    Process(u32),
-    Namespace(PathBuf),
-}
-
-impl RepairTarget {
-    fn namespace(&self) -> PathBuf {
-        match self {
-            Self::Process(id) => Path::new("/proc").join(id.to_string()).join("ns/net"),
-            Self::Namespace(path) => path.clone(),
-        }
-    }
+struct RepairTarget {
+    /// The folder of the process that names the container; `None` where its network namespace does.
+    process: Option<PathBuf>,
 }
 
 /// Answers for a thread in the container's network namespace and on the node's file system.
@@ -37,12 +28,9 @@ impl Host for RepairTarget {
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        match self {
-            Self::Process(id) => Ok(name_servers(&process::read_as(
-                &Path::new("/proc").join(id.to_string()),
-                "etc/resolv.conf",
-            )?)),
-            Self::Namespace(_) => Err(io::Error::other("a namespace has none; name a process with --pid")),
+        match &self.process {
+            Some(process) => Ok(name_servers(&process::read_as(process, "etc/resolv.conf")?)),
+            None => Err(io::Error::other("a namespace has none; name a process with --pid")),
         }
     }
 }
@@ -54,16 +42,16 @@ pub(super) fn run(subjects: &[Subject]) -> Outcome {
     let mut problems = before.clone();
     let container = container(raw).unwrap_or_else(|problem| {
         problems.push(problem);
-        RepairTarget::Namespace(PathBuf::new())
+        RepairTarget { process: None }
     });
     if problems.is_empty() {
         problems.extend(enter(raw, &container));
     }
     let mut reader = SettingReader::new(raw, problems);
-    let (run, logging) = run::read(&mut reader);
+    let run = run::read(&mut reader);
     // It works on the node's file system, whatever the settings say.
-    let call = run::configured(reader, &container, Run { cni: true, ..run }, logging)?;
-    manifest::begin(subjects, &call.logging, [&call.warnings], call.run.stdout())?;
+    let call = run::configured(reader, &container, Run { cni: true, ..run })?;
+    manifest::begin(subjects, &call.run, [&call.warnings], call.run.stdout())?;
     let done = repaired(&call).and_then(|report| change::finish(&call.run, &report));
     // Trying packets takes a moment, in which the container would run without its rules.
     warn_of(brief(raw, &call.capture, &[]));
@@ -97,9 +85,9 @@ fn repaired(call: &ResolvedCall) -> Result<change::ChangeReport, Box<dyn Error>>
 
 fn container(raw: &Raw) -> Result<RepairTarget, InputProblem> {
     match (raw.get(Setting::Netns), raw.get(Setting::Pid)) {
-        (Some(path), None) => Ok(RepairTarget::Namespace(PathBuf::from(&path.value))),
+        (Some(_), None) => Ok(RepairTarget { process: None }),
         (None, Some(Given { value, source })) => match unsigned(value.trim()) {
-            Some(id) if id > 0 => Ok(RepairTarget::Process(id)),
+            Some(id) if id > 0 => Ok(RepairTarget { process: Some(Path::new("/proc").join(id.to_string())) }),
             Some(_) | None => {
                 Err(InputProblem::with_item(source, value, "is not a process; expected its number, from 1"))
             }
@@ -114,9 +102,9 @@ fn container(raw: &Raw) -> Result<RepairTarget, InputProblem> {
 
 fn enter(raw: &Raw, container: &RepairTarget) -> Option<InputProblem> {
     let Given { value, source } = raw.get(Setting::Netns).or(raw.get(Setting::Pid))?;
-    let refused = match container {
-        RepairTarget::Namespace(_) => super::enter(value),
-        RepairTarget::Process(_) => namespace::enter(&container.namespace()).map_err(|error| {
+    let refused = match &container.process {
+        None => super::enter(value),
+        Some(process) => namespace::enter(&process.join("ns/net")).map_err(|error| {
             let form = "expected a process in a network namespace, and the right to enter it (CAP_SYS_ADMIN)";
             format!("can't be entered: {error}; {form}")
         }),

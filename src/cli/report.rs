@@ -1,6 +1,7 @@
 //! Answers and failures. A failure is written to standard error with its causes, as JSON where the format is one for
 //! programs, and in a short form to the container runtime.
 
+use anstream::adapter::strip_str;
 use command_line::columns;
 use command_line::output::{print_part, print_styled};
 use diagnose::{Style, fold};
@@ -154,7 +155,7 @@ fn print_failure(text: &str, failure: &ErrorReport) {
         true => io::stderr().write_all(line(failure).as_bytes()),
         false => anstream::stderr().write_all(error(text, columns::of_line(&io::stderr())).as_bytes()),
     };
-    let short = anstream::adapter::strip_str(text).to_string();
+    let short = strip_str(text).to_string();
     let end = (0..=short.len().min(TERMINATION_BYTES)).rfind(|at| short.is_char_boundary(*at));
     // A failure to write it is not worth a report.
     let _ = OpenOptions::new()

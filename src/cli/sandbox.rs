@@ -19,7 +19,7 @@ pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Outcome {
         Some(_) => subject.raw.clone(),
     };
     let mut reader = SettingReader::new(&raw, subject.before.clone());
-    let (run, logging) = run::read(&mut reader);
+    let run = run::read(&mut reader);
     let has_proxy = run::one_of(&mut reader, Setting::SandboxProxy, &[true, false]);
     let run_as = run::one_of(&mut reader, Setting::RunAs, &[RunAs::App, RunAs::Proxy, RunAs::Root]);
     if trailing.is_empty() && has_proxy == Some(false) {
@@ -42,7 +42,7 @@ pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Outcome {
         dialect: subject.dialect(),
         skip: subject.skip(),
     };
-    start_logging(&subject.raw, &logging, Stdout::Answer)?;
+    start_logging(&subject.raw, &run, Stdout::Answer)?;
     let of_form = subject.warnings_of_form().iter().map(|remark| &remark.text);
     for warning in of_form.chain(&warnings) {
         tracing::warn!(target: "sandbox", "{warning}");

@@ -5,7 +5,7 @@ use super::run::{self, Run};
 use super::{Exit, Outcome};
 use command_line::{columns, output::print_part};
 use diagnose::finding::{FindingReport, reports};
-use diagnose::{Style, status::CaptureStatus, trace::utc};
+use diagnose::{Style, overview::Overview, status::CaptureStatus, trace::utc};
 use mesh::Setting;
 use mesh::sources::{Raw, SettingReader, duration};
 use rules::finding::Level;
@@ -32,29 +32,22 @@ pub(super) enum StatusFailure {
 }
 
 pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Outcome {
-    let (run, (watches, interval, all, verbose, of_kernel)) = run::begin(raw, problems, run::ANSWER, own)?;
+    let (run, (interval, all, verbose, of_kernel)) = run::begin(raw, problems, run::ANSWER, own)?;
     if all && process::holds(process::SYS_ADMIN) == Some(false) {
         tracing::warn!(
             target: "status",
             "network namespaces of other users' processes are not shown, and no other can be entered: run this as root"
         );
     }
-    let interval = interval.unwrap_or(INTERVAL);
-    let watched = match (all, watches) {
-        _ if of_kernel => return kernel(&run),
-        (true, false) => return all_once(&run),
-        (false, false) => return once(&run, verbose),
-        (true, true) => watch_all(&run, interval),
-        (false, true) => watch_one(&run, interval, verbose),
-    };
-    match watched {
-        Err(StatusFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
-        watched => Ok(watched.map(|()| Exit::Done)?),
+    match (of_kernel, all) {
+        (true, _) => kernel(&run),
+        (false, true) => all_namespaces(&run, interval),
+        (false, false) => this_namespace(&run, interval, verbose),
     }
 }
 
-/// `--watch`, `--interval`, `--all`, `--verbose` and `--kernel`.
-fn own(reader: &mut SettingReader<'_>) -> (bool, Option<Duration>, bool, bool, bool) {
+/// The interval of `--watch`, `--all`, `--verbose` and `--kernel`.
+fn own(reader: &mut SettingReader<'_>) -> (Option<Duration>, bool, bool, bool) {
     let raw = reader.raw;
     let watches = reader.switch(Setting::StatusWatch);
     let enough = |text: &str| duration::parse(text).filter(|time| *time >= MIN_INTERVAL);
@@ -75,27 +68,16 @@ fn own(reader: &mut SettingReader<'_>) -> (bool, Option<Duration>, bool, bool, b
             reader.whole(&given.source, text);
         }
     }
-    (watches, interval, all, verbose, of_kernel)
+    (watches.then(|| interval.unwrap_or(INTERVAL)), all, verbose, of_kernel)
 }
 
 pub(super) fn findings(run: &Run) -> Result<Vec<FindingReport>, StatusFailure> {
-    Ok(look(run)?.findings)
-}
-
-fn look(run: &Run) -> Result<CaptureStatus, StatusFailure> {
-    Ok(NamespaceObserver::open(&view(run))?.look()?)
+    Ok(NamespaceObserver::open(&view(run))?.look()?.findings)
 }
 
 /// Of a mesh that is named, its rules alone; else those of all.
 fn view(run: &Run) -> ObserverSettings {
     ObserverSettings { lock: run.lock(), owner: run.named(), only: run.names_mesh.then_some(run.mesh) }
-}
-
-fn once(run: &Run, verbose: bool) -> Outcome {
-    let status = look(run)?;
-    report::answer(run.format, &status, || status.text(columns::of_terminal(), verbose))?;
-    let is_in_place = status.capturing == Some(true) && !status.has_changed();
-    Ok(exit(status.fails(), is_in_place))
 }
 
 fn exit(fails: bool, is_in_place: bool) -> Exit {
@@ -122,15 +104,26 @@ pub(super) struct KernelReport<'a> {
     findings: &'a [FindingReport],
 }
 
-fn all_once(run: &Run) -> Outcome {
-    let overview =
-        NodeObserver::new(view(run), LookupPlaces::default()).look().map_err(StatusFailure::List)?;
-    let text = || overview.text(columns::of_terminal(), SystemTime::now());
-    report::answer(run.format, &overview, text)?;
-    Ok(exit(overview.fails(), !overview.has_drifted()))
+/// Shows what a look finds, or at each `interval` what it then finds.
+fn show<T: Serialize>(
+    run: &Run,
+    interval: Option<Duration>,
+    mut look: impl FnMut() -> Result<T, StatusFailure>,
+    text: impl Fn(&T, usize) -> String,
+    exit: impl Fn(&T) -> Exit,
+) -> Outcome {
+    let Some(interval) = interval else {
+        let found = look()?;
+        report::answer(run.format, &found, || text(&found, columns::of_terminal()))?;
+        return Ok(exit(&found));
+    };
+    match watch(run, interval, look, text) {
+        Err(StatusFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
+        watched => Ok(watched.map(|()| Exit::Done)?),
+    }
 }
 
-/// Shows what each look finds until a signal arrives.
+/// Ends when a signal arrives.
 fn watch<T: Serialize>(
     run: &Run,
     interval: Duration,
@@ -147,14 +140,15 @@ fn watch<T: Serialize>(
     }
 }
 
-fn watch_all(run: &Run, interval: Duration) -> Result<(), StatusFailure> {
+fn all_namespaces(run: &Run, interval: Option<Duration>) -> Outcome {
     let mut observer = NodeObserver::new(view(run), LookupPlaces::default());
     let look = || observer.look().map_err(StatusFailure::List);
-    watch(run, interval, look, |overview, width| overview.text(width, SystemTime::now()))
+    let text = |overview: &Overview, width| overview.text(width, SystemTime::now());
+    show(run, interval, look, text, |overview| exit(overview.fails(), !overview.has_drifted()))
 }
 
-fn watch_one(run: &Run, interval: Duration, verbose: bool) -> Result<(), StatusFailure> {
-    let mut observer = NamespaceObserver::open(&view(run))?;
+fn this_namespace(run: &Run, interval: Option<Duration>, verbose: bool) -> Outcome {
+    let mut observer = NamespaceObserver::open(&view(run)).map_err(StatusFailure::Read)?;
     let mut last: Option<(CaptureStatus, Instant)> = None;
     let look = || {
         let (mut status, now) = (observer.look()?, Instant::now());
@@ -164,7 +158,10 @@ fn watch_one(run: &Run, interval: Duration, verbose: bool) -> Result<(), StatusF
         last = Some((status.clone(), now));
         Ok(status)
     };
-    watch(run, interval, look, |status, width| status.text(width, verbose))
+    let text = |status: &CaptureStatus, width| status.text(width, verbose);
+    show(run, interval, look, text, |status| {
+        exit(status.fails(), status.capturing == Some(true) && !status.has_changed())
+    })
 }
 
 /// The terminal's other screen, and no cursor in it: what was on the first one is there again afterwards.

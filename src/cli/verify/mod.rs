@@ -51,7 +51,7 @@ pub(super) fn run(subjects: &[Subject]) -> Outcome {
 
 fn by_settings(subject: &Subject, basis: &Basis) -> Outcome {
     let call = run::resolve(&subject.raw, &System::of(&subject.raw), subject.before.clone())?;
-    manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
+    manifest::begin(slice::from_ref(subject), &call.run, [&call.warnings], Stdout::Answer)?;
     let (pod, mut tried) = tried(&call, subject.dialect(), probe::calls, false)?;
     let is_wrong = tried.iter().any(|one| one.judgement.is_wrong());
     if is_wrong {
