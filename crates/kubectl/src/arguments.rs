@@ -143,8 +143,8 @@ pub(crate) struct ExplainArguments {
     #[arg(index = 2)]
     pub(crate) destination: Vec<String>,
     /// Exit with 3 unless every packet is captured, or not-captured
-    #[arg(long, value_name = "VERDICT", value_enum)]
-    pub(crate) expect: Option<ExpectedVerdict>,
+    #[arg(long, value_name = "VERDICT", value_parser = ["captured", "not-captured"])]
+    pub(crate) expect: Option<String>,
     /// Answer by the manifest alone; nothing runs in the cluster
     #[arg(long, conflicts_with = "image")]
     pub(crate) manifest: bool,
@@ -152,12 +152,6 @@ pub(crate) struct ExplainArguments {
     pub(crate) packet: PacketArguments,
     #[command(flatten)]
     pub(crate) pod: PodArguments,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExpectedVerdict {
-    Captured,
-    NotCaptured,
 }
 
 /// What describes a packet beside its destination. The names are those of `sidecar-init explain`; but `--as` is kubectl's.

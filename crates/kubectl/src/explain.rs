@@ -1,6 +1,6 @@
 //! `kubectl capture explain`: verdicts about packets, by the kernel and by the manifest.
 
-use crate::arguments::{ExpectedVerdict, ExplainArguments, PacketArguments};
+use crate::arguments::{ExplainArguments, PacketArguments};
 use crate::failure::{CallCause, CaptureFailure, CommandOutcome, DIFFERENT};
 use crate::kernel::{PodKernel, Reached, read, remark};
 use crate::kubectl::Kubectl;
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> CommandOutcome {
     }
     let answer = PodAnswer { pod: &pod, reached: &reached, packets, problems };
     arguments.pod.output.print(|width| answer.text(width), &answer.document())?;
-    Ok(match arguments.expect {
+    Ok(match &arguments.expect {
         Some(expected) if !answer.is_as(expected) => DIFFERENT.into(),
         Some(_) | None => ExitCode::SUCCESS,
     })
@@ -132,8 +132,8 @@ struct PodAnswer<'a> {
 }
 
 impl PodAnswer<'_> {
-    fn is_as(&self, expected: ExpectedVerdict) -> bool {
-        let expected = Some(expected == ExpectedVerdict::Captured);
+    fn is_as(&self, expected: &str) -> bool {
+        let expected = Some(expected == "captured");
         self.packets.iter().all(|one| one.answer().is_some_and(|answer| answer.is_captured() == expected))
     }
 
