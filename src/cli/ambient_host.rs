@@ -2,7 +2,7 @@
 
 use super::report::{self, Format};
 use super::run::{self, Run};
-use super::{Exit, Outcome};
+use super::{Exit, RunResult};
 use mesh::Setting;
 use mesh::ambient::{self, Reason, defaults};
 use mesh::sources::{Raw, SettingReader};
@@ -25,7 +25,7 @@ pub(super) struct AmbientHostReport {
     probe_addresses: Vec<IpAddr>,
 }
 
-pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Outcome {
+pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> RunResult {
     let (run, change) = run::begin(raw, problems, Run::stdout, change)?;
     let report = done(change.as_ref())?;
     tracing::info!(target: "nftables", changed = report.changed, "{}", sentence(&report));

@@ -4,7 +4,7 @@
 
 use super::command::{COMMANDS, Command, CommandEntry, is_global};
 use super::tree::{Extent, HELP, VERSION};
-use super::{Exit, Outcome, help, linkerd_init, report};
+use super::{Exit, RunResult, help, linkerd_init, report};
 use crate::cni;
 use command_line::errors;
 use mesh::settings::{self, Setting, SettingRow, nearest};
@@ -17,7 +17,7 @@ use std::{mem, path::Path};
 pub(super) fn read(
     words: Vec<OsString>,
     call: impl FnOnce(&'static CommandEntry, Parser) -> Exit,
-) -> Outcome {
+) -> RunResult {
     let words = with_command(words);
     let mut parser = Parser::new(&words);
     for (at, word) in words.iter().enumerate().skip(1) {
@@ -111,7 +111,7 @@ fn strays_joined(problems: Vec<InputProblem>, known: &Flags) -> Vec<InputProblem
 }
 
 /// Earlier problems take precedence, except over help.
-fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> Outcome {
+fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> RunResult {
     let mut problems = parser.problems.clone();
     match (asked, rest.first()) {
         (HelpRequest::Help(extent), _) => report::text(&help::text(parser.path(), parser.mesh, extent)),

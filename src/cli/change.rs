@@ -2,7 +2,7 @@
 
 use super::report::{self, Because, Format};
 use super::run::{Preview, ResolvedCall, Run, RunMode};
-use super::{Exit, Outcome, diff, logging, render, verify};
+use super::{Exit, RunResult, diff, logging, render, verify};
 use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
@@ -15,7 +15,7 @@ const OWN_NAMESPACE: &str = "this is the machine's own network namespace: captur
 const UNKNOWN_NAMESPACE: &str = "this may be the machine's own network namespace, where capturing would catch the traffic \
     of everything that runs on it: /proc is needed to know; mount it, or insist with --allow-host-namespace";
 
-pub(super) fn apply(ResolvedCall { capture, run, .. }: &ResolvedCall) -> Outcome {
+pub(super) fn apply(ResolvedCall { capture, run, .. }: &ResolvedCall) -> RunResult {
     if let RunMode::Preview(_) = run.mode {
         return render::preview(&**capture, form(run));
     }
@@ -34,11 +34,11 @@ pub(super) fn form(run: &Run) -> Preview {
     }
 }
 
-pub(super) fn clean(run: &Run) -> Outcome {
+pub(super) fn clean(run: &Run) -> RunResult {
     finish(run, &remove(run, run.named())?)
 }
 
-pub(super) fn finish(run: &Run, report: &ChangeReport) -> Outcome {
+pub(super) fn finish(run: &Run, report: &ChangeReport) -> RunResult {
     if let Format::Data(encoding) = run.format {
         report::change(encoding, report, report.left_behind().as_deref().unwrap_or(report.done))?;
     }
@@ -90,7 +90,7 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
     Ok(ChangeReport { left, predecessors, changed, ..report }.logged())
 }
 
-pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Outcome {
+pub(super) fn preview_removal(run: &Run, owner: Ownership) -> RunResult {
     let ApplyPlan { before, steps, .. } = run.session(owner)?.plan_clean()?;
     let mut text: String = steps.iter().map(|step| format!("# {step}\n{}", step.script())).collect();
     if steps.is_empty() {
@@ -153,7 +153,7 @@ impl ChangeReport {
         }
     }
 
-    pub(super) fn exit(&self) -> Outcome {
+    pub(super) fn exit(&self) -> RunResult {
         match self.left_behind() {
             Some(left) => Err(left.into()),
             None if self.before.is_empty() => Ok(Exit::Done),
@@ -234,7 +234,7 @@ pub(super) fn host_warning() -> Option<&'static str> {
     }
 }
 
-pub(super) fn drop_in(call: &ResolvedCall) -> Outcome {
+pub(super) fn drop_in(call: &ResolvedCall) -> RunResult {
     let ResolvedCall { capture, run, .. } = call;
     if matches!(run.mode, RunMode::Apply | RunMode::Clean) {
         host_warning().iter().for_each(|text| tracing::warn!(target: "iptables", "{text}"));

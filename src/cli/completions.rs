@@ -2,7 +2,7 @@
 //! the words of a line to `sidecar-init completions SHELL -- WORD..`.
 
 use super::tree::{self, Extent, tree};
-use super::{Exit, Outcome, arguments::with_command, help, report, run};
+use super::{Exit, RunResult, arguments::with_command, help, report, run};
 use clap::Arg;
 use command_line::shell::{Proposals, Shell};
 use command_line::{complete, manual};
@@ -14,7 +14,7 @@ use std::{ffi::OsString, path::Path};
 /// The programs that the scripts complete, of which the second is the first by another name.
 const PROGRAMS: [&str; 2] = ["sidecar-init", "istio-iptables"];
 
-pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString]) -> Outcome {
+pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString]) -> RunResult {
     if raw.get(Setting::Shell).is_none() {
         problems.push(InputProblem::of("completions", "needs the name of a shell: bash, zsh or fish"));
     }
@@ -64,7 +64,7 @@ fn namespaces(argument: &Arg, start: &str, before: &str) -> Option<Proposals> {
     })
 }
 
-pub(super) fn manual(raw: &Raw, mut problems: Vec<InputProblem>) -> Outcome {
+pub(super) fn manual(raw: &Raw, mut problems: Vec<InputProblem>) -> RunResult {
     if raw.get(Setting::ManDirectory).is_none() {
         problems
             .push(InputProblem::of("man", "needs a folder to write to, such as /usr/local/share/man/man1"));

@@ -3,7 +3,7 @@
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding, Format};
 use super::run::{self, ResolvedCall, Run};
-use super::{Exit, Outcome, change, host, host::System, live, logging::Stdout};
+use super::{Exit, RunResult, change, host, host::System, live, logging::Stdout};
 use diagnose::compare::{self, Change, ComparedSide, Comparison, DiffReport, OtherMesh, PartReport, compare};
 use diagnose::explain::{PodContext, RuleView};
 use diagnose::{Basis, painted};
@@ -19,7 +19,7 @@ pub(super) fn run(
     problems: &[InputProblem],
     files: &[String],
     [listings, namespaces]: [&[String]; 2],
-) -> Outcome {
+) -> RunResult {
     // One namespace is where the question is; two are compared.
     let namespaces = if namespaces.len() > 1 { namespaces } else { &[] };
     let named = |name: &String| Basis::Rules { namespace: Some(name.clone()) };
@@ -58,7 +58,7 @@ pub(super) fn run(
 }
 
 /// Compares the rules of two listings or namespaces, or the live ones with a listing.
-fn of_rules(raw: &Raw, problems: &[InputProblem], files: &[String], existing: &[Basis]) -> Outcome {
+fn of_rules(raw: &Raw, problems: &[InputProblem], files: &[String], existing: &[Basis]) -> RunResult {
     let mut problems = problems.to_vec();
     if !files.is_empty() || raw.describes_rules() || existing.len() > 2 {
         let text = "is compared with one other, or with the live rules, and not with flags or manifests";
@@ -103,13 +103,13 @@ fn of_rules(raw: &Raw, problems: &[InputProblem], files: &[String], existing: &[
     print(&report, &run, false)
 }
 
-fn print(report: &DiffReport, run: &Run, prints_rules: bool) -> Outcome {
+fn print(report: &DiffReport, run: &Run, prints_rules: bool) -> RunResult {
     report::answer(run.format, report, || report.text(report::line_width(), prints_rules))?;
     Ok(exit(report))
 }
 
 /// Compares the live rules with those of a subject, of which this network namespace provides the facts.
-fn from_live(live: &Subject, subject: &Subject, to: String) -> Outcome {
+fn from_live(live: &Subject, subject: &Subject, to: String) -> RunResult {
     let (call, prints_rules) = resolve(subject, &System::of(&subject.raw))?;
     manifest::begin(std::slice::from_ref(subject), &call.run, [&call.warnings], Stdout::Answer)?;
     let from = Basis::Rules { namespace: live.namespace() }.name();
@@ -117,7 +117,7 @@ fn from_live(live: &Subject, subject: &Subject, to: String) -> Outcome {
     print(&report, &call.run, prints_rules)
 }
 
-fn between(old: &[NamedSubject], new: &[NamedSubject]) -> Outcome {
+fn between(old: &[NamedSubject], new: &[NamedSubject]) -> RunResult {
     let all = manifest::each(old.iter().chain(new), |(name, subject)| {
         let (call, prints_rules) = resolve(subject, &*subject.host())?;
         Ok(Sided { name, subject, call, prints_rules })

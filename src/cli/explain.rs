@@ -4,13 +4,13 @@ use super::live::{KernelRoutes, from_kernel, from_save};
 use super::manifest::{self, Subject, SubjectSection, Unread};
 use super::report::{self, Encoding};
 use super::run::{self, Run};
-use super::{Exit, Outcome, host::System, logging::Stdout, render};
+use super::{Exit, RunResult, host::System, logging::Stdout, render};
 use command_line::columns;
 use diagnose::explain::{PacketQuery, PacketReport, PodContext, QuestionContext, Routes, RuleView, packet};
 use diagnose::picture::{self, Picture};
 use diagnose::{Basis, SubjectPacket, live_proxy};
-use mesh::sources::{Raw, SettingReader, Source};
-use mesh::{Capture, CapturePolicy, Problems, Setting, settings::Topic};
+use mesh::sources::{SettingReader, Source};
+use mesh::{Capture, Problems, Setting, settings::Topic};
 use rules::{Family, simulate::Packet};
 use std::error::Error;
 
@@ -39,7 +39,7 @@ struct ExplainRequest {
 }
 
 /// Explains the packets to these destinations, or the one that the settings describe.
-pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Outcome {
+pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> RunResult {
     let requested: Vec<SubjectPacket> =
         subjects.iter().flat_map(|subject| SubjectPacket::all(subject, destinations)).collect();
     let requests = manifest::each(&requested, read_request)?;
@@ -155,7 +155,10 @@ fn rule_views(subject: &Subject, request: &ExplainRequest) -> Result<Vec<RuleVie
     let ExplainRequest { run, capture, file, pod, .. } = request;
     match (capture, file) {
         (Some(capture), _) => {
-            warn_of_ipv6(&subject.raw, request.packet(), &**capture);
+            let family = request.packet().map(Packet::family);
+            if family.is_some_and(|family| !capture.families().any(|captured| captured == family)) {
+                tracing::warn!(target: "config", "{}", capture.without_ipv6(&subject.raw, false).why);
+            }
             Ok(Family::BOTH.map(|family| RuleView::of_config(&**capture, family, pod)).into())
         }
         (None, Some(file)) => from_save(file, pod),
@@ -179,13 +182,6 @@ fn question(
         reader.whole(&given.source, text);
     }
     None
-}
-
-fn warn_of_ipv6(raw: &Raw, packet: Option<&Packet>, config: &dyn CapturePolicy) {
-    let family = packet.map(Packet::family);
-    if family.is_some_and(|family| !config.families().any(|captured| captured == family)) {
-        tracing::warn!(target: "config", "{}", config.without_ipv6(raw, false).why);
-    }
 }
 
 /// The explanation, and whether a listener gets the packet; `None` for several packets, too.

@@ -1,7 +1,7 @@
 //! `--help` and `sidecar-init help`: of commands, and of topics, most of them sections of `docs/troubleshooting.md`.
 
 use super::tree::{self, Extent, help_call, tree};
-use super::{Outcome, command::COMMANDS, report};
+use super::{RunResult, command::COMMANDS, report};
 use crate::cni;
 use command_line::{columns, sections};
 use diagnose::{Style, fold};
@@ -26,7 +26,7 @@ pub(super) fn text<'a>(path: impl IntoIterator<Item = &'a str>, mesh: Mesh, exte
     help.ansi().to_string()
 }
 
-pub(super) fn run(words: &[OsString], mesh: Mesh) -> Outcome {
+pub(super) fn run(words: &[OsString], mesh: Mesh) -> RunResult {
     // The parser has read --mesh; no other flag changes what is shown.
     let words = words.iter().map(|word| word.to_string_lossy());
     let words: Vec<_> = words.take_while(|word| !word.starts_with('-')).collect();

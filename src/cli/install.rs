@@ -1,6 +1,6 @@
 //! `sidecar-init cni install` and `cni uninstall`: flags into options of an installation.
 
-use super::{Exit, Outcome, run};
+use super::{Exit, RunResult, run};
 use crate::cni::install::{
     self, CniInstallOptions, Folders, InstallOutcome, RemovedInstallation, WatchOptions,
 };
@@ -10,7 +10,7 @@ use serde_json::Value;
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use std::{fs, net::SocketAddr, path::PathBuf};
 
-pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> Outcome {
+pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> RunResult {
     let entry = entry(raw).unwrap_or_else(|mut found| {
         problems.append(&mut found);
         String::new()
@@ -28,7 +28,7 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> Outcome {
     Ok(Exit::Done)
 }
 
-pub(super) fn uninstall(raw: &Raw, problems: Vec<InputProblem>) -> Outcome {
+pub(super) fn uninstall(raw: &Raw, problems: Vec<InputProblem>) -> RunResult {
     let own = |reader: &mut SettingReader<'_>| (folders(reader), reader.switch(Setting::KeepProgram));
     let (_, (folders, keep_program)) = run::begin(raw, problems, run::LOG, own)?;
     survive_file_size_limit();

@@ -2,7 +2,7 @@
 //! which override files, and of two files the later one wins.
 
 use super::run::{self, Preview, ResolvedCall, Run, RunMode};
-use super::{Outcome, change, host::System, report, start_logging, warn_by};
+use super::{RunResult, change, host::System, report, start_logging, warn_by};
 use diagnose::lint::quick_check;
 use mesh::kuma::{Kuma, unknown_user};
 use mesh::sources::{Given, NullHost, Raw, SettingReader, Source, keys};
@@ -19,7 +19,7 @@ const COMPONENT: &str = "transparent-proxy";
 const BACKUP: &str = "/etc/resolv.conf.kuma-backup";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Outcome {
+pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> RunResult {
     let (raw, before) = with_files(raw, problems);
     let mut reader = SettingReader::new(&raw, before);
     let installs = installs(&mut reader);
@@ -171,7 +171,7 @@ fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant>
     }
 }
 
-fn perform(ResolvedCall { capture, run, .. }: &ResolvedCall, verbose: bool) -> Outcome {
+fn perform(ResolvedCall { capture, run, .. }: &ResolvedCall, verbose: bool) -> RunResult {
     if matches!(run.mode, RunMode::Apply | RunMode::Clean) {
         change::host_warning().iter().for_each(|text| tracing::info!(target: "iptables", "{text}"));
     }

@@ -1,7 +1,7 @@
 //! The drop-in for linkerd's `proxy-init`. The mesh reads the flags of capture, this module those that control the run.
 
 use super::run::{self, Logging, Preview, ResolvedCall, Run, RunMode};
-use super::{Exit, Outcome, change, report};
+use super::{Exit, RunResult, change, report};
 use diagnose::{lint::quick_check, trace::utc};
 use mesh::linkerd::{self, Linkerd, commands};
 use mesh::sources::{Given, Raw, SettingReader, Source};
@@ -48,7 +48,7 @@ pub(super) fn asks_for_data(raw: &Raw) -> bool {
     raw.get(Linkerd::LogFormat).is_some_and(|given| given.value.trim() == "json")
 }
 
-pub(super) fn run(raw: &Raw, before: Vec<InputProblem>) -> Outcome {
+pub(super) fn run(raw: &Raw, before: Vec<InputProblem>) -> RunResult {
     let (call, extra) = resolve(raw, before)?;
     super::start_logging(raw, &call.run, call.run.stdout())?;
     for warning in &call.warnings {
@@ -93,14 +93,12 @@ fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra)
 /// Two flags name the programs: the newer one wins, and both must be valid.
 fn programs(reader: &mut SettingReader<'_>) -> Choice {
     let complaint = "is not an iptables mode; expected legacy, nft or plain";
-    let mode = reader.optional(Linkerd::IptablesMode, complaint, |text| {
-        PROGRAMS.iter().find(|(mode, ..)| *mode == text).map(|(.., choice)| *choice)
-    });
+    let named = |text: &str| PROGRAMS.iter().find(|(mode, ..)| *mode == text);
+    let mode = reader.optional(Linkerd::IptablesMode, complaint, named);
     let complaint = "is not a program that can set rules; expected iptables-legacy, iptables-nft or iptables";
-    let program = reader.optional(Linkerd::FirewallBinPath, complaint, |text| {
-        PROGRAMS.iter().find(|(_, name, _)| *name == text).map(|(.., choice)| *choice)
-    });
-    mode.or(program).unwrap_or(Choice::InUse(Preference::Legacy))
+    let named = |text: &str| PROGRAMS.iter().find(|(_, name, _)| *name == text);
+    let program = reader.optional(Linkerd::FirewallBinPath, complaint, named);
+    mode.or(program).map_or(Choice::InUse(Preference::Legacy), |(.., choice)| *choice)
 }
 
 fn close_wait(reader: &mut SettingReader<'_>) -> Option<u32> {
@@ -113,16 +111,10 @@ fn close_wait(reader: &mut SettingReader<'_>) -> Option<u32> {
 
 /// Upstream's flags, over those that every command has.
 fn logging(reader: &mut SettingReader<'_>, common: Logging) -> Logging {
-    let json =
-        reader.optional(
-            Linkerd::LogFormat,
-            "is not a log format; expected plain or json",
-            |text| match text {
-                "plain" => Some(false),
-                "json" => Some(true),
-                _ => None,
-            },
-        );
+    let complaint = "is not a log format; expected plain or json";
+    let forms = [("plain", false), ("json", true)];
+    let named = |text: &str| forms.into_iter().find(|(form, _)| *form == text);
+    let json = reader.optional(Linkerd::LogFormat, complaint, named).map(|(_, json)| json);
     let complaint = "is not a log level; expected panic, fatal, error, warn, warning, info, debug or trace";
     let level = reader.optional(Linkerd::LogLevel, complaint, |text| {
         Some(match text.to_ascii_lowercase().as_str() {
@@ -154,12 +146,10 @@ fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> 
             namespace::set_sysctl(namespace::CLOSE_WAIT, &seconds.to_string())
                 .map_err(|source| CloseWaitError { seconds, what, source })
         };
-    let before = match extra.close_wait.map(|seconds| timed(seconds, "nothing was changed")) {
-        Some(Ok(before)) => Some(before),
+    let before = match extra.close_wait.map(|seconds| timed(seconds, "nothing was changed")).transpose() {
         // Before the first rule of NAT, conntrack may not be loaded.
-        Some(Err(error)) if error.source.kind() == io::ErrorKind::NotFound => None,
-        Some(Err(error)) => return Err(error.into()),
-        None => None,
+        Err(error) if error.source.kind() == io::ErrorKind::NotFound => None,
+        before => before?,
     };
     let done = change::set(run, "linkerd-init", capture, OnDrift::Replace);
     if let (Err(_), Some(before)) = (&done, &before)
@@ -168,17 +158,14 @@ fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> 
         tracing::warn!(target: "iptables", "{} stays changed: {error}", namespace::CLOSE_WAIT);
     }
     done?;
-    match extra.close_wait {
-        Some(seconds) if before.is_none() => {
-            timed(seconds, "the rules are in place")?;
-            Ok(())
-        }
-        Some(_) | None => Ok(()),
+    if let (Some(seconds), None) = (extra.close_wait, before) {
+        timed(seconds, "the rules are in place")?;
     }
+    Ok(())
 }
 
 /// Prints the commands that upstream would run, as its log lines, and touches nothing.
-fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> Outcome {
+fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> RunResult {
     let Capture::Linkerd(config) = capture else { unreachable!("the command's words are linkerd's") };
     let time = utc(SystemTime::now());
     let time = time.split_once('.').map_or(time.clone(), |(seconds, _)| format!("{seconds}Z"));

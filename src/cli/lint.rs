@@ -3,7 +3,7 @@
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding};
 use super::run::{self, ResolvedCall, RunMode};
-use super::{Exit, Outcome, logging::Stdout, namespace_to_enter, start_logging, status};
+use super::{Exit, RunResult, logging::Stdout, namespace_to_enter, start_logging, status};
 use diagnose::finding::{FindingReport, reports};
 use diagnose::lint::annotate::{self, FindingLocation};
 use diagnose::lint::{
@@ -16,7 +16,7 @@ use serde::Serialize;
 use sidecar_init::sys::address;
 use std::{path::Path, slice};
 
-pub(super) fn run(subjects: &[Subject]) -> Outcome {
+pub(super) fn run(subjects: &[Subject]) -> RunResult {
     match subjects {
         [subject] if subject.described().is_none() => of_what_is_here(subject),
         subjects => of_settings(subjects, None),
@@ -24,7 +24,7 @@ pub(super) fn run(subjects: &[Subject]) -> Outcome {
 }
 
 /// Lints the settings that are noted beside the rules, or the rules themselves where there is no note.
-fn of_what_is_here(subject: &Subject) -> Outcome {
+fn of_what_is_here(subject: &Subject) -> RunResult {
     let why = match manifest::settings(subject)? {
         NotedSettings::Found(noted, basis) => return of_settings(slice::from_ref(&*noted), Some(&basis)),
         NotedSettings::Unknown(why) => why,
@@ -42,7 +42,7 @@ fn of_what_is_here(subject: &Subject) -> Outcome {
     answer.print(is_denied)
 }
 
-fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Outcome {
+fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> RunResult {
     let prepared = manifest::each(subjects, |subject| {
         let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
         let (deny, notes) = (reader.switch(Setting::Deny), reader.switch(Setting::Notes));
@@ -139,7 +139,7 @@ impl LintAnswer {
         self.sections.push(SubjectSection { title: title.map(str::to_owned), body });
     }
 
-    fn print(self, is_denied: bool) -> Outcome {
+    fn print(self, is_denied: bool) -> RunResult {
         match self.form {
             LintFormat::Data(encoding) => manifest::print_data(encoding, &self.sections),
             LintFormat::Text => manifest::print(&self.sections, |title| format!("== {title}")),

@@ -2,7 +2,7 @@
 
 use super::report::{self, Answers, Encoding, ObjectAnswer};
 use super::run::{self, Run};
-use super::{Outcome, host::System, logging::Stdout, start_logging};
+use super::{RunResult, host::System, logging::Stdout, start_logging};
 use diagnose::Basis;
 use mesh::data::{Tree, yaml};
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
@@ -140,7 +140,7 @@ pub(super) struct SubjectSection {
     pub(super) body: String,
 }
 
-pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> String) -> Outcome {
+pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> String) -> RunResult {
     match sections {
         [SubjectSection { body, .. }] => report::text(body),
         several => {
@@ -153,7 +153,7 @@ pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> Strin
     }
 }
 
-pub(super) fn print_data(encoding: Encoding, sections: &[SubjectSection]) -> Outcome {
+pub(super) fn print_data(encoding: Encoding, sections: &[SubjectSection]) -> RunResult {
     match (sections, encoding) {
         ([SubjectSection { body, .. }], Encoding::Json) => report::text(body),
         ([SubjectSection { body, .. }], Encoding::Yaml) => report::text(&yaml::block(&Tree::read(body))),

@@ -36,7 +36,7 @@ use lint::{warn, warn_by, warn_of};
 use logging::start_logging;
 use manifest::{Subject, subjects};
 use mesh::{InputProblem, Problems, Setting, settings::SettingRow, sources::Raw};
-use report::{Encoding, Exit, Outcome};
+use report::{Encoding, Exit, RunResult};
 use run::{Preview, ResolvedCall, Run, RunMode};
 use std::ffi::{OsStr, OsString};
 use std::{collections::HashMap, process::ExitCode};
@@ -132,7 +132,7 @@ fn run_command(
     problems: Vec<InputProblem>,
     [files, destinations, listings, namespaces]: [&[String]; 4],
     trailing: &[OsString],
-) -> Outcome {
+) -> RunResult {
     match command {
         Command::Clean => clean(&raw, problems),
         Command::Diff => diff::run(&raw, &problems, files, [listings, namespaces]),
@@ -169,8 +169,8 @@ fn with_capture(
     subjects: &[Subject],
     host: fn(&Raw) -> System,
     form: fn(&Run) -> Preview,
-    run: impl FnOnce(&Subject, &ResolvedCall) -> Outcome,
-) -> Outcome {
+    run: impl FnOnce(&Subject, &ResolvedCall) -> RunResult,
+) -> RunResult {
     let previews = subjects.iter().all(|subject| {
         let is_on = |setting| subject.raw.is_on(setting);
         subject.title.is_some() && is_on(Setting::DryRun) && !is_on(Setting::CleanupOnly)
@@ -184,7 +184,7 @@ fn with_capture(
     run(subject, &call)
 }
 
-fn clean(raw: &Raw, problems: Vec<InputProblem>) -> Outcome {
+fn clean(raw: &Raw, problems: Vec<InputProblem>) -> RunResult {
     let (run, ()) = run::begin(raw, problems, Run::stdout, |_| ())?;
     match run.mode {
         RunMode::Preview(_) => change::preview_removal(&run, run.named()),

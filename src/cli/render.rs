@@ -3,7 +3,7 @@
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding};
 use super::run::{self, Preview, ResolvedCall, Run};
-use super::{Exit, Outcome, logging::Stdout};
+use super::{Exit, RunResult, logging::Stdout};
 use mesh::preview::{self, Printed};
 use mesh::{Capture, CapturePolicy, Problems, Setting, sources::SettingReader};
 use rules::{Checked, Family, Origin, Table};
@@ -18,7 +18,7 @@ enum Language {
     Data(Encoding),
 }
 
-pub(super) fn run(subjects: &[Subject]) -> Outcome {
+pub(super) fn run(subjects: &[Subject]) -> RunResult {
     // The rules of a network namespace are those of the settings that are stored there.
     if let [subject] = subjects
         && subject.namespace().is_some()
@@ -33,7 +33,7 @@ pub(super) fn run(subjects: &[Subject]) -> Outcome {
 }
 
 /// Prints what pods of a manifest would get: a dry run, in the form that the command has for it.
-pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> Outcome {
+pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> RunResult {
     printed(subjects, |subject| {
         let call = run::resolve(&subject.raw, &*subject.host(), subject.before.clone())?;
         Ok((Language::Preview(form(&call.run)), call))
@@ -43,7 +43,7 @@ pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> Outco
 fn printed(
     subjects: &[Subject],
     prepare: impl Fn(&Subject) -> Result<(Language, ResolvedCall), Problems>,
-) -> Outcome {
+) -> RunResult {
     let prepared = manifest::each(subjects, prepare)?;
     let Some((language, first)) = prepared.first() else { return Ok(Exit::Done) };
     let warnings = prepared.iter().map(|(_, call)| &call.warnings);
@@ -95,7 +95,7 @@ fn set_by(run: &Run) -> String {
     format!("# apply sets these rules with {}\n", named.map_or("nftables", |(name, _)| name))
 }
 
-pub(super) fn preview(capture: &dyn CapturePolicy, form: Preview) -> Outcome {
+pub(super) fn preview(capture: &dyn CapturePolicy, form: Preview) -> RunResult {
     report::whole(&text(capture, form))
 }
 

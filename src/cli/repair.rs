@@ -4,7 +4,7 @@
 use super::arguments::{Parser, with_command};
 use super::manifest::{self, Subject};
 use super::run::{self, ResolvedCall, Run};
-use super::{Exit, Outcome, change, command, report, verify, warn_of};
+use super::{Exit, RunResult, change, command, report, verify, warn_of};
 use crate::cni::{NODE_PROGRAM, beside, count_repair};
 use diagnose::lint::brief;
 use mesh::sources::{Given, Raw, SettingReader, boolean, name_servers};
@@ -35,7 +35,7 @@ impl Host for RepairTarget {
     }
 }
 
-pub(super) fn run(subjects: &[Subject]) -> Outcome {
+pub(super) fn run(subjects: &[Subject]) -> RunResult {
     let started = Instant::now();
     super::install::survive_file_size_limit();
     let Subject { raw, before, .. } = manifest::only(subjects)?;

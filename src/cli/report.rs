@@ -32,10 +32,10 @@ impl Because {
 }
 
 /// The exit code of a command, or why it failed: [`Problems`] of its input, or another error.
-pub(super) type Outcome = Result<Exit, Box<dyn Error>>;
+pub(super) type RunResult = Result<Exit, Box<dyn Error>>;
 
 /// Prints an answer, without colours where none is wanted. A reader such as `head` may close its end early.
-pub(super) fn text(text: &str) -> Outcome {
+pub(super) fn text(text: &str) -> RunResult {
     printed(print_styled(text), "the answer", "")
 }
 
@@ -45,11 +45,11 @@ pub(super) fn advice(text: &str) {
 }
 
 /// Prints an answer that has to arrive completely, such as rules to be set.
-pub(super) fn whole(text: &str) -> Outcome {
+pub(super) fn whole(text: &str) -> RunResult {
     printed(print_part(text), "the answer", "")
 }
 
-pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOnce() -> String) -> Outcome {
+pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOnce() -> String) -> RunResult {
     text(&match format {
         Format::Text => as_text(),
         Format::Data(encoding) => document(encoding, answer),
@@ -57,7 +57,7 @@ pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOn
 }
 
 /// If that fails, the error says what was done nevertheless.
-pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> Outcome {
+pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> RunResult {
     printed(print_part(&document(encoding, answer)), "the report", &format!(", but {done}"))
 }
 
@@ -65,7 +65,7 @@ pub(super) fn line_width() -> usize {
     columns::of_line(&io::stdout())
 }
 
-fn printed(done: io::Result<()>, what: &str, but: &str) -> Outcome {
+fn printed(done: io::Result<()>, what: &str, but: &str) -> RunResult {
     done.map_err(|source| Because::of(format!("{what} can't be printed{but}"), source))?;
     Ok(Exit::Done)
 }
@@ -113,7 +113,7 @@ struct Fix {
 
 /// The exit code of an outcome, as the program `ends`, once its failure is reported; `changes` is whether the command would
 /// have changed something.
-pub(super) fn exit(outcome: Outcome, changes: bool, ends: fn(Exit) -> Exit) -> Exit {
+pub(super) fn exit(outcome: RunResult, changes: bool, ends: fn(Exit) -> Exit) -> Exit {
     let error = match outcome {
         Ok(exit) => return ends(exit),
         Err(error) => error,
@@ -265,11 +265,7 @@ pub(super) struct ObjectAnswer<'a> {
     pub(super) answer: Tree,
 }
 
-/// A unified diff of rules in lines of at most so many columns, in colours. Reasons are dim.
-fn diff(text: &str, width: usize) -> String {
-    text.split_inclusive('\n').map(|line| fold(&diff_line(line), 4, width)).collect()
-}
-
+/// A line in colours, as a line of a unified diff of rules has them. Reasons are dim.
 fn diff_line(line: &str) -> String {
     let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
     let style = match text.as_bytes() {
@@ -286,9 +282,10 @@ fn diff_line(line: &str) -> String {
     }
 }
 
+/// In lines of at most so many columns.
 fn error(text: &str, width: usize) -> String {
     let head = "error: ";
-    let folded = diff(text, width);
+    let folded: String = text.split_inclusive('\n').map(|line| fold(&diff_line(line), 4, width)).collect();
     match folded.strip_prefix(head) {
         Some(rest) => format!("{}{rest}", Style::Dropped.paint(head)),
         None => folded,

@@ -2,7 +2,7 @@
 
 use super::manifest::{self, Subject};
 use super::run::{self, Run};
-use super::{Exit, Outcome, host::System, logging::Stdout, report, start_logging};
+use super::{Exit, RunResult, host::System, logging::Stdout, report, start_logging};
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
 use mesh::{CapturePolicy, Mesh, Setting, quoted, settings::Topic};
 use rules::{Gid, Uid};
@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::{error::Error, ffi::OsString, io, process};
 
 /// Once there is a sandbox, the process ends here with its exit code.
-pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Outcome {
+pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> RunResult {
     let subject = manifest::only(subjects)?;
     let raw = match subject.title {
         None => with_defaults(&subject.raw, subject.raw.mesh()),

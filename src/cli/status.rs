@@ -2,7 +2,7 @@
 
 use super::report::{self, Format};
 use super::run::{self, Run};
-use super::{Exit, Outcome};
+use super::{Exit, RunResult};
 use command_line::{columns, output::print_part};
 use diagnose::finding::{FindingReport, reports};
 use diagnose::{Style, overview::Overview, status::CaptureStatus, trace::utc};
@@ -31,7 +31,7 @@ pub(super) enum StatusFailure {
     Show(#[from] io::Error),
 }
 
-pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Outcome {
+pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> RunResult {
     let (run, (interval, all, verbose, of_kernel)) = run::begin(raw, problems, run::ANSWER, own)?;
     if all && process::holds(process::SYS_ADMIN) == Some(false) {
         tracing::warn!(
@@ -88,7 +88,7 @@ fn exit(fails: bool, is_in_place: bool) -> Exit {
     }
 }
 
-fn kernel(run: &Run) -> Outcome {
+fn kernel(run: &Run) -> RunResult {
     let kernel = run.open_for(run.every_owner()).map_err(StatusFailure::Read)?;
     let findings = reports(&engine::support(&kernel));
     let text = || diagnose::lint::text(&findings, columns::of_terminal());
@@ -111,7 +111,7 @@ fn show<T: Serialize>(
     mut look: impl FnMut() -> Result<T, StatusFailure>,
     text: impl Fn(&T, usize) -> String,
     exit: impl Fn(&T) -> Exit,
-) -> Outcome {
+) -> RunResult {
     let Some(interval) = interval else {
         let found = look()?;
         report::answer(run.format, &found, || text(&found, columns::of_terminal()))?;
@@ -140,14 +140,14 @@ fn watch<T: Serialize>(
     }
 }
 
-fn all_namespaces(run: &Run, interval: Option<Duration>) -> Outcome {
+fn all_namespaces(run: &Run, interval: Option<Duration>) -> RunResult {
     let mut observer = NodeObserver::new(view(run), LookupPlaces::default());
     let look = || observer.look().map_err(StatusFailure::List);
     let text = |overview: &Overview, width| overview.text(width, SystemTime::now());
     show(run, interval, look, text, |overview| exit(overview.fails(), !overview.has_drifted()))
 }
 
-fn this_namespace(run: &Run, interval: Option<Duration>, verbose: bool) -> Outcome {
+fn this_namespace(run: &Run, interval: Option<Duration>, verbose: bool) -> RunResult {
     let mut observer = NamespaceObserver::open(&view(run)).map_err(StatusFailure::Read)?;
     let mut last: Option<(CaptureStatus, Instant)> = None;
     let look = || {

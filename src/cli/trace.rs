@@ -2,7 +2,7 @@
 
 use super::report::{self, Format};
 use super::run::{self, Run};
-use super::{Exit, Outcome, host::System, live::live_routing};
+use super::{Exit, RunResult, host::System, live::live_routing};
 use command_line::output::print_part;
 use diagnose::explain::{PodContext, VerdictKind};
 use diagnose::trace::{
@@ -54,7 +54,7 @@ enum TraceFailure {
     Show(#[from] io::Error),
 }
 
-pub(super) fn run(raw: &Raw, problems: Vec<InputProblem>) -> Outcome {
+pub(super) fn run(raw: &Raw, problems: Vec<InputProblem>) -> RunResult {
     let (run, mut options) = run::begin(raw, problems, run::ANSWER, options)?;
     options.filter.mesh = run.names_mesh.then_some(run.mesh);
     match show(&run, &options) {

@@ -9,7 +9,7 @@ pub(in crate::cli) use summary::VerifyReport;
 use super::manifest::{self, NotedSettings, Subject};
 use super::report::{self, Format};
 use super::run::{self, ResolvedCall, Run};
-use super::{Exit, Outcome, host::System, live::from_kernel, logging::Stdout};
+use super::{Exit, RunResult, host::System, live::from_kernel, logging::Stdout};
 use diagnose::probe::{self, ProbeContext, Route};
 use diagnose::{Basis, explain::PodContext, live_proxy};
 use mesh::{CapturePolicy, OWNERS, Proxy, sources::Dialect};
@@ -38,7 +38,7 @@ struct JudgedCall {
     now: Option<String>,
 }
 
-pub(super) fn run(subjects: &[Subject]) -> Outcome {
+pub(super) fn run(subjects: &[Subject]) -> RunResult {
     let subject = manifest::only(subjects)?;
     if let Some(basis) = subject.described() {
         return by_settings(subject, &basis);
@@ -49,38 +49,31 @@ pub(super) fn run(subjects: &[Subject]) -> Outcome {
     }
 }
 
-fn by_settings(subject: &Subject, basis: &Basis) -> Outcome {
+fn by_settings(subject: &Subject, basis: &Basis) -> RunResult {
     let call = run::resolve(&subject.raw, &System::of(&subject.raw), subject.before.clone())?;
     manifest::begin(slice::from_ref(subject), &call.run, [&call.warnings], Stdout::Answer)?;
-    let (pod, mut tried) = tried(&call, subject.dialect(), probe::calls, false)?;
+    let ResolvedCall { capture, run, .. } = &call;
+    let pod = pod(Some(&**capture))?;
+    let calls = probe::calls(&**capture, &facts(run, &pod, subject.dialect()));
+    let mut tried = attempt(calls, &capture.proxy(), run.probe_timeout)?;
     let is_wrong = tried.iter().any(|one| one.judgement.is_wrong());
     if is_wrong {
-        look_at_rules(&call.run, &pod, &mut tried);
+        look_at_rules(run, &pod, &mut tried);
     }
-    let differs = is_wrong && call.run.format == Format::Text && rules_differ(&call);
-    print(call.run.format, basis, &tried, differs)
+    let differs = is_wrong && run.format == Format::Text && rules_differ(&call);
+    print(run.format, basis, &tried, differs)
 }
 
-/// Tries calls that a configuration leads to; those that end otherwise again and again until the time limit, where it
-/// `retries`, because another program may be about to set the rules.
-fn tried(
-    call: &ResolvedCall,
-    dialect: Dialect,
-    calls: fn(&dyn CapturePolicy, &ProbeContext<'_>) -> Vec<probe::Call>,
-    retries: bool,
-) -> io::Result<(PodContext, Vec<JudgedCall>)> {
-    let (config, timeout) = (&*call.capture, call.run.probe_timeout);
-    let pod = pod(Some(config))?;
-    let mut calls = calls(config, &facts(&call.run, &pod, dialect));
-    if !retries {
-        let tried = attempt(listeners(&calls, &config.proxy()), calls, timeout)?;
-        return Ok((pod, tried));
-    }
-    let (end, mut settled) = (Instant::now() + timeout, Vec::new());
+/// Tries calls that prove capture; those that end otherwise again and again until the time limit, because another program
+/// may be about to set the rules.
+fn proofs(ResolvedCall { capture, run, .. }: &ResolvedCall) -> io::Result<Vec<JudgedCall>> {
+    let pod = pod(Some(&**capture))?;
+    let mut calls = probe::proofs(&**capture, &facts(run, &pod, Dialect::default()));
+    let (end, mut settled) = (Instant::now() + run.probe_timeout, Vec::new());
     while !calls.is_empty() {
         let start = Instant::now();
         let limit = RETRY.min(end.saturating_duration_since(start));
-        let tried = attempt(listeners(&calls, &config.proxy()), calls, limit)?;
+        let tried = attempt(calls, &capture.proxy(), limit)?;
         let (wrong, others): (Vec<_>, Vec<_>) = tried.into_iter().partition(|one| one.judgement.is_wrong());
         settled.extend(others);
         let Some(pause) = pause(start.elapsed(), end.saturating_duration_since(Instant::now())) else {
@@ -92,10 +85,10 @@ fn tried(
         }
         calls = wrong.into_iter().map(|one| one.call).collect();
     }
-    Ok((pod, settled))
+    Ok(settled)
 }
 
-fn by_rules(subject: &Subject) -> Outcome {
+fn by_rules(subject: &Subject) -> RunResult {
     let (run, ()) = run::begin(&subject.raw, subject.before.clone(), run::ANSWER, |_| ())?;
     let pod = pod(None)?;
     let rule_views = from_kernel(&run, &pod).map_err(io::Error::other)?;
@@ -104,12 +97,12 @@ fn by_rules(subject: &Subject) -> Outcome {
     let calls = probe::calls_by_rules(&rule_views, &facts(&run, &pod, Dialect::default()));
     let tried = match calls.is_empty() {
         true => Vec::new(),
-        false => attempt(listeners(&calls, &proxy), calls, run.probe_timeout)?,
+        false => attempt(calls, &proxy, run.probe_timeout)?,
     };
     print(run.format, &Basis::Rules { namespace: subject.namespace() }, &tried, false)
 }
 
-fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differs: bool) -> Outcome {
+fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differs: bool) -> RunResult {
     let answer = summary::VerifyReport::new(basis, tried);
     report::answer(format, &answer, || summary::text(basis, tried, differs))?;
     Ok(exit(tried))
@@ -151,11 +144,7 @@ fn facts(run: &Run, pod: &PodContext, dialect: Dialect) -> ProbeContext<'static>
     }
 }
 
-fn attempt(
-    listeners: Vec<DeliveryPorts>,
-    calls: Vec<probe::Call>,
-    timeout: Duration,
-) -> io::Result<Vec<JudgedCall>> {
+fn attempt(calls: Vec<probe::Call>, proxy: &Proxy, timeout: Duration) -> io::Result<Vec<JudgedCall>> {
     let trial = |call: &probe::Call| ProbeTrial {
         protocol: call.protocol,
         owner: (call.owner.0.number(), call.owner.1.number()),
@@ -163,7 +152,8 @@ fn attempt(
         to: call.to,
         patient: call.is_captured(),
     };
-    let what = Probe { trials: calls.iter().map(trial).collect(), listeners, zones: ZONES.to_vec(), timeout };
+    let (trials, listeners) = (calls.iter().map(trial).collect(), listeners(&calls, proxy));
+    let what = Probe { trials, listeners, zones: ZONES.to_vec(), timeout };
     let Outcomes { each, conntrack_readable } = engine::probe(&what)?;
     let lo_is_down = link::is_down(LOOPBACK);
     let tried = calls.into_iter().zip(each).map(|(call, outcome)| {
@@ -231,11 +221,11 @@ fn rules_differ(call: &ResolvedCall) -> bool {
 }
 
 /// `--run-validation`: proves by real connections that capture works.
-pub(super) fn validated(call: &ResolvedCall) -> Outcome {
+pub(super) fn validated(call: &ResolvedCall) -> RunResult {
     if !call.run.validates || call.capture.facts().captures_nothing {
         return Ok(Exit::Done);
     }
-    let (_, tried) = tried(call, Dialect::default(), probe::proofs, true)?;
+    let tried = proofs(call)?;
     let mut untried = None;
     for one in &tried {
         match &one.judgement {
