@@ -208,17 +208,8 @@ fn matched<'a>(old: &'a [Sided<'a>], new: &'a [Sided<'a>]) -> Vec<ComparedPair<'
 }
 
 fn unequal(from: Option<String>, to: Option<String>) -> DiffReport {
-    DiffReport {
-        from,
-        to,
-        equal: false,
-        comparison: Comparison { changes: Vec::new(), complete: true },
-        backend: None,
-        summary: None,
-        parts: Vec::new(),
-        before: Vec::new(),
-        others: Vec::new(),
-    }
+    let comparison = Comparison { complete: true, ..Comparison::default() };
+    DiffReport { from, to, comparison, ..DiffReport::default() }
 }
 
 /// The differences between two subjects; none where there is only one.
