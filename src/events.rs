@@ -1,7 +1,7 @@
 //! The log events of a run, for the front end that writes them. No part makes a span: a subscriber that keeps spans sets up
 //! tables first, which takes longer than all else that logging does.
 
-use std::fmt::{self, Debug, Write};
+use std::fmt::Debug;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter, subscriber::set_global_default};
@@ -63,29 +63,18 @@ impl Visit for EventText {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let mut text = Harmless(&mut self.text);
-        let written = match field.name() {
-            "message" => write!(text, " {value:?}"),
+        let text = match field.name() {
+            "message" => format!(" {value:?}"),
             // That of a finding, as lint names it.
-            "code" if self.is_sentence => write!(text, " ({value:?})"),
-            name => write!(text, " {name}={value:?}"),
+            "code" if self.is_sentence => format!(" ({value:?})"),
+            name => format!(" {name}={value:?}"),
         };
-        written.expect("a text takes whatever is written to it");
-    }
-}
-
-/// Escapes control and format characters but line breaks and tabs: a message may quote external text, which a terminal obeys.
-struct Harmless<'a>(&'a mut String);
-
-impl fmt::Write for Harmless<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let is_obeyed = |c: char| mesh::is_obeyed(c) && !matches!(c, '\n' | '\t');
-        for part in text.split_inclusive(is_obeyed) {
-            match part.char_indices().next_back().filter(|(_, last)| is_obeyed(*last)) {
-                Some((at, last)) => write!(self.0, "{}{}", &part[..at], last.escape_default())?,
-                None => self.0.push_str(part),
+        // A message may quote external text with characters that a terminal obeys.
+        for c in text.chars() {
+            match mesh::is_obeyed(c) && !matches!(c, '\n' | '\t') {
+                true => self.text.extend(c.escape_default()),
+                false => self.text.push(c),
             }
         }
-        Ok(())
     }
 }

@@ -1,11 +1,11 @@
 //! `sidecar-init ambient-host`: the host's part of the ambient mesh, called by an agent when pods start and end.
 
-use super::Exit;
 use super::report::{self, Format};
 use super::run::{self, Run};
+use super::{Exit, RunResult};
+use mesh::Setting;
 use mesh::ambient::{self, Reason, defaults};
 use mesh::sources::{Raw, SettingReader};
-use mesh::{Problems, Setting};
 use serde::Serialize;
 use sidecar_init::backend::Error;
 use sidecar_init::backend::nftables::snat::{self, SnatChange};
@@ -25,18 +25,14 @@ pub(super) struct AmbientHostReport {
     probe_addresses: Vec<IpAddr>,
 }
 
-pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> RunResult {
     let (run, change) = run::begin(raw, problems, Run::stdout, change)?;
-    Ok(match done(change.as_ref()) {
-        Ok(report) => {
-            tracing::info!(target: "nftables", changed = report.changed, "{}", sentence(&report));
-            match run.format {
-                Format::Text => Exit::Done,
-                Format::Data(encoding) => report::change(encoding, &report, &sentence(&report)),
-            }
-        }
-        Err(error) => report::failure(&error, Exit::Failed),
-    })
+    let report = done(change.as_ref())?;
+    tracing::info!(target: "nftables", changed = report.changed, "{}", sentence(&report));
+    match run.format {
+        Format::Text => Ok(Exit::Done),
+        Format::Data(encoding) => report::change(encoding, &report, &sentence(&report)),
+    }
 }
 
 /// The change; `None` to remove the table.
@@ -84,18 +80,13 @@ fn change(reader: &mut SettingReader<'_>) -> Option<SnatChange> {
 
 fn done(change: Option<&SnatChange>) -> Result<AmbientHostReport, Error> {
     let table = defaults::HOST_TABLE;
-    match change {
-        None => {
-            let changed = snat::remove(table)?;
-            Ok(AmbientHostReport { table, changed, pods: Vec::new(), probe_addresses: Vec::new() })
-        }
-        Some(change) => {
-            let (changed, content) = snat::change(change)?;
-            let probe_addresses = vec![content.v4.into(), content.v6.into()];
-            let pods = content.pods.into_iter().collect();
-            Ok(AmbientHostReport { table, changed, pods, probe_addresses })
-        }
-    }
+    let Some(change) = change else {
+        let changed = snat::remove(table)?;
+        return Ok(AmbientHostReport { table, changed, pods: Vec::new(), probe_addresses: Vec::new() });
+    };
+    let (changed, content) = snat::change(change)?;
+    let probe_addresses = vec![content.v4.into(), content.v6.into()];
+    Ok(AmbientHostReport { table, changed, pods: content.pods.into_iter().collect(), probe_addresses })
 }
 
 fn sentence(AmbientHostReport { table, pods, probe_addresses, .. }: &AmbientHostReport) -> String {

@@ -4,7 +4,7 @@
 
 use super::command::{COMMANDS, Command, CommandEntry, is_global};
 use super::tree::{Extent, HELP, VERSION};
-use super::{Exit, help, linkerd_init, report};
+use super::{Exit, RunResult, help, linkerd_init, report};
 use crate::cni;
 use command_line::errors;
 use mesh::settings::{self, Setting, SettingRow, nearest};
@@ -13,44 +13,36 @@ use mesh::{InputProblem, Mesh, Problems, sources};
 use std::ffi::{OsStr, OsString};
 use std::{mem, path::Path};
 
-#[derive(Debug)]
-pub(super) struct Invocation {
-    pub(super) command: Command,
-    pub(super) mesh: Mesh,
-    /// Flags given, with their text, in the order of the words: of a repeated one, the last counts.
-    pub(super) flags: Vec<(Setting, String)>,
-    pub(super) problems: Vec<InputProblem>,
-    /// The words after `--`, where the command takes another command line.
-    pub(super) trailing: Vec<OsString>,
-}
-
-pub(super) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, Exit> {
-    let words = with_command(arguments.collect());
+/// Answers requests for help, and hands any other call over.
+pub(super) fn read(
+    words: Vec<OsString>,
+    call: impl FnOnce(&'static CommandEntry, Parser) -> Exit,
+) -> RunResult {
+    let words = with_command(words);
     let mut parser = Parser::new(&words);
     for (at, word) in words.iter().enumerate().skip(1) {
         if let Some(asked) = parser.read(word) {
-            return Err(answer(asked, &parser, &words[at + 1..]));
+            return answer(asked, &parser, &words[at + 1..]);
         }
     }
-    let Parser { mesh, entry, group, next, flags: known, given: flags, mut problems, trailing, .. } = parser;
-    if let Next::Value(row) = next {
-        problems.push(InputProblem::of(&row.option(), pflag::lacks_value(row)));
+    if let Next::Value(row) = parser.next {
+        parser.problems.push(InputProblem::of(&row.option(), pflag::lacks_value(row)));
     }
-    match entry {
+    match parser.entry {
         Some(entry) => {
-            let mesh = entry.mesh.unwrap_or(mesh);
-            let problems = strays_joined(problems, &known);
-            Ok(Invocation { command: entry.command, mesh, flags, problems, trailing })
+            parser.mesh = entry.mesh.unwrap_or(parser.mesh);
+            parser.problems = strays_joined(parser.problems, &parser.flags);
+            Ok(call(entry, parser))
         }
-        None if group.is_some() => {
+        None if parser.group.is_some() => {
             let text = "takes no flags: the container runtime passes its configuration on standard input and in the environment";
-            Err(report::bad_input(&Problems(vec![InputProblem::of(cni::COMMAND, text)])))
+            Err(Problems(vec![InputProblem::of(cni::COMMAND, text)]).into())
         }
-        None if problems.is_empty() => {
-            report::advice(&help::text([], mesh, Extent::Summary));
-            Err(Exit::BadInput)
+        None if parser.problems.is_empty() => {
+            report::advice(&help::text([], parser.mesh, Extent::Summary));
+            Ok(Exit::BadInput)
         }
-        None => Err(report::bad_input(&Problems(problems))),
+        None => Err(Problems(parser.problems).into()),
     }
 }
 
@@ -104,29 +96,22 @@ fn stray(word: &str, flags: &Flags) -> String {
 }
 
 fn strays_joined(problems: Vec<InputProblem>, known: &Flags) -> Vec<InputProblem> {
-    if problems.len() < MANY_STRAYS {
-        return problems;
-    }
     let is_stray = |problem: &InputProblem| {
         problem.item.as_deref().is_some_and(|word| problem.text == stray(word, known))
     };
-    let count = problems.iter().filter(|problem| is_stray(problem)).count();
-    if count < MANY_STRAYS {
+    let (strays, mut others): (Vec<_>, Vec<_>) = problems.iter().cloned().partition(is_stray);
+    if strays.len() < MANY_STRAYS {
         return problems;
     }
-    let (strays, mut others): (Vec<_>, Vec<_>) = problems.into_iter().partition(is_stray);
-    others.extend(strays.into_iter().take(1).map(|first| InputProblem {
-        text: format!(
-            "and {} more are not expected; quote '*', which the shell replaces with names of files",
-            count - 1
-        ),
-        ..first
-    }));
+    let more = strays.len() - 1;
+    let text =
+        format!("and {more} more are not expected; quote '*', which the shell replaces with names of files");
+    others.extend(strays.into_iter().next().map(|first| InputProblem { text, ..first }));
     others
 }
 
 /// Earlier problems take precedence, except over help.
-fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> Exit {
+fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> RunResult {
     let mut problems = parser.problems.clone();
     match (asked, rest.first()) {
         (HelpRequest::Help(extent), _) => report::text(&help::text(parser.path(), parser.mesh, extent)),
@@ -140,25 +125,27 @@ fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> Exit {
         (HelpRequest::Version, Some(word)) => {
             let text = format!("is not expected; {VERSION} takes no arguments");
             problems.push(InputProblem::with_item("argument", &sources::text(word), text));
-            report::bad_input(&Problems(problems))
+            Err(Problems(problems).into())
         }
         (HelpRequest::Version | HelpRequest::Topic | HelpRequest::Refusal, _) => {
-            report::bad_input(&Problems(problems))
+            Err(Problems(problems).into())
         }
     }
 }
 
 pub(super) struct Parser {
-    mesh: Mesh,
+    pub(super) mesh: Mesh,
     pub(super) entry: Option<&'static CommandEntry>,
     pub(super) group: Option<String>,
     /// The flags of the command; before a command, those that may precede any.
     flags: Flags,
     next: Next,
     positional: usize,
-    given: Vec<(Setting, String)>,
-    problems: Vec<InputProblem>,
-    trailing: Vec<OsString>,
+    /// Flags with their text, in the order of the words: of a repeated one, the last counts.
+    pub(super) given: Vec<(Setting, String)>,
+    pub(super) problems: Vec<InputProblem>,
+    /// The words after `--`, where the command takes another command line.
+    pub(super) trailing: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -352,12 +339,15 @@ mod tests {
 
     fn check(arguments: &[&str], expected: &[(Setting, &str)]) {
         let all = ["sidecar-init", "istio-iptables"].iter().chain(arguments).map(OsString::from);
-        let invocation = parse(all).expect("no answer");
-        assert_eq!(invocation.problems, [], "{arguments:?}");
-        // Of a repeated flag, the last one counts.
-        let flags: BTreeMap<Setting, &str> =
-            invocation.flags.iter().map(|(setting, text)| (*setting, text.as_str())).collect();
-        assert_eq!(flags, BTreeMap::from_iter(expected.iter().copied()), "{arguments:?}");
+        let call = |_: &CommandEntry, parser: Parser| {
+            assert_eq!(parser.problems, [], "{arguments:?}");
+            // Of a repeated flag, the last one counts.
+            let flags: BTreeMap<Setting, &str> =
+                parser.given.iter().map(|(setting, text)| (*setting, text.as_str())).collect();
+            assert_eq!(flags, BTreeMap::from_iter(expected.iter().copied()), "{arguments:?}");
+            Exit::Drift
+        };
+        assert_eq!(read(all.collect(), call).expect("a call"), Exit::Drift);
     }
 
     #[test]

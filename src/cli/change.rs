@@ -2,7 +2,7 @@
 
 use super::report::{self, Because, Format};
 use super::run::{Preview, ResolvedCall, Run, RunMode};
-use super::{Exit, diff, logging, render, verify};
+use super::{Exit, RunResult, diff, logging, render, verify};
 use mesh::Capture;
 use rules::{Ownership, desired::Desired};
 use serde::Serialize;
@@ -15,17 +15,15 @@ const OWN_NAMESPACE: &str = "this is the machine's own network namespace: captur
 const UNKNOWN_NAMESPACE: &str = "this may be the machine's own network namespace, where capturing would catch the traffic \
     of everything that runs on it: /proc is needed to know; mount it, or insist with --allow-host-namespace";
 
-pub(super) fn apply(call: &ResolvedCall) -> Exit {
-    let ResolvedCall { capture, run, .. } = call;
+pub(super) fn apply(ResolvedCall { capture, run, .. }: &ResolvedCall) -> RunResult {
     if let RunMode::Preview(_) = run.mode {
         return render::preview(&**capture, form(run));
     }
-    let done = match namespace::is_host() {
+    match namespace::is_host() {
         Some(true) if !run.allow_host => Err(OWN_NAMESPACE.into()),
         None if !run.allow_host => Err(UNKNOWN_NAMESPACE.into()),
-        Some(_) | None => set(run, "apply", capture, OnDrift::Replace),
-    };
-    finish(run, done)
+        Some(_) | None => finish(run, &set(run, "apply", capture, OnDrift::Replace)?),
+    }
 }
 
 pub(super) fn form(run: &Run) -> Preview {
@@ -36,26 +34,15 @@ pub(super) fn form(run: &Run) -> Preview {
     }
 }
 
-pub(super) fn clean(run: &Run) -> Exit {
-    finish(run, remove(run, run.named()))
+pub(super) fn clean(run: &Run) -> RunResult {
+    finish(run, &remove(run, run.named())?)
 }
 
-pub(super) fn finish(run: &Run, done: Result<ChangeReport, Box<dyn error::Error>>) -> Exit {
-    if let (Ok(report), Format::Data(encoding)) = (&done, run.format) {
-        let done = report.left_behind().unwrap_or_else(|| report.done.to_owned());
-        let printed = report::change(encoding, report, &done);
-        if printed != Exit::Done {
-            return printed;
-        }
+pub(super) fn finish(run: &Run, report: &ChangeReport) -> RunResult {
+    if let Format::Data(encoding) = run.format {
+        report::change(encoding, report, report.left_behind().as_deref().unwrap_or(report.done))?;
     }
-    exit(done)
-}
-
-pub(super) fn exit(done: Result<ChangeReport, Box<dyn error::Error>>) -> Exit {
-    match done {
-        Ok(report) => report.exit(),
-        Err(error) => report::failure(&*error, Exit::Failed),
-    }
+    report.exit()
 }
 
 pub(super) fn set(
@@ -89,16 +76,11 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
         (true, false) => "no rules of this program remain",
         (false, _) => "the rules that sidecar-init surely set are removed",
     };
-    let removed_trace = match session.kernel.remove_leftover_trace() {
-        Ok(removed) => removed,
-        Err(source) => {
-            let left =
-                left.iter().map(|text| format!("\n  left, as another program may have made it: {text}"));
-            let what = "what a trace --enable had left that was killed can't be removed";
-            let text = format!("{done}, but {what}{}", left.collect::<String>());
-            return Err(Because::of(text, source).into());
-        }
-    };
+    let removed_trace = session.kernel.remove_leftover_trace().map_err(|source| {
+        let left = left.iter().map(|text| format!("\n  left, as another program may have made it: {text}"));
+        let what = "what a trace --enable had left that was killed can't be removed";
+        Because::of(format!("{done}, but {what}{}", left.collect::<String>()), source)
+    })?;
     if removed_trace {
         tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
     }
@@ -108,21 +90,16 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
     Ok(ChangeReport { left, predecessors, changed, ..report }.logged())
 }
 
-pub(super) fn preview_removal(run: &Run, owner: Ownership) -> Exit {
-    let plan = || -> Result<ApplyPlan, Box<dyn error::Error>> { Ok(run.session(owner)?.plan_clean()?) };
-    match plan() {
-        Ok(ApplyPlan { before, steps, .. }) => {
-            let mut text: String = steps.iter().map(|step| format!("# {step}\n{}", step.script())).collect();
-            if steps.is_empty() {
-                text.push_str("# no rules of this program are there\n");
-            }
-            for doubtful in engine::doubtful(&before, &owner) {
-                text.push_str(&format!("# would be left, as another program may have made it: {doubtful}\n"));
-            }
-            report::text(&text)
-        }
-        Err(error) => report::failure(&*error, Exit::Failed),
+pub(super) fn preview_removal(run: &Run, owner: Ownership) -> RunResult {
+    let ApplyPlan { before, steps, .. } = run.session(owner)?.plan_clean()?;
+    let mut text: String = steps.iter().map(|step| format!("# {step}\n{}", step.script())).collect();
+    if steps.is_empty() {
+        text.push_str("# no rules of this program are there\n");
     }
+    for doubtful in engine::doubtful(&before, &owner) {
+        text.push_str(&format!("# would be left, as another program may have made it: {doubtful}\n"));
+    }
+    report::text(&text)
 }
 
 /// What a change did, for the log and for programs.
@@ -176,11 +153,12 @@ impl ChangeReport {
         }
     }
 
-    fn exit(&self) -> Exit {
-        if let Some(left) = self.left_behind() {
-            return report::failed(&left, Exit::Failed);
+    pub(super) fn exit(&self) -> RunResult {
+        match self.left_behind() {
+            Some(left) => Err(left.into()),
+            None if self.before.is_empty() => Ok(Exit::Done),
+            None => Ok(Exit::Drift),
         }
-        if self.before.is_empty() { Exit::Done } else { Exit::Drift }
     }
 
     fn left_behind(&self) -> Option<String> {
@@ -256,7 +234,7 @@ pub(super) fn host_warning() -> Option<&'static str> {
     }
 }
 
-pub(super) fn drop_in(call: &ResolvedCall) -> Exit {
+pub(super) fn drop_in(call: &ResolvedCall) -> RunResult {
     let ResolvedCall { capture, run, .. } = call;
     if matches!(run.mode, RunMode::Apply | RunMode::Clean) {
         host_warning().iter().for_each(|text| tracing::warn!(target: "iptables", "{text}"));
@@ -264,21 +242,22 @@ pub(super) fn drop_in(call: &ResolvedCall) -> Exit {
     let done = match run.mode {
         RunMode::Preview(form) => return render::preview(&**capture, form),
         RunMode::PreviewClean => return preview_removal(run, run.mesh.ownership()),
-        RunMode::Clean => return exit(remove(run, run.mesh.ownership())),
+        RunMode::Clean => return remove(run, run.mesh.ownership())?.exit(),
         RunMode::Apply => {
             // Rules of ours that differ are an error, unless they may be reconciled.
             let on_drift = if run.reconcile { OnDrift::Replace } else { OnDrift::Refuse };
             let run = Run { backend: run.backend.preferring(Preference::Iptables), ..run.clone() };
             let done = set(&run, "istio-iptables", capture, on_drift);
-            exit(done.map_err(|error| match error.downcast() {
+            let done = done.map_err(|error| match error.downcast() {
                 Ok(refusal) => match *refusal {
                     EngineError::Drift(compared) => diff::refused(&run, capture, compared).into(),
                     other => other.into(),
                 },
                 Err(other) => other,
-            }))
+            });
+            done?.exit()?
         }
         RunMode::Nothing => Exit::Done,
     };
-    if done == Exit::Done { verify::validated(call) } else { done }
+    if done == Exit::Done { verify::validated(call) } else { Ok(done) }
 }

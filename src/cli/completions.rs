@@ -2,32 +2,32 @@
 //! the words of a line to `sidecar-init completions SHELL -- WORD..`.
 
 use super::tree::{self, Extent, tree};
-use super::{Exit, arguments::with_command, help, report, run};
+use super::{Exit, RunResult, arguments::with_command, help, report, run};
 use clap::Arg;
 use command_line::shell::{Proposals, Shell};
 use command_line::{complete, manual};
 use mesh::sources::{Raw, SettingReader, pflag, text};
-use mesh::{InputProblem, Mesh, Problems, Setting};
+use mesh::{InputProblem, Mesh, Setting};
 use sidecar_init::sys::lookup::{self, LookupPlaces};
 use std::{ffi::OsString, path::Path};
 
 /// The programs that the scripts complete, of which the second is the first by another name.
 const PROGRAMS: [&str; 2] = ["sidecar-init", "istio-iptables"];
 
-pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString]) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString]) -> RunResult {
     if raw.get(Setting::Shell).is_none() {
         problems.push(InputProblem::of("completions", "needs the name of a shell: bash, zsh or fish"));
     }
     let shell = |reader: &mut SettingReader<'_>| run::one_of(reader, Setting::Shell, &Shell::ALL);
     let (_, shell) = run::begin(raw, problems, run::ANSWER, shell)?;
-    Ok(match (shell, line) {
-        (None, _) => Exit::Done,
+    match (shell, line) {
+        (None, _) => Ok(Exit::Done),
         (Some(shell), []) => report::text(&shell.script(&PROGRAMS)),
         (Some(shell), line) => {
             let line = shell.words(line.to_vec());
             report::text(&shell.answer(proposals(line, shell.replaces_whole_words())))
         }
-    })
+    }
 }
 
 /// Where `whole` words are needed, a value comes with its `--flag=`.
@@ -64,7 +64,7 @@ fn namespaces(argument: &Arg, start: &str, before: &str) -> Option<Proposals> {
     })
 }
 
-pub(super) fn manual(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit, Problems> {
+pub(super) fn manual(raw: &Raw, mut problems: Vec<InputProblem>) -> RunResult {
     if raw.get(Setting::ManDirectory).is_none() {
         problems
             .push(InputProblem::of("man", "needs a folder to write to, such as /usr/local/share/man/man1"));
@@ -73,8 +73,8 @@ pub(super) fn manual(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit,
     let (_, folder) =
         run::begin(raw, problems, run::LOG, |reader| reader.one_of(Setting::ManDirectory, "a folder", path))?;
     let program = tree(Mesh::default(), Extent::All);
-    Ok(match folder.map_or(Ok(()), |folder| manual::write(&program, Path::new(&folder))) {
-        Ok(()) => Exit::Done,
-        Err(error) => report::failure(&error, Exit::Failed),
-    })
+    if let Some(folder) = folder {
+        manual::write(&program, Path::new(&folder))?;
+    }
+    Ok(Exit::Done)
 }

@@ -3,7 +3,7 @@
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding, Format};
 use super::run::{self, ResolvedCall, Run};
-use super::{Exit, change, host, host::System, live, logging::Stdout};
+use super::{Exit, RunResult, change, host, host::System, live, logging::Stdout};
 use diagnose::compare::{self, Change, ComparedSide, Comparison, DiffReport, OtherMesh, PartReport, compare};
 use diagnose::explain::{PodContext, RuleView};
 use diagnose::{Basis, painted};
@@ -19,20 +19,20 @@ pub(super) fn run(
     problems: &[InputProblem],
     files: &[String],
     [listings, namespaces]: [&[String]; 2],
-) -> Result<Exit, Problems> {
+) -> RunResult {
     // One namespace is where the question is; two are compared.
     let namespaces = if namespaces.len() > 1 { namespaces } else { &[] };
-    let listings = listings.iter().map(ExistingRules::Listing);
-    let existing: Vec<_> = listings.chain(namespaces.iter().map(ExistingRules::Namespace)).collect();
+    let named = |name: &String| Basis::Rules { namespace: Some(name.clone()) };
+    let listings = listings.iter().cloned().map(Basis::Listing);
+    let existing: Vec<Basis> = listings.chain(namespaces.iter().map(named)).collect();
     if !existing.is_empty() {
         return of_rules(raw, problems, files, &existing);
     }
     let live = Subject::of_flags(raw.clone().without_rules(), problems.to_vec(), manifest::machine);
     if files.is_empty() && !raw.describes_rules() {
         return match manifest::settings(&live)? {
-            Ok(NotedSettings::Found(noted, basis)) => from_live(&live, &noted, basis.name()),
-            Ok(other) => Err(manifest::needed(&other)),
-            Err(exit) => Ok(exit),
+            NotedSettings::Found(noted, basis) => from_live(&live, &noted, basis.name()),
+            other => Err(manifest::needed(&other).into()),
         };
     }
     let configurations = configurations(raw, problems, files)?;
@@ -42,43 +42,29 @@ pub(super) fn run(
     let read = |file: &str| texts[file].clone();
     let sides = manifest::each(&configurations, |(raw, place)| {
         let subjects = manifest::subjects_from(raw.clone(), problems.to_vec(), read)?;
-        let sided = |subject: Subject| {
-            let name = match (&subject.title, place) {
-                (Some(title), Some(place)) => format!("{title} of {place}"),
-                _ => Basis::Flags.name(),
-            };
-            Sided { subject, name }
+        let with_name = |subject: Subject| match (&subject.title, place) {
+            (Some(title), Some(place)) => (format!("{title} of {place}"), subject),
+            _ => (Basis::Flags.name(), subject),
         };
-        Ok(subjects.into_iter().map(sided).collect::<Vec<Sided>>())
+        Ok(subjects.into_iter().map(with_name).collect::<Vec<NamedSubject>>())
     })?;
     match &sides[..] {
         [old, new] => between(old, new),
         sides => {
-            let subject = manifest::only(sides.iter().flatten().map(|sided| &sided.subject))?;
-            from_live(&live, subject, sides[0][0].name.clone())
+            let subject = manifest::only(sides.iter().flatten().map(|(_, subject)| subject))?;
+            from_live(&live, subject, sides[0][0].0.clone())
         }
     }
 }
 
-/// Rules to compare with others that exist.
-enum ExistingRules<'a> {
-    Listing(&'a String),
-    Namespace(&'a String),
-}
-
 /// Compares the rules of two listings or namespaces, or the live ones with a listing.
-fn of_rules(
-    raw: &Raw,
-    problems: &[InputProblem],
-    files: &[String],
-    existing: &[ExistingRules<'_>],
-) -> Result<Exit, Problems> {
+fn of_rules(raw: &Raw, problems: &[InputProblem], files: &[String], existing: &[Basis]) -> RunResult {
     let mut problems = problems.to_vec();
     if !files.is_empty() || raw.describes_rules() || existing.len() > 2 {
         let text = "is compared with one other, or with the live rules, and not with flags or manifests";
         let setting = match &existing[0] {
-            ExistingRules::Listing(_) => Setting::FromSave,
-            ExistingRules::Namespace(_) => Setting::NetworkNamespace,
+            Basis::Listing(_) => Setting::FromSave,
+            _ => Setting::NetworkNamespace,
         };
         problems.push(InputProblem::of(&setting.row().option(), text));
     }
@@ -89,30 +75,23 @@ fn of_rules(
     }
     let live =
         Basis::Rules { namespace: raw.get(Setting::NetworkNamespace).map(|given| given.value.clone()) };
-    let read =
-        |rules: Option<&ExistingRules<'_>>| -> Result<(Basis, PodContext, Vec<RuleView>), Box<dyn Error>> {
-            if let Some(ExistingRules::Listing(file)) = rules {
-                let pod = PodContext::new([], None);
-                return Ok((Basis::Listing((*file).clone()), pod.clone(), live::from_save(file, &pod)?));
-            }
-            let mut basis = live.clone();
-            if let Some(ExistingRules::Namespace(name)) = rules {
-                host::enter(name)?;
-                basis = Basis::Rules { namespace: Some((*name).clone()) };
-            }
-            let pod = PodContext::new(address::all()?, None);
-            let rule_views = live::from_kernel(&run, &pod)?;
-            Ok((basis, pod, rule_views))
-        };
-    let [first, second] = match existing {
-        [one] => [None, Some(one)],
-        two => [two.first(), two.get(1)],
+    let read = |basis: &Basis| -> Result<(PodContext, Vec<RuleView>), Box<dyn Error>> {
+        if let Basis::Listing(file) = basis {
+            let pod = PodContext::new([], None);
+            return Ok((pod.clone(), live::from_save(file, &pod)?));
+        }
+        if let Basis::Rules { namespace: Some(name) } = basis {
+            host::enter(name)?;
+        }
+        let pod = PodContext::new(address::all()?, None);
+        let rule_views = live::from_kernel(&run, &pod)?;
+        Ok((pod, rule_views))
     };
-    let ((from, old_pod, old), (to, new_pod, new)) =
-        match read(first).and_then(|first| Ok((first, read(second)?))) {
-            Ok(sides) => sides,
-            Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
-        };
+    let [from, to] = match existing {
+        [one] => [&live, one],
+        two => [&two[0], &two[1]],
+    };
+    let ((old_pod, old), (new_pod, new)) = (read(from)?, read(to)?);
     let pod = compare::pod(&[old_pod, new_pod]);
     let [old, new] = [old, new].map(|rule_views| ComparedSide::of_rules(rule_views, &pod));
     let comparison = compare(&old, &new, &pod);
@@ -121,44 +100,39 @@ fn of_rules(
         comparison,
         ..unequal(Some(from.name()), Some(to.name()))
     };
-    Ok(printed(&report, &run, false))
+    print(&report, &run, false)
 }
 
-fn printed(report: &DiffReport, run: &Run, prints_rules: bool) -> Exit {
-    let text = || report.text(report::line_width(), prints_rules);
-    match report::answer(run.format, report, text) {
-        Exit::Done => exit(report),
-        failed => failed,
-    }
+fn print(report: &DiffReport, run: &Run, prints_rules: bool) -> RunResult {
+    report::answer(run.format, report, || report.text(report::line_width(), prints_rules))?;
+    Ok(exit(report))
 }
 
 /// Compares the live rules with those of a subject, of which this network namespace provides the facts.
-fn from_live(live: &Subject, subject: &Subject, to: String) -> Result<Exit, Problems> {
+fn from_live(live: &Subject, subject: &Subject, to: String) -> RunResult {
     let (call, prints_rules) = resolve(subject, &System::of(&subject.raw))?;
-    manifest::begin(std::slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
+    manifest::begin(std::slice::from_ref(subject), &call.run, [&call.warnings], Stdout::Answer)?;
     let from = Basis::Rules { namespace: live.namespace() }.name();
-    let report = match with_live(unequal(Some(from), Some(to)), subject, &call) {
-        Ok(report) => report,
-        Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
-    };
-    Ok(printed(&report, &call.run, prints_rules))
+    let report = with_live(unequal(Some(from), Some(to)), subject, &call)?;
+    print(&report, &call.run, prints_rules)
 }
 
-fn between(old: &[Sided], new: &[Sided]) -> Result<Exit, Problems> {
-    let all: Vec<&Sided> = old.iter().chain(new).collect();
-    let calls = manifest::each(&all, |sided| resolve(&sided.subject, &*sided.subject.host()))?;
-    if let (Some(first), Some((call, _))) = (all.first(), calls.first()) {
-        manifest::begin(std::slice::from_ref(&first.subject), &call.logging, [], Stdout::Answer)?;
-        all.iter().zip(&calls).for_each(|(sided, (call, _))| manifest::warn(&sided.subject, &call.warnings));
-        all.iter().for_each(|sided| manifest::note_assumption(&sided.subject));
+fn between(old: &[NamedSubject], new: &[NamedSubject]) -> RunResult {
+    let all = manifest::each(old.iter().chain(new), |(name, subject)| {
+        let (call, prints_rules) = resolve(subject, &*subject.host())?;
+        Ok(Sided { name, subject, call, prints_rules })
+    })?;
+    if let Some(Sided { subject, call, .. }) = all.first() {
+        manifest::begin(std::slice::from_ref(*subject), &call.run, [], Stdout::Answer)?;
     }
-    let (old_calls, new_calls) = calls.split_at(old.len());
-    let format = calls.first().map_or(Format::Text, |(call, _)| call.run.format);
+    all.iter().for_each(|sided| manifest::warn(sided.subject, &sided.call.warnings));
+    all.iter().for_each(|sided| manifest::note_assumption(sided.subject));
+    let (old, new) = all.split_at(old.len());
+    let format = all.first().map_or(Format::Text, |sided| sided.call.run.format);
     let (mut sections, mut exits) = (Vec::new(), Vec::new());
-    for (before, after) in matched(old, new) {
-        let pair = [before.map(|at| (&old[at], &old_calls[at])), after.map(|at| (&new[at], &new_calls[at]))];
-        let title = pair.iter().flatten().find_map(|(sided, _)| sided.subject.title.clone());
-        let prints_rules = pair.iter().flatten().any(|(_, (_, prints_rules))| *prints_rules);
+    for pair in matched(old, new) {
+        let title = pair.iter().flatten().find_map(|sided| sided.subject.title.clone());
+        let prints_rules = pair.iter().flatten().any(|sided| sided.prints_rules);
         let report = between_subjects(pair);
         exits.push(exit(&report));
         let body = match format {
@@ -167,15 +141,12 @@ fn between(old: &[Sided], new: &[Sided]) -> Result<Exit, Problems> {
         };
         sections.push(SubjectSection { title, body });
     }
-    let printed = match format {
+    match format {
         Format::Text => manifest::print(&sections, |title| format!("== {title}")),
         Format::Data(encoding) => manifest::print_data(encoding, &sections),
-    };
-    Ok(match printed {
-        // A change of one pod counts, whether or not all packets of another were compared.
-        Exit::Done => exits.into_iter().max_by_key(|exit| *exit as u8).unwrap_or(Exit::Done),
-        failed => failed,
-    })
+    }?;
+    // A change of one pod counts, whether or not all packets of another were compared.
+    Ok(exits.into_iter().max_by_key(|exit| *exit as u8).unwrap_or(Exit::Done))
 }
 
 fn resolve(subject: &Subject, host: &dyn Host) -> Result<(ResolvedCall, bool), Problems> {
@@ -213,53 +184,49 @@ fn configurations(
     })
 }
 
-struct Sided {
-    subject: Subject,
-    name: String,
+type NamedSubject = (String, Subject);
+
+struct Sided<'a> {
+    name: &'a str,
+    subject: &'a Subject,
+    call: ResolvedCall,
+    prints_rules: bool,
 }
 
-/// The pairs to compare, by their places: the only ones of both sides, or those of one name, in the order of the second side.
-fn matched(old: &[Sided], new: &[Sided]) -> Vec<(Option<usize>, Option<usize>)> {
-    if let ([_], [_]) = (old, new) {
-        return vec![(Some(0), Some(0))];
+type ComparedPair<'a> = [Option<&'a Sided<'a>>; 2];
+
+/// The pairs to compare: the only ones of both sides, or those of one name, in the order of the second side.
+fn matched<'a>(old: &'a [Sided<'a>], new: &'a [Sided<'a>]) -> Vec<ComparedPair<'a>> {
+    if let ([old], [new]) = (old, new) {
+        return vec![[Some(old), Some(new)]];
     }
-    let place =
-        |of: &Sided, side: &[Sided]| side.iter().position(|other| other.subject.title == of.subject.title);
-    let gone = old.iter().enumerate().filter(|(_, sided)| place(sided, new).is_none());
-    let gone = gone.map(|(at, _)| (Some(at), None));
-    let kept = new.iter().enumerate().map(|(at, sided)| (place(sided, old), Some(at)));
-    gone.chain(kept).collect()
+    let same = |of: &Sided<'_>, side: &'a [Sided<'a>]| {
+        side.iter().find(|other| other.subject.title == of.subject.title)
+    };
+    let gone = old.iter().filter(|one| same(one, new).is_none()).map(|one| [Some(one), None]);
+    gone.chain(new.iter().map(|one| [same(one, old), Some(one)])).collect()
 }
 
 fn unequal(from: Option<String>, to: Option<String>) -> DiffReport {
-    DiffReport {
-        from,
-        to,
-        equal: false,
-        comparison: Comparison { changes: Vec::new(), complete: true },
-        backend: None,
-        summary: None,
-        parts: Vec::new(),
-        before: Vec::new(),
-        others: Vec::new(),
-    }
+    let comparison = Comparison { complete: true, ..Comparison::default() };
+    DiffReport { from, to, comparison, ..DiffReport::default() }
 }
 
 /// The differences between two subjects; none where there is only one.
-fn between_subjects(pair: [Option<(&Sided, &(ResolvedCall, bool))>; 2]) -> DiffReport {
-    let [from, to] = pair.map(|side| side.map(|(sided, _)| sided.name.clone()));
+fn between_subjects(pair: ComparedPair<'_>) -> DiffReport {
+    let [from, to] = pair.map(|side| side.map(|sided| sided.name.to_owned()));
     let none = unequal(from, to);
-    let [Some((old, (before, _))), Some((new, (after, prints_rules)))] = pair else { return none };
-    let pods = [(old, before), (new, after)].map(|(sided, call)| {
-        let host = sided.subject.host();
-        PodContext::from_settings(&sided.subject.raw, Some(&*call.capture), Some(&*host))
+    let [Some(old), Some(new)] = pair else { return none };
+    let pods = [old, new].map(|Sided { subject, call, .. }| {
+        PodContext::from_settings(&subject.raw, Some(&*call.capture), Some(&*subject.host()))
     });
     let pod = compare::pod(&pods);
-    let side =
-        |sided: &Sided, call: &ResolvedCall| ComparedSide::of_subject(&sided.subject, &call.capture, &pod);
-    let comparison = compare(&side(old, before), &side(new, after), &pod);
-    let parts = match *prints_rules || after.run.format != Format::Text {
-        true => parts(&engine::compare_desired(&before.capture.desired(), &after.capture.desired(), OWNERS)),
+    let [before, after] =
+        [old, new].map(|Sided { subject, call, .. }| ComparedSide::of_subject(subject, &call.capture, &pod));
+    let comparison = compare(&before, &after, &pod);
+    let [before, after] = [old, new].map(|sided| sided.call.capture.desired());
+    let parts = match new.prints_rules || new.call.run.format != Format::Text {
+        true => parts(&engine::compare_desired(&before, &after, OWNERS)),
         false => Vec::new(),
     };
     DiffReport { equal: comparison.changes.is_empty(), comparison, parts, ..none }
@@ -347,14 +314,7 @@ fn also(compared: &LiveComparison, owner: &Ownership) -> String {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("{refusal}{}", .lines.iter().map(|line| format!("\n  {line}")).collect::<String>())]
-pub(super) struct Refused {
-    refusal: EngineError,
-    lines: Vec<String>,
-}
-
-pub(super) fn refused(run: &Run, capture: &Capture, compared: Box<LiveComparison>) -> Refused {
+pub(super) fn refused(run: &Run, capture: &Capture, compared: Box<LiveComparison>) -> String {
     tracing::debug!(target: "iptables", "the rules that differ:\n{}", compared.differences);
     let desired = |pod: &PodContext| ComparedSide::of_capture(capture, Dialect::default(), pod);
     let mut lines = match live::changed_verdicts(run, capture, desired) {
@@ -365,5 +325,6 @@ pub(super) fn refused(run: &Run, capture: &Capture, compared: Box<LiveComparison
         Err(error) => vec![format!("the verdicts can't be compared: {error}")],
     };
     lines.push(format!("also: {}", also(&compared, &capture.owner())));
-    Refused { refusal: EngineError::Drift(compared), lines }
+    let lines: String = lines.iter().map(|line| format!("\n  {line}")).collect();
+    format!("{}{lines}", EngineError::Drift(compared))
 }

@@ -3,14 +3,14 @@
 use super::live::{KernelRoutes, from_kernel, from_save};
 use super::manifest::{self, Subject, SubjectSection, Unread};
 use super::report::{self, Encoding};
-use super::run::{self, Logging, Run};
-use super::{Exit, host::System, logging::Stdout, render};
+use super::run::{self, Run};
+use super::{Exit, RunResult, host::System, logging::Stdout, render};
 use command_line::columns;
 use diagnose::explain::{PacketQuery, PacketReport, PodContext, QuestionContext, Routes, RuleView, packet};
 use diagnose::picture::{self, Picture};
 use diagnose::{Basis, SubjectPacket, live_proxy};
-use mesh::sources::{Raw, SettingReader, Source};
-use mesh::{Capture, CapturePolicy, Problems, Setting, settings::Topic};
+use mesh::sources::{SettingReader, Source};
+use mesh::{Capture, Problems, Setting, settings::Topic};
 use rules::{Family, simulate::Packet};
 use std::error::Error;
 
@@ -24,7 +24,6 @@ enum ExplainFormat {
 
 struct ExplainRequest {
     run: Run,
-    logging: Logging,
     warnings: Vec<String>,
     basis: Basis,
     /// The configuration that the subject describes; `None` where existing rules are explained.
@@ -40,7 +39,7 @@ struct ExplainRequest {
 }
 
 /// Explains the packets to these destinations, or the one that the settings describe.
-pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit, Problems> {
+pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> RunResult {
     let requested: Vec<SubjectPacket> =
         subjects.iter().flat_map(|subject| SubjectPacket::all(subject, destinations)).collect();
     let requests = manifest::each(&requested, read_request)?;
@@ -49,7 +48,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
     let Some((_, first)) = requested.first() else { return Ok(Exit::Done) };
     let of_each = requested.iter().filter(|(requested, _)| requested.is_first);
     let warnings = of_each.map(|(_, request)| &request.warnings);
-    manifest::begin(subjects, &first.logging, warnings, Stdout::Answer)?;
+    manifest::begin(subjects, &first.run, warnings, Stdout::Answer)?;
     subjects.iter().for_each(manifest::note_assumption);
     let form = first.form;
     // What all answers have in common is printed once.
@@ -60,10 +59,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
     let (mut sections, mut as_expected) = (Vec::new(), true);
     for (SubjectPacket { subject, title, user, .. }, request) in requested {
         let subject = &subject;
-        let rule_views = match rule_views(subject, &request) {
-            Ok(rule_views) => rule_views,
-            Err(error) => return Ok(report::failure(&*error, Exit::Failed)),
-        };
+        let rule_views = rule_views(subject, &request)?;
         let request = request.of(&rule_views, subject)?;
         let (body, captured) = answer(&rule_views, subject, &request, subjects.len() == 1 && !is_shared);
         as_expected &= request.expected.is_none_or(|expected| captured == Some(expected));
@@ -71,28 +67,28 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> Result<Exit,
         let app = user.map(|user| format!("app is {user}\n")).unwrap_or_default();
         sections.push(SubjectSection { title, body: body + &app });
     }
-    let printed = match form {
-        ExplainFormat::Text | ExplainFormat::Picture => match report::text(&head) {
-            Exit::Done => manifest::print(&sections, |title| format!("== {title}")),
-            exit => exit,
-        },
-        ExplainFormat::Svg => manifest::print(&sections, render::as_comment),
-        ExplainFormat::Data(encoding) => manifest::print_data(encoding, &sections),
+    match form {
+        ExplainFormat::Text | ExplainFormat::Picture => {
+            report::text(&head)?;
+            manifest::print(&sections, |title| format!("== {title}"))?
+        }
+        ExplainFormat::Svg => manifest::print(&sections, render::as_comment)?,
+        ExplainFormat::Data(encoding) => manifest::print_data(encoding, &sections)?,
     };
-    Ok(match printed {
-        Exit::Done if !as_expected => Exit::Drift,
-        exit => exit,
-    })
+    Ok(if as_expected { Exit::Done } else { Exit::Drift })
 }
 
 fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let SubjectPacket { subject, user, .. } = requested;
     let raw = &subject.raw;
     let mut reader = SettingReader::new(raw, subject.before.clone());
-    let (run, logging) = run::read(&mut reader);
+    let run = run::read(&mut reader);
     let live = reader.switch(Setting::Live);
     let file = raw.get(Setting::FromSave).map(|given| given.value.clone());
-    let form = form(&mut reader);
+    let (text, json) = (ExplainFormat::Text, ExplainFormat::Data(Encoding::Json));
+    let yaml = ExplainFormat::Data(Encoding::Yaml);
+    let forms = [text, json, yaml, ExplainFormat::Picture, ExplainFormat::Svg];
+    let form = run::one_of(&mut reader, Setting::ExplainFormat, &forms).unwrap_or(text);
     let expected = run::one_of(&mut reader, Setting::Expect, &[true, false]);
     let is_summary = run::one_of(&mut reader, Setting::PictureOf, &[false, true]);
     let contradictions = [
@@ -123,7 +119,6 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let warnings = if of_words { warnings } else { Vec::new() };
     Ok(ExplainRequest {
         run,
-        logging,
         warnings,
         basis,
         capture,
@@ -152,7 +147,7 @@ impl ExplainRequest {
     }
 
     fn packet(&self) -> Option<&Packet> {
-        self.question.as_ref().map(|question| &question.packet)
+        Some(&self.question.as_ref()?.packet)
     }
 }
 
@@ -160,24 +155,15 @@ fn rule_views(subject: &Subject, request: &ExplainRequest) -> Result<Vec<RuleVie
     let ExplainRequest { run, capture, file, pod, .. } = request;
     match (capture, file) {
         (Some(capture), _) => {
-            warn_of_ipv6(&subject.raw, request.packet(), &**capture);
+            let family = request.packet().map(Packet::family);
+            if family.is_some_and(|family| !capture.families().any(|captured| captured == family)) {
+                tracing::warn!(target: "config", "{}", capture.without_ipv6(&subject.raw, false).why);
+            }
             Ok(Family::BOTH.map(|family| RuleView::of_config(&**capture, family, pod)).into())
         }
         (None, Some(file)) => from_save(file, pod),
         (None, None) => from_kernel(run, pod).map_err(|error| Unread(error).into()),
     }
-}
-
-fn form(reader: &mut SettingReader<'_>) -> ExplainFormat {
-    let data = ExplainFormat::Data;
-    let forms = [
-        ExplainFormat::Text,
-        data(Encoding::Json),
-        data(Encoding::Yaml),
-        ExplainFormat::Picture,
-        ExplainFormat::Svg,
-    ];
-    run::one_of(reader, Setting::ExplainFormat, &forms).unwrap_or(ExplainFormat::Text)
 }
 
 /// The packet that the settings describe, if they describe one.
@@ -196,13 +182,6 @@ fn question(
         reader.whole(&given.source, text);
     }
     None
-}
-
-fn warn_of_ipv6(raw: &Raw, packet: Option<&Packet>, config: &dyn CapturePolicy) {
-    let family = packet.map(Packet::family);
-    if family.is_some_and(|family| !config.families().any(|captured| captured == family)) {
-        tracing::warn!(target: "config", "{}", config.without_ipv6(raw, false).why);
-    }
 }
 
 /// The explanation, and whether a listener gets the packet; `None` for several packets, too.

@@ -1,14 +1,14 @@
 //! `--help` and `sidecar-init help`: of commands, and of topics, most of them sections of `docs/troubleshooting.md`.
 
 use super::tree::{self, Extent, help_call, tree};
-use super::{Exit, command::COMMANDS, report};
+use super::{RunResult, command::COMMANDS, report};
 use crate::cni;
 use command_line::{columns, sections};
 use diagnose::{Style, fold};
 use mesh::settings::{self, nearest};
 use mesh::{InputProblem, Mesh, Problems};
 use rules::finding::Code;
-use std::{ffi::OsString, mem};
+use std::ffi::OsString;
 
 const ALL: &str = "topics";
 
@@ -26,7 +26,7 @@ pub(super) fn text<'a>(path: impl IntoIterator<Item = &'a str>, mesh: Mesh, exte
     help.ansi().to_string()
 }
 
-pub(super) fn run(words: &[OsString], mesh: Mesh) -> Exit {
+pub(super) fn run(words: &[OsString], mesh: Mesh) -> RunResult {
     // The parser has read --mesh; no other flag changes what is shown.
     let words = words.iter().map(|word| word.to_string_lossy());
     let words: Vec<_> = words.take_while(|word| !word.starts_with('-')).collect();
@@ -41,14 +41,14 @@ pub(super) fn run(words: &[OsString], mesh: Mesh) -> Exit {
     if name == ALL {
         return report::text(&list());
     }
-    match find(&name) {
-        Some(topic) => report::text(&topic.text(columns::of_help())),
+    match find(&name, columns::of_help()) {
+        Some(topic) => report::text(&topic.text),
         None => {
             let text = match nearest(&name, self::words().iter().map(|(word, _)| word.as_str())) {
                 Some(intended) => format!("unknown topic; did you mean {intended}?"),
                 None => format!("unknown topic (see sidecar-init help {ALL})"),
             };
-            report::bad_input(&Problems(vec![InputProblem::of(&name, text)]))
+            Err(Problems(vec![InputProblem::of(&name, text)]).into())
         }
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn run(words: &[OsString], mesh: Mesh) -> Exit {
 pub(super) fn words() -> Vec<(String, String)> {
     let commands = COMMANDS.iter().map(|entry| (entry.name.to_owned(), entry.about.to_owned()));
     let commands = commands.chain([(cni::COMMAND.to_owned(), tree::CNI_ABOUT.to_owned())]);
-    let topics = topics().into_iter().map(|topic| (topic.name, topic.title));
+    let topics = topics(columns::HELP).into_iter().map(|topic| (topic.name, topic.title));
     let all = (ALL.to_owned(), "List the topics".to_owned());
     commands.chain([all]).chain(topics).collect()
 }
@@ -67,45 +67,43 @@ const TROUBLESHOOTING: &str = include_str!("../../docs/troubleshooting.md");
 struct HelpTopic {
     name: String,
     title: String,
-    /// In lines of so many columns.
-    body: Box<dyn Fn(usize) -> String>,
+    /// Its heading, and lines of so many columns as were asked for.
+    text: String,
 }
 
-fn topics() -> Vec<HelpTopic> {
-    let made = |name: &str, title: &str, body: fn(usize) -> String| HelpTopic {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        body: Box::new(body),
-    };
-    let mut topics = vec![
-        made("exit-codes", "Exit codes of all commands", exit_codes),
-        made("environment", "Variables that commands read", environment),
-        made("findings", "Codes of findings", |width| {
-            Code::ALL.iter().map(|code| fold(&format!("{code}  {}", code.about()), 7, width) + "\n").collect()
-        }),
+impl HelpTopic {
+    fn new(name: String, title: String, body: &str) -> Self {
+        let text = format!("{}\n\n{}\n", Style::Strong.paint(&title), body.trim_matches('\n'));
+        Self { name, title, text }
+    }
+}
+
+fn topics(width: usize) -> Vec<HelpTopic> {
+    let of_commands = [
+        ("exit-codes", "Exit codes of all commands", exit_codes(width)),
+        ("environment", "Variables that commands read", environment(width)),
+        ("findings", "Codes of findings", findings(width)),
     ];
-    topics.extend(topic_sections(TROUBLESHOOTING).into_iter().map(|(title, text)| HelpTopic {
-        name: anchor(title),
-        title: inline(title),
-        body: Box::new(|width| plain_text(text, width)),
-    }));
-    topics
+    let of_commands = of_commands
+        .into_iter()
+        .map(|(name, title, body)| HelpTopic::new(name.to_owned(), title.to_owned(), &body));
+    let sections = topic_sections(TROUBLESHOOTING)
+        .into_iter()
+        .map(|(title, text)| HelpTopic::new(anchor(title), inline(title), &plain_text(text, width)));
+    of_commands.chain(sections).collect()
 }
 
 /// The topic with this name, or the only one whose name begins so; of the code of a finding, the section that names it.
-fn find(name: &str) -> Option<HelpTopic> {
+fn find(name: &str, width: usize) -> Option<HelpTopic> {
     if let Some(code) = Code::named(name) {
         let sections = topic_sections(TROUBLESHOOTING);
         let section = sections.into_iter().find(|(_, text)| text.contains(&format!("`{name}`")));
         let text = section.map_or("sidecar-init help findings lists all codes.", |(_, text)| text);
-        return Some(HelpTopic {
-            name: name.to_owned(),
-            title: format!("{name}: {}", code.about()),
-            body: Box::new(|width| plain_text(text, width)),
-        });
+        let title = format!("{name}: {}", code.about());
+        return Some(HelpTopic::new(name.to_owned(), title, &plain_text(text, width)));
     }
-    let mut found: Vec<HelpTopic> =
-        topics().into_iter().filter(|topic| topic.name.starts_with(name)).collect();
+    let mut found = topics(width);
+    found.retain(|topic| topic.name.starts_with(name));
     match found.iter().position(|topic| topic.name == name) {
         Some(at) => Some(found.swap_remove(at)),
         None if found.len() == 1 => found.pop(),
@@ -114,15 +112,13 @@ fn find(name: &str) -> Option<HelpTopic> {
 }
 
 fn list() -> String {
-    let names: String = topics().into_iter().map(|topic| format!("  {}\n", topic.name)).collect();
+    let names: String = topics(columns::HELP).into_iter().map(|topic| format!("  {}\n", topic.name)).collect();
     let (title, call) = (Style::Strong.paint("Topics"), help_call("TOPIC"));
     format!("{title}\n{names}\nRun {call} to read one; the beginning of its name is enough.\n")
 }
 
-impl HelpTopic {
-    fn text(&self, width: usize) -> String {
-        format!("{}\n\n{}\n", Style::Strong.paint(&self.title), (self.body)(width).trim_matches('\n'))
-    }
+fn findings(width: usize) -> String {
+    Code::ALL.iter().map(|code| fold(&format!("{code}  {}", code.about()), 7, width) + "\n").collect()
 }
 
 fn exit_codes(width: usize) -> String {
@@ -166,52 +162,44 @@ fn anchor(title: &str) -> String {
 
 /// The text in lines of at most `width` columns. Code is indented and not folded.
 fn plain_text(text: &str, width: usize) -> String {
-    let (mut blocks, mut block): (Vec<String>, String) = (Vec::new(), String::new());
+    const CODE: &str = "    ";
+    let (mut blocks, mut goes_on) = (Vec::<String>::new(), false);
     let mut lines = text.lines();
-    let finish = |block: &mut String, blocks: &mut Vec<String>| {
-        let text = inline(&mem::take(block));
-        if !text.is_empty() {
-            let hang = if text.starts_with("- ") { 2 } else { 0 };
-            blocks.push(fold(&text, hang, width));
-        }
-    };
     while let Some(line) = lines.next() {
         if line.starts_with("```") {
-            finish(&mut block, &mut blocks);
             let code = lines.by_ref().take_while(|line| !line.starts_with("```"));
-            blocks.push(code.map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n"));
-            continue;
+            blocks.push(code.map(|line| format!("{CODE}{line}")).collect::<Vec<_>>().join("\n"));
         }
-        let begins = line.is_empty() || line.starts_with("- ") || line.starts_with('|');
-        if begins {
-            finish(&mut block, &mut blocks);
+        if line.is_empty() || line.starts_with("```") {
+            goes_on = false;
+            continue;
         }
         match line.strip_prefix('|') {
             // Below the first row, which names the columns, a row of dashes follows.
             Some(row) if row.starts_with("---") => drop(blocks.pop()),
             Some(row) => {
                 let cells: Vec<&str> = row.trim_end_matches('|').split('|').map(str::trim).collect();
-                block = format!("- {}", cells.join(": "));
+                blocks.push(format!("- {}", cells.join(": ")));
             }
-            None if block.is_empty() => block = line.to_owned(),
-            None => block = format!("{block} {}", line.trim()),
+            None => match blocks.last_mut().filter(|_| goes_on && !line.starts_with("- ")) {
+                Some(block) => *block += &format!(" {}", line.trim()),
+                None => blocks.push(line.to_owned()),
+            },
         }
+        goes_on = true;
     }
-    finish(&mut block, &mut blocks);
-    // Items of a list follow each other without a gap.
-    let mut joined = String::new();
-    for (at, block) in blocks.iter().enumerate() {
-        let is_list = block.starts_with("- ") && at > 0 && blocks[at - 1].starts_with("- ");
-        joined.push_str(if at == 0 {
-            ""
-        } else if is_list {
-            "\n"
-        } else {
-            "\n\n"
-        });
-        joined.push_str(block);
+    let (mut written, mut follows_item) = (String::new(), false);
+    for block in blocks {
+        let is_item = block.starts_with("- ");
+        // Items of a list follow each other without a gap.
+        written += if is_item && follows_item { "\n" } else { "\n\n" };
+        written += &match block.starts_with(CODE) {
+            true => block,
+            false => fold(&inline(&block), if is_item { 2 } else { 0 }, width),
+        };
+        follows_item = is_item;
     }
-    joined
+    written.trim_start_matches('\n').to_owned()
 }
 
 /// A line without marks; a link becomes its text and its target.
@@ -248,11 +236,11 @@ mod tests {
 
     #[test]
     fn every_topic_has_a_name_of_its_own_and_fits() {
-        let names: BTreeSet<String> = topics().into_iter().map(|topic| topic.name).collect();
-        assert_eq!(names.len(), topics().len());
+        let names: BTreeSet<String> = topics(80).into_iter().map(|topic| topic.name).collect();
+        assert_eq!(names.len(), topics(80).len());
         assert!(names.len() > 20, "{names:?}");
-        for topic in topics() {
-            let text = plain(&topic.text(80));
+        for topic in topics(80) {
+            let text = plain(&topic.text);
             assert!(text.lines().count() > 2, "{}", topic.name);
             for line in text.lines() {
                 // What a user copies is not folded.
@@ -262,16 +250,16 @@ mod tests {
             }
         }
         for code in Code::ALL {
-            assert!(find(code.name()).is_some(), "{code}");
+            assert!(find(code.name(), 80).is_some(), "{code}");
         }
-        let early = plain(&find("SI041").expect("a topic").text(80));
+        let early = plain(&find("SI041", 80).expect("a topic").text);
         assert!(
             early.starts_with("SI041: An init container") && early.contains("native sidecars"),
             "{early}"
         );
-        let codes = plain(&find("exit-codes").expect("a topic").text(80));
+        let codes = plain(&find("exit-codes", 80).expect("a topic").text);
         assert!(codes.contains("\napply\n  0  the rules are in place\n"), "{codes}");
-        let variables = plain(&find("environment").expect("a topic").text(80));
+        let variables = plain(&find("environment", 80).expect("a topic").text);
         assert!(variables.contains("PROXY_UID\n    --proxy-uid: "), "{variables}");
     }
 

@@ -1,16 +1,16 @@
 //! `sidecar-init cni install` and `cni uninstall`: flags into options of an installation.
 
-use super::{Exit, report, run};
+use super::{Exit, RunResult, run};
 use crate::cni::install::{
     self, CniInstallOptions, Folders, InstallOutcome, RemovedInstallation, WatchOptions,
 };
 use mesh::sources::{Given, Raw, SettingReader, duration};
-use mesh::{InputProblem, Problems, Setting};
+use mesh::{InputProblem, Setting};
 use serde_json::Value;
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use std::{fs, net::SocketAddr, path::PathBuf};
 
-pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit, Problems> {
+pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> RunResult {
     let entry = entry(raw).unwrap_or_else(|mut found| {
         problems.append(&mut found);
         String::new()
@@ -22,27 +22,18 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> Result<Exit
         wait: wait(reader),
     })?;
     survive_file_size_limit();
-    Ok(match install::keep(&options) {
-        Ok(InstallOutcome::Installed(_) | InstallOutcome::Asked(None)) => Exit::Done,
-        Ok(InstallOutcome::Asked(Some(removed))) => {
-            log_removed(&removed);
-            Exit::Done
-        }
-        Err(error) => report::failure(&error, Exit::Failed),
-    })
+    if let InstallOutcome::Asked(Some(removed)) = install::keep(&options)? {
+        log_removed(&removed);
+    }
+    Ok(Exit::Done)
 }
 
-pub(super) fn uninstall(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
+pub(super) fn uninstall(raw: &Raw, problems: Vec<InputProblem>) -> RunResult {
     let own = |reader: &mut SettingReader<'_>| (folders(reader), reader.switch(Setting::KeepProgram));
     let (_, (folders, keep_program)) = run::begin(raw, problems, run::LOG, own)?;
     survive_file_size_limit();
-    Ok(match install::uninstall(&folders, keep_program) {
-        Ok(removed) => {
-            log_removed(&removed);
-            Exit::Done
-        }
-        Err(error) => report::failure(&error, Exit::Failed),
-    })
+    log_removed(&install::uninstall(&folders, keep_program)?);
+    Ok(Exit::Done)
 }
 
 /// A file that exceeds the limit is then an error, and not the end of the process.

@@ -2,11 +2,11 @@
 //! which override files, and of two files the later one wins.
 
 use super::run::{self, Preview, ResolvedCall, Run, RunMode};
-use super::{Exit, change, host::System, report, start_logging, warn_by};
+use super::{RunResult, change, host::System, report, start_logging, warn_by};
 use diagnose::lint::quick_check;
 use mesh::kuma::{Kuma, unknown_user};
 use mesh::sources::{Given, NullHost, Raw, SettingReader, Source, keys};
-use mesh::{CapturePolicy, InputProblem, Mesh, Problems, Setting};
+use mesh::{CapturePolicy, InputProblem, Mesh, Setting};
 use rules::number::unsigned;
 use rules::{Cidr, Match, Position, Protocol, Rule, RuleSet, Statement, Table};
 use sidecar_init::engine::{Choice, OnDrift, Preference};
@@ -19,11 +19,11 @@ const COMPONENT: &str = "transparent-proxy";
 const BACKUP: &str = "/etc/resolv.conf.kuma-backup";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
+pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> RunResult {
     let (raw, before) = with_files(raw, problems);
     let mut reader = SettingReader::new(&raw, before);
     let installs = installs(&mut reader);
-    let (run, logging) = run::read(&mut reader);
+    let run = run::read(&mut reader);
     let (run, verbose) = adapted(&mut reader, run, installs);
     let capture = match installs {
         true => mesh::configure(&mut reader, &System::of(&raw), run.cni),
@@ -31,8 +31,8 @@ pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Result<Exit, Problem
         false => mesh::configure(&mut SettingReader::new(&of_kuma(), Vec::new()), &NullHost, true),
     };
     let warnings = reader.finish()?;
-    let call = ResolvedCall { capture, run, logging, warnings };
-    start_logging(&raw, &call.logging, call.run.stdout())?;
+    let call = ResolvedCall { capture, run, warnings };
+    start_logging(&raw, &call.run, call.run.stdout())?;
     let unknown = (installs && !call.run.cni).then(|| unknown_user(&raw, &System::of(&raw))).flatten();
     for warning in call.warnings.iter().chain(&unknown) {
         tracing::warn!(target: "config", "{warning}");
@@ -40,7 +40,7 @@ pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> Result<Exit, Problem
     if installs {
         warn_by(quick_check, &raw, &call);
     }
-    Ok(perform(&call, verbose))
+    perform(&call, verbose)
 }
 
 /// False to uninstall.
@@ -171,7 +171,7 @@ fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant>
     }
 }
 
-fn perform(ResolvedCall { capture, run, .. }: &ResolvedCall, verbose: bool) -> Exit {
+fn perform(ResolvedCall { capture, run, .. }: &ResolvedCall, verbose: bool) -> RunResult {
     if matches!(run.mode, RunMode::Apply | RunMode::Clean) {
         change::host_warning().iter().for_each(|text| tracing::info!(target: "iptables", "{text}"));
     }
@@ -183,12 +183,11 @@ fn perform(ResolvedCall { capture, run, .. }: &ResolvedCall, verbose: bool) -> E
         }
         RunMode::PreviewClean => change::preview_removal(run, capture.owner()),
         RunMode::Clean => {
-            let removed = change::remove(run, capture.owner());
-            change::exit(removed.and_then(|done| Ok(restored().map(|()| done)?)))
+            let removed = change::remove(run, capture.owner())?;
+            restored()?;
+            removed.exit()
         }
-        RunMode::Apply | RunMode::Nothing => {
-            change::exit(change::set(run, "kuma-init", capture, OnDrift::Replace))
-        }
+        RunMode::Apply | RunMode::Nothing => change::set(run, "kuma-init", capture, OnDrift::Replace)?.exit(),
     }
 }
 

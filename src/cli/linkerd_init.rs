@@ -1,7 +1,7 @@
 //! The drop-in for linkerd's `proxy-init`. The mesh reads the flags of capture, this module those that control the run.
 
 use super::run::{self, Logging, Preview, ResolvedCall, Run, RunMode};
-use super::{Exit, change, report};
+use super::{Exit, RunResult, change, report};
 use diagnose::{lint::quick_check, trace::utc};
 use mesh::linkerd::{self, Linkerd, commands};
 use mesh::sources::{Given, Raw, SettingReader, Source};
@@ -48,21 +48,19 @@ pub(super) fn asks_for_data(raw: &Raw) -> bool {
     raw.get(Linkerd::LogFormat).is_some_and(|given| given.value.trim() == "json")
 }
 
-pub(super) fn run(raw: &Raw, before: Vec<InputProblem>) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, before: Vec<InputProblem>) -> RunResult {
     let (call, extra) = resolve(raw, before)?;
-    super::start_logging(raw, &call.logging, call.run.stdout())?;
+    super::start_logging(raw, &call.run, call.run.stdout())?;
     for warning in &call.warnings {
         tracing::warn!(target: "config", "{warning}");
     }
     super::warn_by(quick_check, raw, &call);
     if let RunMode::Preview(_) = call.run.mode {
-        return Ok(simulated(raw, &call.capture, &extra));
+        return simulated(raw, &call.capture, &extra);
     }
     change::host_warning().iter().for_each(|text| tracing::warn!(target: "iptables", "{text}"));
-    Ok(match set(&call, &extra) {
-        Ok(()) => Exit::Done,
-        Err(error) => report::failure(&*error, Exit::Failed),
-    })
+    set(&call, &extra)?;
+    Ok(Exit::Done)
 }
 
 fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra), Problems> {
@@ -73,7 +71,7 @@ fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra)
         )
     });
     let mut reader = SettingReader::new(raw, before.into_iter().chain(missing).collect());
-    let (run, common) = run::read(&mut reader);
+    let run = run::read(&mut reader);
     let extra = Extra {
         programs: programs(&mut reader),
         close_wait: close_wait(&mut reader),
@@ -86,23 +84,21 @@ fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra)
         Choice::InUse(_) => extra.programs,
         given => given,
     };
-    let run = Run { mode, backend, ..run };
-    let logging = logging(&mut reader, common);
-    let call = run::configured(reader, &super::System::of(raw), run, logging)?;
+    let logging = logging(&mut reader, run.logging);
+    let run = Run { mode, backend, logging, ..run };
+    let call = run::configured(reader, &super::System::of(raw), run)?;
     Ok((call, extra))
 }
 
 /// Two flags name the programs: the newer one wins, and both must be valid.
 fn programs(reader: &mut SettingReader<'_>) -> Choice {
     let complaint = "is not an iptables mode; expected legacy, nft or plain";
-    let mode = reader.optional(Linkerd::IptablesMode, complaint, |text| {
-        PROGRAMS.iter().find(|(mode, ..)| *mode == text).map(|(.., choice)| *choice)
-    });
+    let named = |text: &str| PROGRAMS.iter().find(|(mode, ..)| *mode == text);
+    let mode = reader.optional(Linkerd::IptablesMode, complaint, named);
     let complaint = "is not a program that can set rules; expected iptables-legacy, iptables-nft or iptables";
-    let program = reader.optional(Linkerd::FirewallBinPath, complaint, |text| {
-        PROGRAMS.iter().find(|(_, name, _)| *name == text).map(|(.., choice)| *choice)
-    });
-    mode.or(program).unwrap_or(Choice::InUse(Preference::Legacy))
+    let named = |text: &str| PROGRAMS.iter().find(|(_, name, _)| *name == text);
+    let program = reader.optional(Linkerd::FirewallBinPath, complaint, named);
+    mode.or(program).map_or(Choice::InUse(Preference::Legacy), |(.., choice)| *choice)
 }
 
 fn close_wait(reader: &mut SettingReader<'_>) -> Option<u32> {
@@ -115,16 +111,10 @@ fn close_wait(reader: &mut SettingReader<'_>) -> Option<u32> {
 
 /// Upstream's flags, over those that every command has.
 fn logging(reader: &mut SettingReader<'_>, common: Logging) -> Logging {
-    let json =
-        reader.optional(
-            Linkerd::LogFormat,
-            "is not a log format; expected plain or json",
-            |text| match text {
-                "plain" => Some(false),
-                "json" => Some(true),
-                _ => None,
-            },
-        );
+    let complaint = "is not a log format; expected plain or json";
+    let forms = [("plain", false), ("json", true)];
+    let named = |text: &str| forms.into_iter().find(|(form, _)| *form == text);
+    let json = reader.optional(Linkerd::LogFormat, complaint, named).map(|(_, json)| json);
     let complaint = "is not a log level; expected panic, fatal, error, warn, warning, info, debug or trace";
     let level = reader.optional(Linkerd::LogLevel, complaint, |text| {
         Some(match text.to_ascii_lowercase().as_str() {
@@ -156,12 +146,10 @@ fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> 
             namespace::set_sysctl(namespace::CLOSE_WAIT, &seconds.to_string())
                 .map_err(|source| CloseWaitError { seconds, what, source })
         };
-    let before = match extra.close_wait.map(|seconds| timed(seconds, "nothing was changed")) {
-        Some(Ok(before)) => Some(before),
+    let before = match extra.close_wait.map(|seconds| timed(seconds, "nothing was changed")).transpose() {
         // Before the first rule of NAT, conntrack may not be loaded.
-        Some(Err(error)) if error.source.kind() == io::ErrorKind::NotFound => None,
-        Some(Err(error)) => return Err(error.into()),
-        None => None,
+        Err(error) if error.source.kind() == io::ErrorKind::NotFound => None,
+        before => before?,
     };
     let done = change::set(run, "linkerd-init", capture, OnDrift::Replace);
     if let (Err(_), Some(before)) = (&done, &before)
@@ -170,17 +158,14 @@ fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> 
         tracing::warn!(target: "iptables", "{} stays changed: {error}", namespace::CLOSE_WAIT);
     }
     done?;
-    match extra.close_wait {
-        Some(seconds) if before.is_none() => {
-            timed(seconds, "the rules are in place")?;
-            Ok(())
-        }
-        Some(_) | None => Ok(()),
+    if let (Some(seconds), None) = (extra.close_wait, before) {
+        timed(seconds, "the rules are in place")?;
     }
+    Ok(())
 }
 
 /// Prints the commands that upstream would run, as its log lines, and touches nothing.
-fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> Exit {
+fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> RunResult {
     let Capture::Linkerd(config) = capture else { unreachable!("the command's words are linkerd's") };
     let time = utc(SystemTime::now());
     let time = time.split_once('.').map_or(time.clone(), |(seconds, _)| format!("{seconds}Z"));

@@ -3,7 +3,7 @@
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding};
 use super::run::{self, ResolvedCall, RunMode};
-use super::{Exit, logging::Stdout, namespace_to_enter, start_logging, status};
+use super::{Exit, RunResult, logging::Stdout, namespace_to_enter, start_logging, status};
 use diagnose::finding::{FindingReport, reports};
 use diagnose::lint::annotate::{self, FindingLocation};
 use diagnose::lint::{
@@ -11,12 +11,12 @@ use diagnose::lint::{
 };
 use diagnose::{Basis, basis};
 use mesh::sources::{Raw, SettingReader};
-use mesh::{Capture, Problems, Setting};
+use mesh::{Capture, Setting};
 use serde::Serialize;
 use sidecar_init::sys::address;
 use std::{path::Path, slice};
 
-pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
+pub(super) fn run(subjects: &[Subject]) -> RunResult {
     match subjects {
         [subject] if subject.described().is_none() => of_what_is_here(subject),
         subjects => of_settings(subjects, None),
@@ -24,29 +24,25 @@ pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
 }
 
 /// Lints the settings that are noted beside the rules, or the rules themselves where there is no note.
-fn of_what_is_here(subject: &Subject) -> Result<Exit, Problems> {
+fn of_what_is_here(subject: &Subject) -> RunResult {
     let why = match manifest::settings(subject)? {
-        Ok(NotedSettings::Found(noted, basis)) => return of_settings(slice::from_ref(&*noted), Some(&basis)),
-        Ok(NotedSettings::Unknown(why)) => why,
-        Ok(here @ NotedSettings::NoRules) => return Err(manifest::needed(&here)),
-        Err(exit) => return Ok(exit),
+        NotedSettings::Found(noted, basis) => return of_settings(slice::from_ref(&*noted), Some(&basis)),
+        NotedSettings::Unknown(why) => why,
+        here @ NotedSettings::NoRules => return Err(manifest::needed(&here).into()),
     };
     let own = |reader: &mut SettingReader<'_>| (reader.switch(Setting::Deny), allowed(reader), form(reader));
     let (run, (deny, allowed, form)) = run::begin(&subject.raw, subject.before.clone(), run::ANSWER, own)?;
     tracing::info!(target: "lint", "the settings are not known, so only the rules are looked at: {why}");
-    let mut findings = match status::findings(&run) {
-        Ok(findings) => findings,
-        Err(failure) => return Ok(report::failure(&failure, Exit::Failed)),
-    };
+    let mut findings = status::findings(&run)?;
     findings.retain(|finding| !allowed.iter().any(|code| code.name() == finding.code));
     let is_denied = deny && findings.iter().any(|finding| is_denied(finding.level));
     let basis = Basis::Rules { namespace: subject.namespace() };
     let mut answer = LintAnswer { form, sections: Vec::new(), results: Vec::new() };
     answer.add(None, &basis, true, &findings, &FindingLocation::default());
-    Ok(answer.print(is_denied))
+    answer.print(is_denied)
 }
 
-fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Problems> {
+fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> RunResult {
     let prepared = manifest::each(subjects, |subject| {
         let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
         let (deny, notes) = (reader.switch(Setting::Deny), reader.switch(Setting::Notes));
@@ -54,7 +50,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
         Ok((flags, run::finish(reader, &*subject.host())?))
     })?;
     if let ([subject, ..], [(_, call), ..]) = (subjects, &prepared[..]) {
-        start_logging(&subject.raw, &call.logging, Stdout::Answer)?;
+        start_logging(&subject.raw, &call.run, Stdout::Answer)?;
     }
     let form = prepared.first().map_or(LintFormat::Text, |((.., form), _)| *form);
     let mut answer = LintAnswer { form, sections: Vec::new(), results: Vec::new() };
@@ -83,7 +79,7 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> Result<Exit, Prob
         let place = FindingLocation { file, place, title };
         answer.add(subject.title.as_deref(), &basis, subjects.len() == 1, &reports(&findings), &place);
     }
-    Ok(answer.print(denies))
+    answer.print(denies)
 }
 
 fn allowed(reader: &mut SettingReader<'_>) -> Vec<Code> {
@@ -143,19 +139,16 @@ impl LintAnswer {
         self.sections.push(SubjectSection { title: title.map(str::to_owned), body });
     }
 
-    fn print(self, is_denied: bool) -> Exit {
-        let printed = match self.form {
+    fn print(self, is_denied: bool) -> RunResult {
+        match self.form {
             LintFormat::Data(encoding) => manifest::print_data(encoding, &self.sections),
             LintFormat::Text => manifest::print(&self.sections, |title| format!("== {title}")),
             LintFormat::GitHub => {
                 report::text(&self.sections.iter().map(|section| section.body.as_str()).collect::<String>())
             }
             LintFormat::Sarif => report::text(&annotate::sarif(&self.results, env!("CARGO_PKG_VERSION"))),
-        };
-        match printed {
-            Exit::Done if is_denied => Exit::Failed,
-            exit => exit,
-        }
+        }?;
+        Ok(if is_denied { Exit::Failed } else { Exit::Done })
     }
 }
 

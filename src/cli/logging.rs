@@ -1,7 +1,8 @@
 //! Log lines: their sinks, levels and forms.
 
-use super::run::Logging;
+use super::run::{Logging, Run};
 use crate::events::{EventText, Log, log_to};
+use anstream::adapter::strip_str;
 use command_line::columns;
 use diagnose::{Style, fold, trace::utc};
 use mesh::sources::{Raw, Source};
@@ -49,12 +50,13 @@ pub(super) fn sentence(text: &str) {
     let _ = anstream::stderr().write_all(fold(&format!("{text}\n"), 2, columns::of_terminal()).as_bytes());
 }
 
-pub(super) fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Result<(), Problems> {
+pub(super) fn start_logging(raw: &Raw, run: &Run, stdout: Stdout) -> Result<(), Problems> {
+    let Logging { level, scopes, json, targets } = &run.logging;
     let (mut sinks, mut append) = (Vec::new(), OpenOptions::new());
     append.create(true).append(true).custom_flags(O_NONBLOCK);
     // Where standard output is for the answer, log lines for it go to standard error, which gets each line once.
-    let mut to_stderr = logging.targets.is_empty();
-    for target in &logging.targets {
+    let mut to_stderr = targets.is_empty();
+    for target in targets {
         match target.as_str() {
             "stderr" => to_stderr = true,
             "stdout" if stdout == Stdout::Answer => to_stderr = true,
@@ -70,7 +72,6 @@ pub(super) fn start_logging(raw: &Raw, logging: &Logging, stdout: Stdout) -> Res
     if to_stderr {
         sinks.push(Sink::Stderr);
     }
-    let Logging { json, level, scopes, .. } = logging;
     log_to(Log { level: *level, scopes: scopes.clone(), write: lines(*json, sinks) });
     for (name, value) in raw.service_links() {
         tracing::debug!(target: "config", "{name}={value} is the link to a Service that Kubernetes sets; passed over");
@@ -91,7 +92,7 @@ fn lines(json: bool, sinks: Vec<Sink>) -> impl Fn(&Event<'_>) + Send + Sync {
             false => text(event),
         };
         for sink in &sinks {
-            if let Err(error) = sink.write(&line, json) {
+            if let Err(error) = sink.write(&line) {
                 let _ = writeln!(io::stderr(), "a line of the log can't be written: {error}");
             }
         }
@@ -99,49 +100,29 @@ fn lines(json: bool, sinks: Vec<Sink>) -> impl Fn(&Event<'_>) + Send + Sync {
 }
 
 impl Sink {
-    fn write(&self, line: &str, json: bool) -> io::Result<()> {
+    fn write(&self, line: &str) -> io::Result<()> {
+        let plain = || strip_str(line).to_string();
         match self {
-            Self::Stderr if json => io::stderr().write_all(line.as_bytes()),
-            Self::Stderr => {
-                let line = log_line(line);
-                // Most lines have no colour, so no terminal has to be looked for.
-                match line.contains('\u{1b}') {
-                    true => anstream::stderr().write_all(line.as_bytes()),
-                    false => io::stderr().write_all(line.as_bytes()),
-                }
-            }
-            Self::Stdout => io::stdout().write_all(line.as_bytes()),
-            Self::File(file) => (&*file).write_all(line.as_bytes()),
+            // Most lines have no colour, so no terminal has to be looked for.
+            Self::Stderr if line.contains('\u{1b}') => anstream::stderr().write_all(line.as_bytes()),
+            Self::Stderr => io::stderr().write_all(line.as_bytes()),
+            Self::Stdout => io::stdout().write_all(plain().as_bytes()),
+            Self::File(file) => (&*file).write_all(plain().as_bytes()),
         }
-    }
-}
-
-fn log_line(line: &str) -> String {
-    // The level follows the time.
-    let levels = [
-        (" WARN ", Style::Passing),
-        ("ERROR ", Style::Dropped),
-        ("DEBUG ", Style::Quiet),
-        ("TRACE ", Style::Quiet),
-    ];
-    let found = levels.iter().find_map(|(word, style)| {
-        let at = line.find(word).filter(|at| !line[..*at].trim_end().contains(' '))?;
-        Some((at, word, style))
-    });
-    match found {
-        Some((at, word, style)) => {
-            let rest = &line[at + word.len()..];
-            format!("{}{}{rest}", &line[..at], style.paint(word))
-        }
-        None => line.to_owned(),
     }
 }
 
 /// An event for people: time, level, target, message, the other fields.
 fn text(event: &Event<'_>) -> String {
     let metadata = event.metadata();
-    let (time, level, target) = (utc(SystemTime::now()), metadata.level(), metadata.target());
-    let mut text = EventText { text: format!("{time} {level:>5} {target}:"), is_sentence: false };
+    let (time, level) = (utc(SystemTime::now()), format!("{:>5} ", metadata.level()));
+    let level = match *metadata.level() {
+        Level::ERROR => Style::Dropped.paint(level).to_string(),
+        Level::WARN => Style::Passing.paint(level).to_string(),
+        Level::INFO => level,
+        _ => Style::Quiet.paint(level).to_string(),
+    };
+    let mut text = EventText { text: format!("{time} {level}{}:", metadata.target()), is_sentence: false };
     event.record(&mut text);
     text.text.push('\n');
     text.text
@@ -234,11 +215,6 @@ mod tests {
 
     #[test]
     fn lines_are_for_people() {
-        let line = "2026-11-22T05:35:17.9Z  WARN lint: an ERROR in words\n";
-        assert_eq!(diagnose::plain(&log_line(line)), line);
-        assert!(log_line(line).contains("WARN") && log_line(line) != line);
-        let info = "2026-11-22T05:35:17.9Z  INFO lint: a WARN in words\n";
-        assert_eq!(log_line(info), info);
         assert_eq!(
             logged(false, &[("backend", LevelFilter::DEBUG), ("backend_two", LevelFilter::WARN)], say),
             [

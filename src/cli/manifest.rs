@@ -1,15 +1,15 @@
 //! The subjects of a call: pods of a manifest (`-f FILE`), flags, or the settings that are noted beside the rules.
 
 use super::report::{self, Answers, Encoding, ObjectAnswer};
-use super::run::{self, Logging, Run};
-use super::{Exit, host::System, logging::Stdout, start_logging};
+use super::run::{self, Run};
+use super::{RunResult, host::System, logging::Stdout, start_logging};
 use diagnose::Basis;
 use mesh::data::{Tree, yaml};
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
 use mesh::{InputProblem, Mesh, Problems, Setting, visible};
 use rules::Ownership;
 use sidecar_init::backend::{self, Backend, Snapshot};
-use std::{fs, io};
+use std::{error::Error, fs, io};
 
 pub(super) use diagnose::{Subject, subject::each};
 
@@ -101,12 +101,12 @@ pub(super) fn only<'a>(subjects: impl IntoIterator<Item = &'a Subject>) -> Resul
 
 pub(super) fn begin<'a>(
     subjects: &[Subject],
-    logging: &Logging,
+    run: &Run,
     warnings: impl IntoIterator<Item = &'a Vec<String>>,
     stdout: Stdout,
 ) -> Result<(), Problems> {
     if let [subject, ..] = subjects {
-        start_logging(&subject.raw, logging, stdout)?;
+        start_logging(&subject.raw, run, stdout)?;
     }
     subjects.iter().zip(warnings).for_each(|(subject, warnings)| warn(subject, warnings));
     Ok(())
@@ -139,7 +139,7 @@ pub(super) struct SubjectSection {
     pub(super) body: String,
 }
 
-pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> String) -> Exit {
+pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> String) -> RunResult {
     match sections {
         [SubjectSection { body, .. }] => report::text(body),
         several => {
@@ -152,7 +152,7 @@ pub(super) fn print(sections: &[SubjectSection], heading: impl Fn(&str) -> Strin
     }
 }
 
-pub(super) fn print_data(encoding: Encoding, sections: &[SubjectSection]) -> Exit {
+pub(super) fn print_data(encoding: Encoding, sections: &[SubjectSection]) -> RunResult {
     match (sections, encoding) {
         ([SubjectSection { body, .. }], Encoding::Json) => report::text(body),
         ([SubjectSection { body, .. }], Encoding::Yaml) => report::text(&yaml::block(&Tree::read(body))),
@@ -173,11 +173,11 @@ pub(super) enum NotedSettings {
     NoRules,
 }
 
-pub(super) fn settings(subject: &Subject) -> Result<Result<NotedSettings, Exit>, Problems> {
+pub(super) fn settings(subject: &Subject) -> Result<NotedSettings, Box<dyn Error>> {
     let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
-    let (run, _) = run::read(&mut reader);
+    let run = run::read(&mut reader);
     reader.finish()?;
-    Ok(read_noted(subject, &run).map_err(|error| report::failure(&Unread(error), Exit::Failed)))
+    Ok(read_noted(subject, &run).map_err(Unread)?)
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -29,31 +29,30 @@ mod trace;
 mod tree;
 mod verify;
 
-use arguments::Invocation;
-use command::Command;
+use arguments::Parser;
+use command::{Command, CommandEntry};
 use host::{System, enter, enter_namespace, namespace_to_enter};
 use lint::{warn, warn_by, warn_of};
 use logging::start_logging;
 use manifest::{Subject, subjects};
 use mesh::{InputProblem, Problems, Setting, settings::SettingRow, sources::Raw};
-use report::{Encoding, Exit};
+use report::{Encoding, Exit, RunResult};
 use run::{Preview, ResolvedCall, Run, RunMode};
 use std::ffi::{OsStr, OsString};
 use std::{collections::HashMap, process::ExitCode};
 
 pub(crate) fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    if let Some(refused) = repair::hand_over(&words) {
-        return refused.into();
-    }
-    match arguments::parse(words.into_iter()) {
-        Ok(invocation) => call(invocation).into(),
-        Err(answered) => answered.into(),
-    }
+    let outcome = match repair::hand_over(&words) {
+        Some(failure) => Err(failure),
+        None => arguments::read(words, call),
+    };
+    report::exit(outcome, false, |exit| exit).into()
 }
 
-fn call(invocation: Invocation) -> Exit {
-    let Invocation { command, mesh, flags, mut problems, trailing } = invocation;
+fn call(entry: &CommandEntry, parser: Parser) -> Exit {
+    let Parser { mesh, given: flags, mut problems, trailing, .. } = parser;
+    let command = entry.command;
     let given = |setting: Setting| {
         let given = flags.iter().filter(move |(given, _)| *given == setting);
         given.map(|(_, value)| value.clone()).collect::<Vec<String>>()
@@ -65,12 +64,12 @@ fn call(invocation: Invocation) -> Exit {
         problems.push(InputProblem::of(&Setting::Filename.row().option(), text));
     }
     // Pasted flags are taken silently, and so would kubectl's letter for a namespace be.
-    let takes_dry_run = command.entry().lists(Setting::DryRun.row());
+    let takes_dry_run = entry.lists(Setting::DryRun.row());
     let is_namespace = !takes_dry_run && flags.iter().any(|(setting, _)| *setting == Setting::DryRun);
     // A manifest describes another pod, to which the variables of this process do not apply.
     let elsewhere = !files.is_empty();
     let takes = |row: &SettingRow| {
-        command.entry().takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
+        entry.takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
     };
     // The environment is read once: the C library goes through all of it for each name, and a pod has several variables for
     // each Service of its namespace. Of a name that is there twice, the first counts.
@@ -89,20 +88,20 @@ fn call(invocation: Invocation) -> Exit {
         logging::prefer_sentences(&raw);
     }
     problems.extend(enter_namespace(&raw, is_drop_in));
-    let done =
+    let mut done =
         run_command(command, raw, problems, [&files, &destinations, &listings, &namespaces], &trailing);
+    if let Some(problems) = done.as_mut().err().and_then(|error| error.downcast_mut()) {
+        add_hints(problems, is_namespace);
+    }
     let ends = match command {
         Command::LinkerdInit | Command::KumaInit => change::exit_of_two,
         _ => |exit| exit,
     };
-    ends(done.unwrap_or_else(|problems| match command.entry().changes {
-        true => report::bad_input_unchanged(&hinted(problems, is_namespace), ends(Exit::BadInput)),
-        false => report::bad_input(&hinted(problems, is_namespace)),
-    }))
+    report::exit(done, entry.changes, ends)
 }
 
 /// Adds a hint where upstream's `-o` or `-n` was probably taken for kubectl's.
-fn hinted(mut problems: Problems, is_namespace: bool) -> Problems {
+fn add_hints(problems: &mut Problems, is_namespace: bool) {
     let destination = Setting::Destination.row().option();
     if let Some(problem) = problems.0.iter_mut().find(|problem| is_namespace && problem.name == destination) {
         problem.text.push_str(
@@ -117,7 +116,6 @@ fn hinted(mut problems: Problems, is_namespace: bool) -> Problems {
                 .push_str(&format!("; if it was meant for the answer's form, write --format {format}"));
         }
     }
-    problems
 }
 
 fn asks_for_data(raw: &Raw) -> bool {
@@ -134,7 +132,7 @@ fn run_command(
     problems: Vec<InputProblem>,
     [files, destinations, listings, namespaces]: [&[String]; 4],
     trailing: &[OsString],
-) -> Result<Exit, Problems> {
+) -> RunResult {
     match command {
         Command::Clean => clean(&raw, problems),
         Command::Diff => diff::run(&raw, &problems, files, [listings, namespaces]),
@@ -154,9 +152,9 @@ fn run_command(
         Command::CniRepair => repair::run(&subjects(raw, problems, files)?),
         Command::Apply => {
             with_capture(&subjects(raw, problems, files)?, System::of, change::form, |subject, call| {
-                let exit = change::apply(call);
+                let done = change::apply(call);
                 warn(subject, call);
-                exit
+                done
             })
         }
         Command::LinkerdInit => linkerd_init::run(&raw, problems),
@@ -171,8 +169,8 @@ fn with_capture(
     subjects: &[Subject],
     host: fn(&Raw) -> System,
     form: fn(&Run) -> Preview,
-    run: impl FnOnce(&Subject, &ResolvedCall) -> Exit,
-) -> Result<Exit, Problems> {
+    run: impl FnOnce(&Subject, &ResolvedCall) -> RunResult,
+) -> RunResult {
     let previews = subjects.iter().all(|subject| {
         let is_on = |setting| subject.raw.is_on(setting);
         subject.title.is_some() && is_on(Setting::DryRun) && !is_on(Setting::CleanupOnly)
@@ -182,14 +180,14 @@ fn with_capture(
     }
     let subject = manifest::only(subjects)?;
     let call = run::resolve(&subject.raw, &host(&subject.raw), subject.before.clone())?;
-    manifest::begin(subjects, &call.logging, [&call.warnings], call.run.stdout())?;
-    Ok(run(subject, &call))
+    manifest::begin(subjects, &call.run, [&call.warnings], call.run.stdout())?;
+    run(subject, &call)
 }
 
-fn clean(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
+fn clean(raw: &Raw, problems: Vec<InputProblem>) -> RunResult {
     let (run, ()) = run::begin(raw, problems, Run::stdout, |_| ())?;
-    Ok(match run.mode {
+    match run.mode {
         RunMode::Preview(_) => change::preview_removal(&run, run.named()),
         _ => change::clean(&run),
-    })
+    }
 }

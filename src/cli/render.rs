@@ -3,7 +3,7 @@
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding};
 use super::run::{self, Preview, ResolvedCall, Run};
-use super::{Exit, logging::Stdout};
+use super::{Exit, RunResult, logging::Stdout};
 use mesh::preview::{self, Printed};
 use mesh::{Capture, CapturePolicy, Problems, Setting, sources::SettingReader};
 use rules::{Checked, Family, Origin, Table};
@@ -12,45 +12,52 @@ use sidecar_init::engine::Choice;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Language {
-    Iptables,
-    Commands,
-    Nft,
+    Rules(Preview),
+    /// Of a dry run.
+    Preview(Preview),
     Data(Encoding),
 }
 
-pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
+pub(super) fn run(subjects: &[Subject]) -> RunResult {
     // The rules of a network namespace are those of the settings that are stored there.
     if let [subject] = subjects
         && subject.namespace().is_some()
         && subject.described().is_none()
     {
         return match manifest::settings(subject)? {
-            Ok(NotedSettings::Found(noted, _)) => printed(&[*noted]),
-            Ok(other) => Err(manifest::needed(&other)),
-            Err(exit) => Ok(exit),
+            NotedSettings::Found(noted, _) => printed(&[*noted], prepare),
+            other => Err(manifest::needed(&other).into()),
         };
     }
-    printed(subjects)
+    printed(subjects, prepare)
 }
 
-fn printed(subjects: &[Subject]) -> Result<Exit, Problems> {
+/// Prints what pods of a manifest would get: a dry run, in the form that the command has for it.
+pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> RunResult {
+    printed(subjects, |subject| {
+        let call = run::resolve(&subject.raw, &*subject.host(), subject.before.clone())?;
+        Ok((Language::Preview(form(&call.run)), call))
+    })
+}
+
+fn printed(
+    subjects: &[Subject],
+    prepare: impl Fn(&Subject) -> Result<(Language, ResolvedCall), Problems>,
+) -> RunResult {
     let prepared = manifest::each(subjects, prepare)?;
     let Some((language, first)) = prepared.first() else { return Ok(Exit::Done) };
     let warnings = prepared.iter().map(|(_, call)| &call.warnings);
-    manifest::begin(subjects, &first.logging, warnings, Stdout::Answer)?;
+    manifest::begin(subjects, &first.run, warnings, Stdout::Answer)?;
     subjects.iter().for_each(manifest::note_assumption);
-    let sections: Vec<SubjectSection> = subjects
-        .iter()
-        .zip(&prepared)
-        .map(|(subject, (language, call))| SubjectSection {
-            title: subject.title.clone(),
-            body: body(&call.capture, &call.run, *language),
-        })
-        .collect();
-    Ok(match *language {
+    let section = |(subject, (language, call)): (&Subject, &(_, ResolvedCall))| SubjectSection {
+        title: subject.title.clone(),
+        body: body(&call.capture, &call.run, *language),
+    };
+    let sections: Vec<SubjectSection> = subjects.iter().zip(&prepared).map(section).collect();
+    match *language {
         Language::Data(encoding) => manifest::print_data(encoding, &sections),
-        Language::Iptables | Language::Commands | Language::Nft => manifest::print(&sections, comment),
-    })
+        Language::Rules(_) | Language::Preview(_) => manifest::print(&sections, |title| format!("# {title}")),
+    }
 }
 
 pub(super) fn as_comment(title: &str) -> String {
@@ -58,29 +65,26 @@ pub(super) fn as_comment(title: &str) -> String {
     format!("<!-- {} -->", title.replace("--", "- -").replace("--", "- -"))
 }
 
-fn comment(title: &str) -> String {
-    format!("# {title}")
-}
-
 fn prepare(subject: &Subject) -> Result<(Language, ResolvedCall), Problems> {
     let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
     let languages = [
-        Language::Iptables,
-        Language::Commands,
-        Language::Nft,
+        Language::Rules(Preview::Restore),
+        Language::Rules(Preview::Commands),
+        Language::Rules(Preview::Nft),
         Language::Data(Encoding::Json),
         Language::Data(Encoding::Yaml),
     ];
-    let language = run::one_of(&mut reader, Setting::RenderFormat, &languages).unwrap_or(Language::Iptables);
+    let language = run::one_of(&mut reader, Setting::RenderFormat, &languages).unwrap_or(languages[0]);
     let call = run::finish(reader, &*subject.host())?;
     Ok((language, call))
 }
 
 fn body(config: &Capture, run: &Run, language: Language) -> String {
     match language {
-        Language::Iptables => set_by(run) + &text(&**config, Preview::Restore),
-        Language::Commands => set_by(run) + &text(&**config, Preview::Commands),
-        Language::Nft => text(&**config, Preview::Nft),
+        Language::Rules(form @ (Preview::Restore | Preview::Commands)) => {
+            set_by(run) + &text(&**config, form)
+        }
+        Language::Rules(form) | Language::Preview(form) => text(&**config, form),
         Language::Data(_) => report::document(Encoding::Json, &RenderedRules::of(&**config)),
     }
 }
@@ -91,23 +95,7 @@ fn set_by(run: &Run) -> String {
     format!("# apply sets these rules with {}\n", named.map_or("nftables", |(name, _)| name))
 }
 
-/// Prints what pods of a manifest would get: a dry run, in the form that the command has for it.
-pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> Result<Exit, Problems> {
-    let calls = manifest::each(subjects, |subject| {
-        run::resolve(&subject.raw, &*subject.host(), subject.before.clone())
-    })?;
-    let Some(first) = calls.first() else { return Ok(Exit::Done) };
-    manifest::begin(subjects, &first.logging, calls.iter().map(|call| &call.warnings), Stdout::Answer)?;
-    subjects.iter().for_each(manifest::note_assumption);
-    let section = |(subject, call): (&Subject, &ResolvedCall)| SubjectSection {
-        title: subject.title.clone(),
-        body: text(&*call.capture, form(&call.run)),
-    };
-    let sections: Vec<SubjectSection> = subjects.iter().zip(&calls).map(section).collect();
-    Ok(manifest::print(&sections, comment))
-}
-
-pub(super) fn preview(capture: &dyn CapturePolicy, form: Preview) -> Exit {
+pub(super) fn preview(capture: &dyn CapturePolicy, form: Preview) -> RunResult {
     report::whole(&text(capture, form))
 }
 

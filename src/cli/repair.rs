@@ -4,7 +4,7 @@
 use super::arguments::{Parser, with_command};
 use super::manifest::{self, Subject};
 use super::run::{self, ResolvedCall, Run};
-use super::{Exit, change, command, report, verify, warn_of};
+use super::{Exit, RunResult, change, command, report, verify, warn_of};
 use crate::cni::{NODE_PROGRAM, beside, count_repair};
 use diagnose::lint::brief;
 use mesh::sources::{Given, Raw, SettingReader, boolean, name_servers};
@@ -14,20 +14,11 @@ use sidecar_init::engine::OnDrift;
 use sidecar_init::sys::{address, exec, namespace, process};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::{error, io, net::IpAddr, os::unix::process::CommandExt, process::Command, time::Instant};
+use std::{error::Error, io, net::IpAddr, os::unix::process::CommandExt, process::Command, time::Instant};
 
-enum RepairTarget {
-    Process(u32),
-    Namespace(PathBuf),
-}
-
-impl RepairTarget {
-    fn namespace(&self) -> PathBuf {
-        match self {
-            Self::Process(id) => Path::new("/proc").join(id.to_string()).join("ns/net"),
-            Self::Namespace(path) => path.clone(),
-        }
-    }
+struct RepairTarget {
+    /// The folder of the process that names the container; `None` where its network namespace does.
+    process: Option<PathBuf>,
 }
 
 /// Answers for a thread in the container's network namespace and on the node's file system.
@@ -37,49 +28,46 @@ impl Host for RepairTarget {
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        match self {
-            Self::Process(id) => Ok(name_servers(&process::read_as(
-                &Path::new("/proc").join(id.to_string()),
-                "etc/resolv.conf",
-            )?)),
-            Self::Namespace(_) => Err(io::Error::other("a namespace has none; name a process with --pid")),
+        match &self.process {
+            Some(process) => Ok(name_servers(&process::read_as(process, "etc/resolv.conf")?)),
+            None => Err(io::Error::other("a namespace has none; name a process with --pid")),
         }
     }
 }
 
-pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
+pub(super) fn run(subjects: &[Subject]) -> RunResult {
     let started = Instant::now();
     super::install::survive_file_size_limit();
     let Subject { raw, before, .. } = manifest::only(subjects)?;
     let mut problems = before.clone();
     let container = container(raw).unwrap_or_else(|problem| {
         problems.push(problem);
-        RepairTarget::Namespace(PathBuf::new())
+        RepairTarget { process: None }
     });
     if problems.is_empty() {
         problems.extend(enter(raw, &container));
     }
     let mut reader = SettingReader::new(raw, problems);
-    let (run, logging) = run::read(&mut reader);
+    let run = run::read(&mut reader);
     // It works on the node's file system, whatever the settings say.
-    let call = run::configured(reader, &container, Run { cni: true, ..run }, logging)?;
-    manifest::begin(subjects, &call.logging, [&call.warnings], call.run.stdout())?;
-    let done = change::finish(&call.run, repaired(&call));
+    let call = run::configured(reader, &container, Run { cni: true, ..run })?;
+    manifest::begin(subjects, &call.run, [&call.warnings], call.run.stdout())?;
+    let done = repaired(&call).and_then(|report| change::finish(&call.run, &report));
     // Trying packets takes a moment, in which the container would run without its rules.
     warn_of(brief(raw, &call.capture, &[]));
-    let exit = match done {
-        Exit::Done => verify::validated(&call),
+    let done = match done {
+        Ok(Exit::Done) => verify::validated(&call),
         other => other,
     };
-    let outcome = if matches!(exit, Exit::Done | Exit::Drift) { "repaired" } else { "failed" };
+    let outcome = if matches!(done, Ok(Exit::Done | Exit::Drift)) { "repaired" } else { "failed" };
     let state = raw.get(Setting::StateDir).map(|given| Path::new(&given.value));
     if let Err(error) = count_repair(state, outcome, started.elapsed()) {
         tracing::warn!(target: "install", "the repair can't be counted: {error}");
     }
-    Ok(exit)
+    done
 }
 
-fn repaired(call: &ResolvedCall) -> Result<change::ChangeReport, Box<dyn error::Error>> {
+fn repaired(call: &ResolvedCall) -> Result<change::ChangeReport, Box<dyn Error>> {
     let ResolvedCall { capture, run, .. } = call;
     if namespace::is_host() != Some(false) {
         return Err("this is the machine's own network namespace, or may be; name the container's".into());
@@ -97,9 +85,9 @@ fn repaired(call: &ResolvedCall) -> Result<change::ChangeReport, Box<dyn error::
 
 fn container(raw: &Raw) -> Result<RepairTarget, InputProblem> {
     match (raw.get(Setting::Netns), raw.get(Setting::Pid)) {
-        (Some(path), None) => Ok(RepairTarget::Namespace(PathBuf::from(&path.value))),
+        (Some(_), None) => Ok(RepairTarget { process: None }),
         (None, Some(Given { value, source })) => match unsigned(value.trim()) {
-            Some(id) if id > 0 => Ok(RepairTarget::Process(id)),
+            Some(id) if id > 0 => Ok(RepairTarget { process: Some(Path::new("/proc").join(id.to_string())) }),
             Some(_) | None => {
                 Err(InputProblem::with_item(source, value, "is not a process; expected its number, from 1"))
             }
@@ -114,9 +102,9 @@ fn container(raw: &Raw) -> Result<RepairTarget, InputProblem> {
 
 fn enter(raw: &Raw, container: &RepairTarget) -> Option<InputProblem> {
     let Given { value, source } = raw.get(Setting::Netns).or(raw.get(Setting::Pid))?;
-    let refused = match container {
-        RepairTarget::Namespace(_) => super::enter(value),
-        RepairTarget::Process(_) => namespace::enter(&container.namespace()).map_err(|error| {
+    let refused = match &container.process {
+        None => super::enter(value),
+        Some(process) => namespace::enter(&process.join("ns/net")).map_err(|error| {
             let form = "expected a process in a network namespace, and the right to enter it (CAP_SYS_ADMIN)";
             format!("can't be entered: {error}; {form}")
         }),
@@ -125,7 +113,7 @@ fn enter(raw: &Raw, container: &RepairTarget) -> Option<InputProblem> {
 }
 
 /// The first word is the program. Returns only on failure.
-pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
+pub(super) fn hand_over(words: &[OsString]) -> Option<Box<dyn Error>> {
     let arguments = for_node(words)?;
     let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);
     let given = |flag: &&str| arguments.iter().any(|word| is(word, flag));
@@ -133,7 +121,7 @@ pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
     let problems: Vec<InputProblem> =
         ["--netns", "--pid"].into_iter().filter(given).map(|flag| InputProblem::of(flag, text)).collect();
     if !problems.is_empty() {
-        return Some(report::bad_input(&Problems(problems)));
+        return Some(Problems(problems).into());
     }
     let ours = beside(NODE_PROGRAM);
     let found = if ours.is_file() { Some(ours.clone()) } else { exec::find(NODE_PROGRAM) };
@@ -143,11 +131,10 @@ pub(super) fn hand_over(words: &[OsString]) -> Option<Exit> {
              repair one container by --netns or --pid",
             ours.display()
         );
-        return Some(report::failed(&text, Exit::Failed));
+        return Some(text.into());
     };
     let error = Command::new(&program).arg("repair").args(arguments).exec();
-    let failure = report::Because::of(format!("{} can't be started", program.display()), error);
-    Some(report::failure(&failure, Exit::Failed))
+    Some(report::Because::of(format!("{} can't be started", program.display()), error).into())
 }
 
 /// The words besides `cni repair`, if `--watch` is among them.

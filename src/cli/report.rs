@@ -1,6 +1,7 @@
 //! Answers and failures. A failure is written to standard error with its causes, as JSON where the format is one for
 //! programs, and in a short form to the container runtime.
 
+use anstream::adapter::strip_str;
 use command_line::columns;
 use command_line::output::{print_part, print_styled};
 use diagnose::{Style, fold};
@@ -30,8 +31,11 @@ impl Because {
     }
 }
 
+/// The exit code of a command, or why it failed: [`Problems`] of its input, or another error.
+pub(super) type RunResult = Result<Exit, Box<dyn Error>>;
+
 /// Prints an answer, without colours where none is wanted. A reader such as `head` may close its end early.
-pub(super) fn text(text: &str) -> Exit {
+pub(super) fn text(text: &str) -> RunResult {
     printed(print_styled(text), "the answer", "")
 }
 
@@ -41,11 +45,11 @@ pub(super) fn advice(text: &str) {
 }
 
 /// Prints an answer that has to arrive completely, such as rules to be set.
-pub(super) fn whole(text: &str) -> Exit {
+pub(super) fn whole(text: &str) -> RunResult {
     printed(print_part(text), "the answer", "")
 }
 
-pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOnce() -> String) -> Exit {
+pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOnce() -> String) -> RunResult {
     text(&match format {
         Format::Text => as_text(),
         Format::Data(encoding) => document(encoding, answer),
@@ -53,7 +57,7 @@ pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOn
 }
 
 /// If that fails, the error says what was done nevertheless.
-pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> Exit {
+pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> RunResult {
     printed(print_part(&document(encoding, answer)), "the report", &format!(", but {done}"))
 }
 
@@ -61,11 +65,9 @@ pub(super) fn line_width() -> usize {
     columns::of_line(&io::stdout())
 }
 
-fn printed(done: io::Result<()>, what: &str, but: &str) -> Exit {
-    match done {
-        Ok(()) => Exit::Done,
-        Err(source) => failure(&Because::of(format!("{what} can't be printed{but}"), source), Exit::Failed),
-    }
+fn printed(done: io::Result<()>, what: &str, but: &str) -> RunResult {
+    done.map_err(|source| Because::of(format!("{what} can't be printed{but}"), source))?;
+    Ok(Exit::Done)
 }
 
 static AS_DATA: AtomicBool = AtomicBool::new(false);
@@ -109,13 +111,18 @@ struct Fix {
     message: String,
 }
 
-pub(super) fn bad_input(problems: &Problems) -> Exit {
-    refused(problems, &problems.to_string(), Exit::BadInput)
-}
-
-/// The same for a command that would have changed something, with the exit code that it has for that.
-pub(super) fn bad_input_unchanged(problems: &Problems, exit: Exit) -> Exit {
-    refused(problems, &problems.unchanged(), exit)
+/// The exit code of an outcome, as the program `ends`, once its failure is reported; `changes` is whether the command would
+/// have changed something.
+pub(super) fn exit(outcome: RunResult, changes: bool, ends: fn(Exit) -> Exit) -> Exit {
+    let error = match outcome {
+        Ok(exit) => return ends(exit),
+        Err(error) => error,
+    };
+    match error.downcast_ref::<Problems>() {
+        Some(problems) if changes => refused(problems, &problems.unchanged(), ends(Exit::BadInput)),
+        Some(problems) => refused(problems, &problems.to_string(), ends(Exit::BadInput)),
+        None => failure(&*error, ends(Exit::Failed)),
+    }
 }
 
 fn refused(problems: &Problems, text: &str, exit: Exit) -> Exit {
@@ -142,31 +149,21 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
     exit
 }
 
-/// The same in words, without a cause.
-pub(super) fn failed(text: &str, exit: Exit) -> Exit {
-    failure(&*Box::<dyn Error>::from(text), exit)
-}
-
 fn print_failure(text: &str, failure: &ErrorReport) {
     // Where this fails, the exit code is left.
     let _ = match AS_DATA.load(Ordering::Relaxed) {
         true => io::stderr().write_all(line(failure).as_bytes()),
         false => anstream::stderr().write_all(error(text, columns::of_line(&io::stderr())).as_bytes()),
     };
-    let short: String = anstream::adapter::strip_str(text)
-        .to_string()
-        .chars()
-        .scan(0, |bytes, c| {
-            *bytes += c.len_utf8();
-            (*bytes <= TERMINATION_BYTES).then_some(c)
-        })
-        .collect();
-    if let Ok(mut file) =
-        OpenOptions::new().write(true).truncate(true).custom_flags(O_NONBLOCK).open(TERMINATION_LOG)
-    {
-        // A failure to write it is not worth a report.
-        let _ = file.write_all(short.as_bytes());
-    }
+    let short = strip_str(text).to_string();
+    let end = (0..=short.len().min(TERMINATION_BYTES)).rfind(|at| short.is_char_boundary(*at));
+    // A failure to write it is not worth a report.
+    let _ = OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .custom_flags(O_NONBLOCK)
+        .open(TERMINATION_LOG)
+        .and_then(|mut file| file.write_all(&short.as_bytes()[..end.unwrap_or_default()]));
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,11 +265,7 @@ pub(super) struct ObjectAnswer<'a> {
     pub(super) answer: Tree,
 }
 
-/// A unified diff of rules in lines of at most so many columns, in colours. Reasons are dim.
-fn diff(text: &str, width: usize) -> String {
-    text.split_inclusive('\n').map(|line| fold(&diff_line(line), 4, width)).collect()
-}
-
+/// A line in colours, as a line of a unified diff of rules has them. Reasons are dim.
 fn diff_line(line: &str) -> String {
     let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
     let style = match text.as_bytes() {
@@ -289,9 +282,10 @@ fn diff_line(line: &str) -> String {
     }
 }
 
+/// In lines of at most so many columns.
 fn error(text: &str, width: usize) -> String {
     let head = "error: ";
-    let folded = diff(text, width);
+    let folded: String = text.split_inclusive('\n').map(|line| fold(&diff_line(line), 4, width)).collect();
     match folded.strip_prefix(head) {
         Some(rest) => format!("{}{rest}", Style::Dropped.paint(head)),
         None => folded,

@@ -36,6 +36,7 @@ pub(super) struct Logging {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) mode: RunMode,
+    pub(super) logging: Logging,
     /// The namespace to work in; `None` for the one we are in.
     pub(super) namespace: Option<PathBuf>,
     /// True on the node's file system.
@@ -112,7 +113,6 @@ impl Run {
 pub(super) struct ResolvedCall {
     pub(super) capture: Capture,
     pub(super) run: Run,
-    pub(super) logging: Logging,
     pub(super) warnings: Vec<String>,
 }
 
@@ -126,8 +126,8 @@ pub(super) fn resolve(
 
 /// Reads all settings but those of the caller, which it has read already.
 pub(super) fn finish(mut reader: SettingReader<'_>, host: &dyn Host) -> Result<ResolvedCall, Problems> {
-    let (run, logging) = read(&mut reader);
-    configured(reader, host, run, logging)
+    let run = read(&mut reader);
+    configured(reader, host, run)
 }
 
 /// Reads the settings of capture, for a run that was read before.
@@ -135,10 +135,9 @@ pub(super) fn configured(
     mut reader: SettingReader<'_>,
     host: &dyn Host,
     run: Run,
-    logging: Logging,
 ) -> Result<ResolvedCall, Problems> {
     let capture = mesh::configure(&mut reader, host, run.cni);
-    reader.finish().map(|warnings| ResolvedCall { capture, run, logging, warnings })
+    reader.finish().map(|warnings| ResolvedCall { capture, run, warnings })
 }
 
 /// Reads a call without settings of capture: those of the run, and those that `own` reads. Logs from then on.
@@ -149,10 +148,10 @@ pub(super) fn begin<T>(
     own: impl FnOnce(&mut SettingReader<'_>) -> T,
 ) -> Result<(Run, T), Problems> {
     let mut reader = SettingReader::new(raw, before);
-    let (run, logging) = read(&mut reader);
+    let run = read(&mut reader);
     let own = own(&mut reader);
     let warnings = reader.finish()?;
-    start_logging(raw, &logging, stdout(&run))?;
+    start_logging(raw, &run, stdout(&run))?;
     warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
     Ok((run, own))
 }
@@ -161,11 +160,7 @@ pub(super) const ANSWER: fn(&Run) -> Stdout = |_| Stdout::Answer;
 pub(super) const LOG: fn(&Run) -> Stdout = |_| Stdout::Any;
 
 /// Where the reader has a problem, the outcome is not valid.
-pub(super) fn read(reader: &mut SettingReader<'_>) -> (Run, Logging) {
-    (run(reader), logging(reader))
-}
-
-fn run(reader: &mut SettingReader<'_>) -> Run {
+pub(super) fn read(reader: &mut SettingReader<'_>) -> Run {
     let dry_run = reader.switch(Setting::DryRun);
     let restore_format = reader.switch_or(Setting::RestoreFormat, true);
     let clean = reader.switch(Setting::CleanupOnly);
@@ -213,6 +208,7 @@ fn run(reader: &mut SettingReader<'_>) -> Run {
         names_mesh: reader.raw.stated(Setting::Mesh).is_some(),
         // Only `apply` records it.
         settings: if mode == RunMode::Apply { mesh::settings_text(reader.raw) } else { String::new() },
+        logging: logging(reader),
     }
 }
 
@@ -284,7 +280,7 @@ mod tests {
     fn an_empty_name_names_no_mesh() {
         for (value, names_mesh) in [("", false), (" ", false), ("istio", true), ("kuma", true)] {
             let raw = Raw::of_flags([(Setting::Mesh, value)]);
-            let (run, _) = read(&mut SettingReader::new(&raw, Vec::new()));
+            let run = read(&mut SettingReader::new(&raw, Vec::new()));
             assert_eq!(run.names_mesh, names_mesh, "{value:?}");
         }
     }

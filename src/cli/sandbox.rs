@@ -2,9 +2,9 @@
 
 use super::manifest::{self, Subject};
 use super::run::{self, Run};
-use super::{Exit, host::System, logging::Stdout, report, start_logging};
+use super::{Exit, RunResult, host::System, logging::Stdout, report, start_logging};
 use mesh::sources::{Given, Host, Raw, SettingReader, Source};
-use mesh::{CapturePolicy, Mesh, Problems, Setting, quoted, settings::Topic};
+use mesh::{CapturePolicy, Mesh, Setting, quoted, settings::Topic};
 use rules::{Gid, Uid};
 use sandbox::{Frontend, RunAs, SandboxOptions};
 use sidecar_init::engine::Choice;
@@ -12,14 +12,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::{error::Error, ffi::OsString, io, process};
 
 /// Once there is a sandbox, the process ends here with its exit code.
-pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Result<Exit, Problems> {
+pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> RunResult {
     let subject = manifest::only(subjects)?;
     let raw = match subject.title {
         None => with_defaults(&subject.raw, subject.raw.mesh()),
         Some(_) => subject.raw.clone(),
     };
     let mut reader = SettingReader::new(&raw, subject.before.clone());
-    let (run, logging) = run::read(&mut reader);
+    let run = run::read(&mut reader);
     let has_proxy = run::one_of(&mut reader, Setting::SandboxProxy, &[true, false]);
     let run_as = run::one_of(&mut reader, Setting::RunAs, &[RunAs::App, RunAs::Proxy, RunAs::Root]);
     if trailing.is_empty() && has_proxy == Some(false) {
@@ -42,7 +42,7 @@ pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Result<Exit, P
         dialect: subject.dialect(),
         skip: subject.skip(),
     };
-    start_logging(&subject.raw, &logging, Stdout::Answer)?;
+    start_logging(&subject.raw, &run, Stdout::Answer)?;
     let of_form = subject.warnings_of_form().iter().map(|remark| &remark.text);
     for warning in of_form.chain(&warnings) {
         tracing::warn!(target: "sandbox", "{warning}");
@@ -50,10 +50,7 @@ pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> Result<Exit, P
     if let Some(skip) = options.skip {
         tracing::warn!(target: "sandbox", "nothing of this pod is ever captured: {skip}");
     }
-    match sandbox::run(options, &run) {
-        Ok(code) => process::exit(i32::from(code)),
-        Err(failure) => Ok(report::failure(&failure, Exit::Failed)),
-    }
+    process::exit(i32::from(sandbox::run(options, &run)?))
 }
 
 impl Frontend for Run {
@@ -63,7 +60,7 @@ impl Frontend for Run {
     }
 
     fn print(&self, text: &str) -> bool {
-        report::whole(text) == Exit::Done
+        report::exit(report::whole(text), false, |exit| exit) == Exit::Done
     }
 
     fn report(&self, failure: &dyn Error) {

@@ -1,13 +1,13 @@
 //! `sidecar-init status`: what is captured here, the listeners, and the traffic so far.
 
-use super::Exit;
 use super::report::{self, Format};
 use super::run::{self, Run};
+use super::{Exit, RunResult};
 use command_line::{columns, output::print_part};
 use diagnose::finding::{FindingReport, reports};
-use diagnose::{Style, status::CaptureStatus, trace::utc};
+use diagnose::{Style, overview::Overview, status::CaptureStatus, trace::utc};
+use mesh::Setting;
 use mesh::sources::{Raw, SettingReader, duration};
-use mesh::{Problems, Setting};
 use rules::finding::Level;
 use serde::Serialize;
 use sidecar_init::observe::{NamespaceObserver, NodeObserver, ObserverSettings};
@@ -31,50 +31,44 @@ pub(super) enum StatusFailure {
     Show(#[from] io::Error),
 }
 
-pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> Result<Exit, Problems> {
-    let (run, (watches, interval, all, verbose, of_kernel)) = run::begin(raw, problems, run::ANSWER, own)?;
+pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> RunResult {
+    let (run, (interval, all, verbose, of_kernel)) = run::begin(raw, problems, run::ANSWER, own)?;
     if all && process::holds(process::SYS_ADMIN) == Some(false) {
         tracing::warn!(
             target: "status",
             "network namespaces of other users' processes are not shown, and no other can be entered: run this as root"
         );
     }
-    let shown = match (all, watches) {
-        _ if of_kernel => kernel(&run),
-        (true, true) => watch_all(&run, interval.unwrap_or(INTERVAL)),
-        (true, false) => all_once(&run),
-        (false, true) => watch_one(&run, interval.unwrap_or(INTERVAL), verbose),
-        (false, false) => once(&run, verbose),
-    };
-    Ok(match shown {
-        Ok(exit) => exit,
-        Err(StatusFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        Err(failure) => report::failure(&failure, Exit::Failed),
-    })
+    match (of_kernel, all) {
+        (true, _) => kernel(&run),
+        (false, true) => all_namespaces(&run, interval),
+        (false, false) => this_namespace(&run, interval, verbose),
+    }
 }
 
-/// `--watch`, `--interval`, `--all`, `--verbose` and `--kernel`.
-fn own(reader: &mut SettingReader<'_>) -> (bool, Option<Duration>, bool, bool, bool) {
+/// The interval of `--watch`, `--all`, `--verbose` and `--kernel`.
+fn own(reader: &mut SettingReader<'_>) -> (Option<Duration>, bool, bool, bool) {
     let raw = reader.raw;
     let watches = reader.switch(Setting::StatusWatch);
     let enough = |text: &str| duration::parse(text).filter(|time| *time >= MIN_INTERVAL);
     let interval =
         reader.one_of(Setting::StatusInterval, "a duration from 100ms, such as 500ms or 2s", enough);
-    if let (Some(given), false) = (raw.get(Setting::StatusInterval), watches) {
-        reader.whole(&given.source, "is of use with --watch alone; give that, too");
-    }
     let all = reader.switch(Setting::StatusAll);
-    if let (true, Some(given)) =
-        (all, raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty()))
-    {
-        reader.whole(&given.source, "contradicts --all, which reads every namespace; give one of them");
-    }
     let (verbose, of_kernel) = (reader.switch(Setting::StatusVerbose), reader.switch(Setting::StatusKernel));
-    if let (true, true, Some(given)) = (of_kernel, all || watches || verbose, raw.get(Setting::StatusKernel))
-    {
-        reader.whole(&given.source, "can not be combined with --all, --watch or --verbose; give it alone");
+    for (is_wrong, setting, text) in [
+        (!watches, Setting::StatusInterval, "is of use with --watch alone; give that, too"),
+        (all, Setting::NetworkNamespace, "contradicts --all, which reads every namespace; give one of them"),
+        (
+            of_kernel && (all || watches || verbose),
+            Setting::StatusKernel,
+            "can not be combined with --all, --watch or --verbose; give it alone",
+        ),
+    ] {
+        if let Some(given) = raw.get(setting).filter(|given| is_wrong && !given.value.is_empty()) {
+            reader.whole(&given.source, text);
+        }
     }
-    (watches, interval, all, verbose, of_kernel)
+    (watches.then(|| interval.unwrap_or(INTERVAL)), all, verbose, of_kernel)
 }
 
 pub(super) fn findings(run: &Run) -> Result<Vec<FindingReport>, StatusFailure> {
@@ -86,26 +80,20 @@ fn view(run: &Run) -> ObserverSettings {
     ObserverSettings { lock: run.lock(), owner: run.named(), only: run.names_mesh.then_some(run.mesh) }
 }
 
-fn once(run: &Run, verbose: bool) -> Result<Exit, StatusFailure> {
-    let status = NamespaceObserver::open(&view(run))?.look()?;
-    let is_in_place = status.capturing == Some(true) && !status.has_changed();
-    let text = || status.text(columns::of_terminal(), verbose);
-    Ok(exit(report::answer(run.format, &status, text), status.fails(), is_in_place))
-}
-
-fn exit(printed: Exit, fails: bool, is_in_place: bool) -> Exit {
-    match printed {
-        Exit::Done if fails => Exit::Failed,
-        Exit::Done if !is_in_place => Exit::Drift,
-        exit => exit,
+fn exit(fails: bool, is_in_place: bool) -> Exit {
+    match (fails, is_in_place) {
+        (true, _) => Exit::Failed,
+        (false, false) => Exit::Drift,
+        (false, true) => Exit::Done,
     }
 }
 
-fn kernel(run: &Run) -> Result<Exit, StatusFailure> {
-    let findings = reports(&engine::support(&run.open_for(run.every_owner())?));
-    let fails = findings.iter().any(|finding| finding.level == Level::Failure);
+fn kernel(run: &Run) -> RunResult {
+    let kernel = run.open_for(run.every_owner()).map_err(StatusFailure::Read)?;
+    let findings = reports(&engine::support(&kernel));
     let text = || diagnose::lint::text(&findings, columns::of_terminal());
-    Ok(exit(report::answer(run.format, &KernelReport { findings: &findings }, text), fails, true))
+    report::answer(run.format, &KernelReport { findings: &findings }, text)?;
+    Ok(exit(findings.iter().any(|finding| finding.level == Level::Failure), true))
 }
 
 /// The support of the kernel and its programs, as programs read it.
@@ -116,39 +104,51 @@ pub(super) struct KernelReport<'a> {
     findings: &'a [FindingReport],
 }
 
-fn all_once(run: &Run) -> Result<Exit, StatusFailure> {
-    let overview =
-        NodeObserver::new(view(run), LookupPlaces::default()).look().map_err(StatusFailure::List)?;
-    let text = || overview.text(columns::of_terminal(), SystemTime::now());
-    let printed = report::answer(run.format, &overview, text);
-    Ok(exit(printed, overview.fails(), !overview.has_drifted()))
+/// Shows what a look finds, or at each `interval` what it then finds.
+fn show<T: Serialize>(
+    run: &Run,
+    interval: Option<Duration>,
+    mut look: impl FnMut() -> Result<T, StatusFailure>,
+    text: impl Fn(&T, usize) -> String,
+    exit: impl Fn(&T) -> Exit,
+) -> RunResult {
+    let Some(interval) = interval else {
+        let found = look()?;
+        report::answer(run.format, &found, || text(&found, columns::of_terminal()))?;
+        return Ok(exit(&found));
+    };
+    match watch(run, interval, look, text) {
+        Err(StatusFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
+        watched => Ok(watched.map(|()| Exit::Done)?),
+    }
 }
 
-/// Shows what each look finds until a signal arrives.
+/// Ends when a signal arrives.
 fn watch<T: Serialize>(
     run: &Run,
     interval: Duration,
     mut look: impl FnMut() -> Result<T, StatusFailure>,
     text: impl Fn(&T, usize) -> String,
-) -> Result<Exit, StatusFailure> {
+) -> Result<(), StatusFailure> {
     let requests = Requests::take()?;
     let mut screen = Screen::open(run.format, interval)?;
     loop {
         screen.show(&look()?, &text)?;
         if requests.pause(Instant::now() + interval)? == Woken::Asked {
-            return Ok(Exit::Done);
+            return Ok(());
         }
     }
 }
 
-fn watch_all(run: &Run, interval: Duration) -> Result<Exit, StatusFailure> {
+fn all_namespaces(run: &Run, interval: Option<Duration>) -> RunResult {
     let mut observer = NodeObserver::new(view(run), LookupPlaces::default());
     let look = || observer.look().map_err(StatusFailure::List);
-    watch(run, interval, look, |overview, width| overview.text(width, SystemTime::now()))
+    let text = |overview: &Overview, width| overview.text(width, SystemTime::now());
+    show(run, interval, look, text, |overview| exit(overview.fails(), !overview.has_drifted()))
 }
 
-fn watch_one(run: &Run, interval: Duration, verbose: bool) -> Result<Exit, StatusFailure> {
-    let mut observer = NamespaceObserver::open(&view(run))?;
+fn this_namespace(run: &Run, interval: Option<Duration>, verbose: bool) -> RunResult {
+    let mut observer = NamespaceObserver::open(&view(run)).map_err(StatusFailure::Read)?;
     let mut last: Option<(CaptureStatus, Instant)> = None;
     let look = || {
         let (mut status, now) = (observer.look()?, Instant::now());
@@ -158,7 +158,10 @@ fn watch_one(run: &Run, interval: Duration, verbose: bool) -> Result<Exit, Statu
         last = Some((status.clone(), now));
         Ok(status)
     };
-    watch(run, interval, look, |status, width| status.text(width, verbose))
+    let text = |status: &CaptureStatus, width| status.text(width, verbose);
+    show(run, interval, look, text, |status| {
+        exit(status.fails(), status.capturing == Some(true) && !status.has_changed())
+    })
 }
 
 /// The terminal's other screen, and no cursor in it: what was on the first one is there again afterwards.

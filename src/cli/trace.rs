@@ -2,16 +2,14 @@
 
 use super::report::{self, Format};
 use super::run::{self, Run};
-use super::{Exit, host::System, live::live_routing};
+use super::{Exit, RunResult, host::System, live::live_routing};
 use command_line::output::print_part;
 use diagnose::explain::{PodContext, VerdictKind};
 use diagnose::trace::{
     Block, Filter, Groups, Rules, TraceChains, Walks, of_reports, of_walk, reports_anything,
 };
 use mesh::sources::{Raw, SettingReader, duration};
-use mesh::{
-    Host, InputProblem, Problems, RuleReason, Setting, istio::defaults::LOG_GROUP, recognition::named,
-};
+use mesh::{Host, InputProblem, RuleReason, Setting, istio::defaults::LOG_GROUP, recognition::named};
 use nix::libc;
 use rules::simulate::{At, Routing, View};
 use rules::{Family, routing::Object};
@@ -56,14 +54,13 @@ enum TraceFailure {
     Show(#[from] io::Error),
 }
 
-pub(super) fn run(raw: &Raw, problems: Vec<InputProblem>) -> Result<Exit, Problems> {
+pub(super) fn run(raw: &Raw, problems: Vec<InputProblem>) -> RunResult {
     let (run, mut options) = run::begin(raw, problems, run::ANSWER, options)?;
     options.filter.mesh = run.names_mesh.then_some(run.mesh);
-    Ok(match show(&run, &options) {
-        Ok(()) => Exit::Done,
-        Err(TraceFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        Err(failure) => report::failure(&failure, Exit::Failed),
-    })
+    match show(&run, &options) {
+        Err(TraceFailure::Show(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
+        shown => Ok(shown.map(|()| Exit::Done)?),
+    }
 }
 
 fn options(reader: &mut SettingReader<'_>) -> TraceOptions {

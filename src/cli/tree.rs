@@ -82,33 +82,28 @@ fn help_flag() -> Arg {
 
 pub(super) fn command(entry: &CommandEntry, mesh: Mesh, extent: Extent) -> Command {
     let about = described(entry.long_about, entry.examples, entry.exits, columns::of_help());
-    let command = Command::new(entry.within().1).about(entry.about).long_about(about).disable_help_flag(true);
+    let mut command =
+        Command::new(entry.within().1).about(entry.about).long_about(about).disable_help_flag(true);
     let environment: String = entry.rows(mesh).filter(|row| row.long.is_empty()).map(only_variable).collect();
-    let command = match environment.is_empty() {
-        true => command,
-        false => command.after_long_help(format!("Only in the environment:\n{environment}")),
-    };
+    if !environment.is_empty() {
+        command = command.after_long_help(format!("Only in the environment:\n{environment}"));
+    }
     let more = if entry.repeats { "..." } else { "" };
     let words: String = entry.words().map(|word| format!(" [{}]{more}", name_of(word))).collect();
     let trailing = entry.trailing.map(|(name, _)| format!(" [-- <{name}>...]")).unwrap_or_default();
-    let command = match words.is_empty() {
-        true => command,
-        false => command.override_usage(format!("sidecar-init {} [OPTIONS]{words}{trailing}", entry.name)),
-    };
-    let command = match entry.trailing {
-        Some((name, help)) => {
-            let trailing = Arg::new(name).help(help).last(true).num_args(0..);
-            command.arg(trailing.value_hint(ValueHint::AnyPath))
-        }
-        None => command,
-    };
+    if !words.is_empty() {
+        command = command.override_usage(format!("sidecar-init {} [OPTIONS]{words}{trailing}", entry.name));
+    }
+    let trailing = entry.trailing.map(|(name, help)| {
+        Arg::new(name).help(help).last(true).num_args(0..).value_hint(ValueHint::AnyPath)
+    });
     let arguments = rows(entry, mesh)
         .into_iter()
         .map(|row| argument(row, entry.short(row), extent).global(is_global(row)));
     // The usage names them already.
     let words = ["first", "second"].into_iter().zip(entry.words());
     let words = words.map(|(name, word)| valued(Arg::new(name), word.row()).hide(true));
-    command.arg(help_flag()).args(arguments).args(words)
+    command.args(trailing).arg(help_flag()).args(arguments).args(words)
 }
 
 /// The flags of a command for a mesh in the order of help: first what only it takes, last what every command does. Of those
@@ -128,20 +123,19 @@ pub(super) fn name_of(word: Setting) -> String {
 
 fn only_variable(row: &SettingRow) -> String {
     let mut text = format!("  {}\n", row.variables.join(", "));
-    for line in std::iter::once(row.help.to_owned()).chain(details(row, None)) {
+    for line in described_setting(row, None) {
         text.push_str(&format!("      {line}\n"));
     }
     text
 }
 
 fn argument(row: &SettingRow, short: Option<char>, extent: Extent) -> Arg {
-    let long_help: Vec<String> = std::iter::once(row.help.to_owned()).chain(details(row, short)).collect();
     valued(Arg::new(row.long), row)
         .long(row.long)
         .short(short)
         .action(ArgAction::Set)
         .help(row.help)
-        .long_help(long_help.join("\n"))
+        .long_help(described_setting(row, short).join("\n"))
         .help_heading(row.topic.heading())
         // `-h` shows the most common options, `--help` all.
         .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility))
@@ -169,32 +163,28 @@ fn valued(argument: Arg, row: &SettingRow) -> Arg {
     }
 }
 
-pub(super) fn details(row: &SettingRow, short: Option<char>) -> Vec<String> {
-    let mut lines = Vec::new();
-    if !row.long.is_empty() && !row.variables.is_empty() {
-        lines.push(format!("Variable: {}", row.variables.join(", ")));
-    }
-    if let Some(source) = pod_source(row) {
-        lines.push(format!("Pod: {source}"));
-    }
-    if let Some(example) = example(row, short) {
-        lines.push(format!("Example: {example}"));
-    }
-    lines
+fn described_setting(row: &SettingRow, short: Option<char>) -> Vec<String> {
+    let has_both = !row.long.is_empty() && !row.variables.is_empty();
+    let lines = [
+        Some(row.help.to_owned()),
+        has_both.then(|| format!("Variable: {}", row.variables.join(", "))),
+        pod_source(row).map(|source| format!("Pod: {source}")),
+        example(row, short).map(|example| format!("Example: {example}")),
+    ];
+    lines.into_iter().flatten().collect()
 }
 
 /// The annotation or field of a pod that sets the same.
-pub(super) fn pod_source(row: &SettingRow) -> Option<String> {
-    let of = |table: &[(&'static str, Setting)]| {
-        table.iter().find(|(_, setting)| *setting == row.setting).map(|(name, _)| *name)
-    };
-    let proxy = mapping::PROXY;
-    let own = (!row.annotations.is_empty()).then(|| row.annotations.join(", "));
-    own.or_else(|| of(mapping::FIELDS).map(|name| format!("{name} of the container {proxy}")))
-        .or_else(|| of(mapping::VARIABLES).map(|name| format!("{name} of the container {proxy}")))
+fn pod_source(row: &SettingRow) -> Option<String> {
+    if !row.annotations.is_empty() {
+        return Some(row.annotations.join(", "));
+    }
+    let mut of_proxy = mapping::FIELDS.iter().chain(mapping::VARIABLES);
+    let (name, _) = of_proxy.find(|(_, setting)| *setting == row.setting)?;
+    Some(format!("{name} of the container {}", mapping::PROXY))
 }
 
-pub(super) fn example(row: &SettingRow, short: Option<char>) -> Option<String> {
+fn example(row: &SettingRow, short: Option<char>) -> Option<String> {
     // The meaning names all values of those that have few, and the default.
     let is_named = |example: &&str| {
         let (_, default) = row.help.split_once("[default: ").unwrap_or_default();

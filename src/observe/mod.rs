@@ -86,11 +86,10 @@ impl NamespaceObserver {
     /// The processes that run as users whose traffic the rules exclude as the proxy's.
     fn processes_of(&self, rules: &ByFamily<RuleView>) -> io::Result<Vec<UserProcess>> {
         let uids = rules.iter().flat_map(|(_, one)| live_proxy([&one.view]).uids);
-        let uids: BTreeSet<u32> = uids.map(|uid| uid.number()).collect();
+        let uids: Vec<u32> = uids.map(|uid| uid.number()).collect();
         if uids.is_empty() {
             return Ok(Vec::new());
         }
-        let uids: Vec<u32> = uids.into_iter().collect();
         let found = process::of_users(&uids, self.processes.as_deref())?.into_iter();
         let others = found.filter(|process| process.id != std::process::id());
         let process = |RunningProcess { id, name, uid, is_here }| UserProcess {

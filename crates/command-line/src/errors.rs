@@ -17,7 +17,7 @@ pub fn all_problems(
     let (mut found, mut removed): (Vec<InputProblem>, Vec<String>) = (Vec::new(), Vec::new());
     let (mut words, mut error) = (words.to_vec(), first);
     loop {
-        let new = problems(&error, &commands).0.into_iter();
+        let new = problems(&error, &commands).into_iter();
         found.extend(new.filter(|problem| !removed.contains(&problem.name)));
         let Some((flag, rest)) = without_refused(&words, &error, &commands) else { break };
         removed.push(flag);
@@ -57,7 +57,7 @@ fn without_refused(words: &[OsString], error: &Error, commands: &[&str]) -> Opti
     Some((flag, rest.map(|(_, word)| word.clone()).collect()))
 }
 
-fn problems(error: &Error, commands: &[&str]) -> Problems {
+fn problems(error: &Error, commands: &[&str]) -> Vec<InputProblem> {
     let flag = |kind| context_text(error, kind).map(|form| name(&form)).unwrap_or_default();
     let value = || context_text(error, ContextKind::InvalidValue).unwrap_or_default();
     let arg = flag(ContextKind::InvalidArg);
@@ -83,7 +83,10 @@ fn problems(error: &Error, commands: &[&str]) -> Problems {
             let cause = error.source().map(ToString::to_string).unwrap_or_default();
             InputProblem::with_item(&arg, &value(), format!("is not valid: {cause}"))
         }
-        ErrorKind::MissingRequiredArgument => return missing(error),
+        ErrorKind::MissingRequiredArgument => {
+            let required = |form: &&str| InputProblem::of(&name(form), format!("is required: {form}"));
+            return context_texts(error, ContextKind::InvalidArg).iter().map(required).collect();
+        }
         ErrorKind::ArgumentConflict => {
             let other = flag(ContextKind::PriorArg);
             let text = match other == arg || other.is_empty() {
@@ -95,9 +98,13 @@ fn problems(error: &Error, commands: &[&str]) -> Problems {
         ErrorKind::TooManyValues | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
             InputProblem::of(&arg, "has the wrong number of values (see --help)")
         }
-        _ => InputProblem::of("arguments", first_line(error)),
+        _ => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            InputProblem::of("arguments", first)
+        }
     };
-    Problems(vec![problem])
+    vec![problem]
 }
 
 pub fn unknown(what: &str, intended: Option<&str>) -> String {
@@ -105,15 +112,6 @@ pub fn unknown(what: &str, intended: Option<&str>) -> String {
         Some(intended) => format!("unknown {what}; did you mean {intended}?"),
         None => format!("unknown {what} (see --help)"),
     }
-}
-
-fn missing(error: &Error) -> Problems {
-    Problems(
-        context_texts(error, ContextKind::InvalidArg)
-            .iter()
-            .map(|form| InputProblem::of(&name(form), format!("is required: {form}")))
-            .collect(),
-    )
 }
 
 fn not_among(error: &Error, value: &str) -> String {
@@ -140,11 +138,6 @@ fn context_texts(error: &Error, kind: ContextKind) -> Vec<&str> {
 /// The flag of a form such as `--action <ACTION>`, or the name of an argument.
 fn name(form: &str) -> String {
     form.split([' ', '=']).next().unwrap_or_default().trim_matches(['<', '>', '[', ']']).to_owned()
-}
-
-fn first_line(error: &Error) -> String {
-    let text = error.to_string();
-    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
 #[cfg(test)]
@@ -218,8 +211,7 @@ mod tests {
         ] {
             let words = std::iter::once("program").chain(call.split(' '));
             let error = command().try_get_matches_from(words).expect_err(call);
-            let found: Vec<String> =
-                problems(&error, &["repair"]).0.iter().map(ToString::to_string).collect();
+            let found: Vec<String> = problems(&error, &["repair"]).iter().map(ToString::to_string).collect();
             assert_eq!(found, [expected], "{call}");
         }
     }

@@ -18,22 +18,18 @@ pub fn write(program: &Command, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder).map_err(failed(folder))?;
     let mut program = program.clone().term_width(WIDTH);
     program.build();
-    for (name, page) in pages(&mut program) {
+    let name = program.get_name().to_owned();
+    let version = format!("{name} {}", program.get_version().unwrap_or_default());
+    let mut pages = Vec::new();
+    collect(&mut program, &name, &version, &mut pages);
+    for (name, page) in pages {
         let path = folder.join(format!("{name}.1"));
         fs::write(&path, page).map_err(failed(&path))?;
     }
     Ok(())
 }
 
-/// The pages of a program that is built, by name: the program's, then the words of the command.
-fn pages(program: &mut Command) -> Vec<(String, String)> {
-    let (name, version) =
-        (program.get_name().to_owned(), program.get_version().unwrap_or_default().to_owned());
-    let mut pages = Vec::new();
-    collect(program, &name, &format!("{name} {version}"), &mut pages);
-    pages
-}
-
+/// The pages of a command and of those below it, each with its name: the program's, then the words of the command.
 fn collect(command: &mut Command, name: &str, version: &str, pages: &mut Vec<(String, String)>) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let help = command.render_long_help().to_string();

@@ -1,31 +1,32 @@
 //! `kubectl capture status` and `kubectl capture diff`: documents that `sidecar-init` makes in the network namespace of a pod.
 
 use crate::arguments::PodArguments;
-use crate::failure::{CaptureFailure, CommandOutcome};
+use crate::failure::{CommandOutcome, DIFFERENT};
 use crate::kernel::PodKernel;
 use crate::pod::TargetPod;
 use diagnose::{compare::DiffReport, painted, status::CaptureStatus};
 use serde_json::{Value, json};
+use std::process::ExitCode;
 
-pub(crate) fn status(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFailure> {
+pub(crate) fn status(arguments: &PodArguments) -> CommandOutcome {
     let (kubectl, pod, kernel) = PodKernel::of(arguments)?;
     let (document, answer) = kernel.document::<CaptureStatus>(&kubectl, "status", &[], None)?;
     print(arguments, &kernel.basis(), &pod, &document, |width| answer.text(width, true))?;
     Ok(match answer.capturing {
-        _ if answer.fails() => CommandOutcome::Failing,
-        Some(true) if !answer.has_changed() => CommandOutcome::Done,
-        _ => CommandOutcome::Different,
+        _ if answer.fails() => ExitCode::FAILURE,
+        Some(true) if !answer.has_changed() => ExitCode::SUCCESS,
+        _ => DIFFERENT.into(),
     })
 }
 
 /// The manifest goes to `sidecar-init diff` in the cluster, which knows the facts of the pod's network namespace.
-pub(crate) fn diff(arguments: &PodArguments) -> Result<CommandOutcome, CaptureFailure> {
+pub(crate) fn diff(arguments: &PodArguments) -> CommandOutcome {
     let (kubectl, pod, kernel) = PodKernel::of(arguments)?;
     let manifest = manifest(&pod);
     let (document, answer) = kernel.document::<DiffReport>(&kubectl, "diff", &[], Some(&manifest))?;
     let basis = format!("{}, against its manifest", kernel.basis());
     print(arguments, &basis, &pod, &document, |width| answer.text(width, true))?;
-    Ok(if answer.equal { CommandOutcome::Done } else { CommandOutcome::Different })
+    Ok(if answer.equal { ExitCode::SUCCESS } else { DIFFERENT.into() })
 }
 
 fn print(

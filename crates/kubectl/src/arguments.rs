@@ -142,22 +142,16 @@ pub(crate) struct ExplainArguments {
     /// Where packets go: ADDRESS:PORT, SERVICE:PORT, a URL, or a port of the pod [default: the ports it declares]
     #[arg(index = 2)]
     pub(crate) destination: Vec<String>,
-    #[command(flatten)]
-    pub(crate) packet: PacketArguments,
     /// Exit with 3 unless every packet is captured, or not-captured
-    #[arg(long, value_name = "VERDICT", value_enum)]
-    pub(crate) expect: Option<ExpectedVerdict>,
+    #[arg(long, value_name = "VERDICT", value_parser = ["captured", "not-captured"])]
+    pub(crate) expect: Option<String>,
     /// Answer by the manifest alone; nothing runs in the cluster
     #[arg(long, conflicts_with = "image")]
     pub(crate) manifest: bool,
     #[command(flatten)]
+    pub(crate) packet: PacketArguments,
+    #[command(flatten)]
     pub(crate) pod: PodArguments,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExpectedVerdict {
-    Captured,
-    NotCaptured,
 }
 
 /// What describes a packet beside its destination. The names are those of `sidecar-init explain`; but `--as` is kubectl's.
@@ -185,9 +179,10 @@ pub(crate) struct PacketArguments {
 }
 
 #[derive(Args, Debug)]
+#[command(next_help_heading = None::<&'static str>)]
 pub(crate) struct PodArguments {
     /// The pod: NAME, pod/NAME, or deployment/NAME for one of its pods
-    #[arg(index = 1, value_name = "POD", help_heading = None::<&'static str>)]
+    #[arg(index = 1, value_name = "POD")]
     pub(crate) name: String,
     /// The form of the answer; of trace, json prints one document a line
     #[arg(long, short, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]

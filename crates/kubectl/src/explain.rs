@@ -1,7 +1,7 @@
 //! `kubectl capture explain`: verdicts about packets, by the kernel and by the manifest.
 
-use crate::arguments::{ExpectedVerdict, ExplainArguments, PacketArguments};
-use crate::failure::{CallCause, CaptureFailure, CommandOutcome};
+use crate::arguments::{ExplainArguments, PacketArguments};
+use crate::failure::{CallCause, CaptureFailure, CommandOutcome, DIFFERENT};
 use crate::kernel::{PodKernel, Reached, read, remark};
 use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;
@@ -11,9 +11,9 @@ use diagnose::{Basis, Prepared, Style, Subject, SubjectPacket, TextLine, painted
 use mesh::sources::RemoteHost;
 use mesh::{InputProblem, Problems, visible_lines};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, process::ExitCode};
 
-pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, CaptureFailure> {
+pub(crate) fn run(arguments: &ExplainArguments) -> CommandOutcome {
     let packet = &arguments.packet;
     let (kubectl, pod) = TargetPod::of(&arguments.pod)?;
     let targets = targets(&kubectl, &pod, arguments)?;
@@ -47,9 +47,9 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandOutcome, Captur
     }
     let answer = PodAnswer { pod: &pod, reached: &reached, packets, problems };
     arguments.pod.output.print(|width| answer.text(width), &answer.document())?;
-    Ok(match arguments.expect {
-        Some(expected) if !answer.is_as(expected) => CommandOutcome::Different,
-        Some(_) | None => CommandOutcome::Done,
+    Ok(match &arguments.expect {
+        Some(expected) if !answer.is_as(expected) => DIFFERENT.into(),
+        Some(_) | None => ExitCode::SUCCESS,
     })
 }
 
@@ -132,8 +132,8 @@ struct PodAnswer<'a> {
 }
 
 impl PodAnswer<'_> {
-    fn is_as(&self, expected: ExpectedVerdict) -> bool {
-        let expected = Some(expected == ExpectedVerdict::Captured);
+    fn is_as(&self, expected: &str) -> bool {
+        let expected = Some(expected == "captured");
         self.packets.iter().all(|one| one.answer().is_some_and(|answer| answer.is_captured() == expected))
     }
 

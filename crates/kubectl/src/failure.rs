@@ -2,19 +2,16 @@
 
 use crate::call::{CallKind, KubectlCall};
 use mesh::{InputProblem, Problems, visible};
-use std::{fmt, io, time::Duration};
+use std::{io, process::ExitCode, time::Duration};
 
 /// The version of the documents that are understood (`docs/schemas`).
 pub(crate) const VERSION: u64 = 1;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CommandOutcome {
-    Done,
-    /// The rules differ or are not there, a packet ends otherwise than expected, or a finding is denied.
-    Different,
-    /// Something in the pod fails.
-    Failing,
-}
+/// The exit code of a command, or why it has no answer.
+pub(crate) type CommandOutcome = Result<ExitCode, CaptureFailure>;
+
+/// The rules differ or are not there, a packet ends otherwise than expected, or a finding is denied.
+pub(crate) const DIFFERENT: u8 = 3;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CaptureFailure {
@@ -41,7 +38,8 @@ impl CaptureFailure {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{command}: {cause}{}", self.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default())]
 pub(crate) struct CallFailure {
     /// The command, to copy.
     pub(crate) command: String,
@@ -49,21 +47,23 @@ pub(crate) struct CallFailure {
     pub(crate) cause: CallCause,
 }
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum CallCause {
+    #[error("can't be started: {0}")]
     Start(io::Error),
+    #[error("did not end within {0:?}")]
     Late(Duration),
+    #[error("printed more than {0} bytes")]
     TooMuch(usize),
+    #[error("{}{}", ended(*.status), said(.stderr))]
     Ended {
         /// `None` where a signal ended it.
         status: Option<i32>,
         stderr: String,
     },
-    Unread {
-        why: String,
-        stderr: String,
-    },
-    /// A document of this version.
+    #[error("{why}{}", said(.stderr))]
+    Unread { why: String, stderr: String },
+    #[error("printed a document of version {0}, and this plugin reads version {VERSION}")]
     Version(u64),
 }
 
@@ -153,46 +153,16 @@ impl CallFailure {
 /// Words of admission control, which refuses a pod whatever the rights.
 const ADMISSION: &[&str] = &["violates PodSecurity", "denied the request", "denied request"];
 
-impl fmt::Display for CallFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { command, cause, .. } = self;
-        match cause {
-            CallCause::Start(error) => write!(f, "{command}: can't be started: {error}")?,
-            CallCause::Late(limit) => write!(f, "{command}: did not end within {limit:?}")?,
-            CallCause::TooMuch(limit) => write!(f, "{command}: printed more than {limit} bytes")?,
-            CallCause::Ended { status, stderr } => {
-                match status {
-                    Some(status) => write!(f, "{command}: failed with exit status {status}")?,
-                    None => write!(f, "{command}: was ended by a signal")?,
-                }
-                said(f, stderr)?;
-            }
-            CallCause::Unread { why, stderr } => {
-                write!(f, "{command}: {why}")?;
-                said(f, stderr)?;
-            }
-            CallCause::Version(version) => write!(
-                f,
-                "{command}: printed a document of version {version}, and this plugin reads version {VERSION}"
-            )?,
-        }
-        match self.remedy() {
-            Some(remedy) => write!(f, "; {remedy}"),
-            None => Ok(()),
-        }
-    }
+fn ended(status: Option<i32>) -> String {
+    status.map_or("was ended by a signal".to_owned(), |status| format!("failed with exit status {status}"))
 }
 
-impl std::error::Error for CallFailure {}
-
 /// The last line of standard error with content: kubectl ends with the exit code of a remote program.
-fn said(f: &mut fmt::Formatter<'_>, stderr: &str) -> fmt::Result {
+fn said(stderr: &str) -> String {
     let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_own = |line: &&str| !line.starts_with("command terminated with exit code");
-    match lines.clone().rfind(is_own).or_else(|| lines.clone().next_back()) {
-        Some(line) => write!(f, ": {}", visible(line)),
-        None => Ok(()),
-    }
+    let last = lines.clone().rfind(is_own).or_else(|| lines.clone().next_back());
+    last.map(|line| format!(": {}", visible(line))).unwrap_or_default()
 }
 
 #[cfg(test)]

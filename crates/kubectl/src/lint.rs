@@ -2,7 +2,7 @@
 
 use crate::arguments::{LintArguments, LintForm};
 use crate::call::{CallKind, KubectlCall};
-use crate::failure::{CaptureFailure, CommandOutcome};
+use crate::failure::{CaptureFailure, CommandOutcome, DIFFERENT};
 use crate::kubectl::Kubectl;
 use command_line::{columns, output::print_styled};
 use injection::Namespaces;
@@ -10,8 +10,9 @@ use injection::cluster_lint::{
     ClusterQuestion, NeededResource, RESOURCES, config_maps, lint_cluster, sarif, text,
 };
 use mesh::pod::KubernetesObject;
+use std::process::ExitCode;
 
-pub(crate) fn run(arguments: &LintArguments) -> Result<CommandOutcome, CaptureFailure> {
+pub(crate) fn run(arguments: &LintArguments) -> CommandOutcome {
     let objects = objects(&Kubectl::new(&arguments.connection), arguments)?;
     let question = ClusterQuestion {
         objects: &objects,
@@ -21,12 +22,12 @@ pub(crate) fn run(arguments: &LintArguments) -> Result<CommandOutcome, CaptureFa
     let mut found = lint_cluster(&question);
     found.select(arguments.notes, &arguments.allow);
     let is_denied = arguments.deny && found.has_warning();
-    match arguments.output {
-        LintForm::Text => print_styled(&text(&found, columns::of_terminal()))?,
-        LintForm::Json => print_styled(&format!("{:#}\n", serde_json::json!(found)))?,
-        LintForm::Sarif => print_styled(&sarif(&found, env!("CARGO_PKG_VERSION")))?,
-    }
-    Ok(if is_denied { CommandOutcome::Different } else { CommandOutcome::Done })
+    print_styled(&match arguments.output {
+        LintForm::Text => text(&found, columns::of_terminal()),
+        LintForm::Json => format!("{:#}\n", serde_json::json!(found)),
+        LintForm::Sarif => sarif(&found, env!("CARGO_PKG_VERSION")),
+    })?;
+    Ok(if is_denied { DIFFERENT.into() } else { ExitCode::SUCCESS })
 }
 
 fn objects(kubectl: &Kubectl, arguments: &LintArguments) -> Result<Vec<KubernetesObject>, CaptureFailure> {

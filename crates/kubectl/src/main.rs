@@ -18,10 +18,8 @@ mod trace;
 
 use arguments::{CaptureArguments, CaptureCommand, SECTIONS};
 use command_line::{output::fail, program};
-use failure::{CaptureFailure, CommandOutcome};
+use failure::CaptureFailure;
 use std::process::ExitCode;
-
-const DIFFERENT: u8 = 3;
 
 fn main() -> ExitCode {
     let CaptureArguments { command } = match program::parse(std::env::args_os(), SECTIONS) {
@@ -35,14 +33,9 @@ fn main() -> ExitCode {
         CaptureCommand::Diff(arguments) => answers::diff(&arguments),
         CaptureCommand::Lint(arguments) => lint::run(&arguments),
     };
-    match ended {
-        Ok(CommandOutcome::Done) => ExitCode::SUCCESS,
-        Ok(CommandOutcome::Different) => ExitCode::from(DIFFERENT),
-        Ok(CommandOutcome::Failing) => ExitCode::FAILURE,
-        Err(error) => {
-            fail(&error);
-            let is_input = matches!(error, CaptureFailure::Input(_));
-            if is_input { ExitCode::from(program::BAD_INPUT) } else { ExitCode::FAILURE }
-        }
-    }
+    ended.unwrap_or_else(|error| {
+        fail(&error);
+        let is_input = matches!(error, CaptureFailure::Input(_));
+        if is_input { ExitCode::from(program::BAD_INPUT) } else { ExitCode::FAILURE }
+    })
 }

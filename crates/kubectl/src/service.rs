@@ -33,13 +33,14 @@ pub(crate) fn targets(
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for given in given {
         let resolved = match named(given) {
-            Some((host, port)) => service(kubectl, pod, given, &host, port)?,
+            Some((host, port)) => service(kubectl, pod, given, &host, port),
             // An address, a port, or something that the packet's reader refuses.
             None => Ok(PacketTarget { given: given.clone(), address: given.clone(), note: None }),
         };
         match resolved {
             Ok(target) => found.push(target),
-            Err(text) => problems.push(InputProblem::with_item("DESTINATION", given, text)),
+            Err(CaptureFailure::Input(refused)) => problems.extend(refused.0),
+            Err(failure) => return Err(failure),
         }
     }
     Ok((found, problems))
@@ -80,17 +81,19 @@ fn service(
     given: &str,
     host: &str,
     port: Option<&str>,
-) -> Result<Result<PacketTarget, String>, CaptureFailure> {
+) -> Result<PacketTarget, CaptureFailure> {
+    let refused = |text: String| CaptureFailure::input("DESTINATION", Some(given), text);
     let Some((name, namespace)) = place(host, &pod.namespace) else {
-        return Ok(Err(format!(
-            "does not name a Service (NAME, NAME.NAMESPACE or NAME.NAMESPACE.svc); {NO_DNS}"
-        )));
+        let text = "does not name a Service (NAME, NAME.NAMESPACE or NAME.NAMESPACE.svc)";
+        return Err(refused(format!("{text}; {NO_DNS}")));
     };
     let call = KubectlCall::get(CallKind::GetService, Some(namespace), &["service", name]);
     let object = match kubectl.object(&call) {
         Ok(object) => object,
         Err(failure) if failure.is_not_found() => {
-            return Ok(Err(format!("is not there: no Service {name} in namespace {namespace}; {NO_DNS}")));
+            return Err(refused(format!(
+                "is not there: no Service {name} in namespace {namespace}; {NO_DNS}"
+            )));
         }
         Err(failure) => return Err(failure.into()),
     };
@@ -98,11 +101,11 @@ fn service(
     let spec = &object["spec"];
     if spec["type"] == "ExternalName" {
         let other = spec["externalName"].as_str().unwrap_or_default();
-        return Ok(Err(format!("is {title}, an alias of {other}; {NO_DNS}")));
+        return Err(refused(format!("is {title}, an alias of {other}; {NO_DNS}")));
     }
     let ports: Vec<&Value> = spec["ports"].as_array().into_iter().flatten().collect();
     let Some(port) = port else {
-        return Ok(Err(format!("names no port; {title} has {}", listed(&ports))));
+        return Err(refused(format!("names no port; {title} has {}", listed(&ports))));
     };
     let is_headless = spec["clusterIP"] == "None";
     let number = port.parse::<u16>().ok().filter(|number| *number > 0);
@@ -113,15 +116,14 @@ fn service(
         entry.and_then(|entry| entry["port"].as_u64()?.try_into().ok()).or(number),
         entry.is_some() || is_headless,
     ) else {
-        return Ok(Err(format!("names a port that {title} does not have; it has {}", listed(&ports))));
+        return Err(refused(format!("names a port that {title} does not have; it has {}", listed(&ports))));
     };
     if !is_headless {
         let all = spec["clusterIPs"].as_array().into_iter().flatten().chain([&spec["clusterIP"]]);
         let all: Vec<IpAddr> = all.filter_map(|one| one.as_str()?.parse().ok()).collect();
-        return Ok(match of_family(&all, pod) {
-            Some(address) => Ok(resolved(given, &title, address, number)),
-            None => Err(format!("is {title}, which has no address yet")),
-        });
+        let address = of_family(&all, pod);
+        let address = address.ok_or_else(|| refused(format!("is {title}, which has no address yet")))?;
+        return Ok(resolved(given, &title, address, number));
     }
     let of = format!("kubernetes.io/service-name={name}");
     let call = KubectlCall::get(
@@ -147,20 +149,16 @@ fn service(
     let all: Vec<(IpAddr, u16)> = slices.iter().flat_map(ready).collect();
     let addresses: Vec<IpAddr> = all.iter().map(|(address, _)| *address).collect();
     let chosen = of_family(&addresses, pod);
-    Ok(match all.iter().find(|(address, _)| Some(*address) == chosen) {
-        Some((address, number)) => {
-            // Each endpoint has an address of each family.
-            let same = addresses.iter().filter(|one| one.is_ipv4() == address.is_ipv4());
-            let count = same.collect::<BTreeSet<_>>().len();
-            let title = if count > 1 {
-                format!("{title} (headless, one of {count} endpoints)")
-            } else {
-                format!("{title} (headless)")
-            };
-            Ok(resolved(given, &title, *address, *number))
-        }
-        None => Err(format!("is {title}, which is headless and has no ready endpoint")),
-    })
+    let Some((address, number)) = all.iter().find(|(address, _)| Some(*address) == chosen) else {
+        return Err(refused(format!("is {title}, which is headless and has no ready endpoint")));
+    };
+    // Each endpoint has an address of each family.
+    let same = addresses.iter().filter(|one| one.is_ipv4() == address.is_ipv4());
+    let title = match same.collect::<BTreeSet<_>>().len() {
+        0 | 1 => format!("{title} (headless)"),
+        count => format!("{title} (headless, one of {count} endpoints)"),
+    };
+    Ok(resolved(given, &title, *address, *number))
 }
 
 fn resolved(given: &str, title: &str, address: IpAddr, port: u16) -> PacketTarget {

@@ -1,15 +1,15 @@
 //! `kubectl capture trace`: packets of a pod as they meet rules, each as soon as it is reported.
 
 use crate::arguments::{OutputForm, TraceArguments};
-use crate::failure::{CallCause, CaptureFailure, CommandOutcome};
+use crate::failure::{CallCause, CommandOutcome};
 use crate::kernel::{PodKernel, parsed, read};
 use crate::kubectl::CallOutput;
 use command_line::columns;
 use command_line::output::{print_part, print_styled};
 use diagnose::{painted, trace::Block};
-use std::io;
+use std::{io, process::ExitCode};
 
-pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureFailure> {
+pub(crate) fn run(arguments: &TraceArguments) -> CommandOutcome {
     let output = arguments.pod.output;
     let (kubectl, pod, kernel) = PodKernel::of(&arguments.pod)?;
     let width = columns::of_terminal();
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureF
     });
     match failed {
         // As `head` does.
-        Some(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(CommandOutcome::Done),
+        Some(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
         Some(error) => return Err(error.into()),
         None => {}
     }
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<CommandOutcome, CaptureF
         let output = CallOutput { status, stdout: String::new(), stderr };
         return Err(kernel.refusal(&kubectl, &call, &output));
     }
-    Ok(CommandOutcome::Done)
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The words of `sidecar-init trace`. It always has an end, which a lost connection would not bring.

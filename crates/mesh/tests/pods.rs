@@ -5,7 +5,7 @@
 
 use mesh::pod::mapping::{FIELDS, TABLE, VARIABLES};
 use mesh::pod::{
-    Application, Container, EXCLUDED_NAMESPACES, Id, KubernetesObject, Pod, Spec, Value, Variable, annotated,
+    Application, Container, EXCLUDED_NAMESPACES, Id, KubernetesObject, Pod, Spec, Variable, annotated,
     configured, objects, read,
 };
 use mesh::settings::{self, Setting};
@@ -54,7 +54,7 @@ fn report(text: &str) -> String {
         for (setting, Given { value, source }) in reading.settings.raw.iter() {
             printed.push_str(&format!("  {} {value:?} by {source}\n", setting.row().name()));
         }
-        let facts = Raw::of([(Setting::PodIps, address())]);
+        let facts = Raw::of_flags([ADDRESS]);
         match reading.settings.clone().over(facts.into()).resolve(&NullHost) {
             Ok(resolved) => {
                 resolved.warnings.iter().for_each(|warning| printed.push_str(&format!("  odd: {warning}\n")));
@@ -67,9 +67,7 @@ fn report(text: &str) -> String {
     printed
 }
 
-fn address() -> Given {
-    Given { value: "10.1.2.3".to_owned(), source: Source::Flag("pod-ips") }
-}
+const ADDRESS: (Setting, &str) = (Setting::PodIps, "10.1.2.3");
 
 #[test]
 fn each_manifest_says_what_its_section_tells() {
@@ -87,15 +85,12 @@ fn pod(annotations: &[(&str, &str)]) -> Pod {
 }
 
 fn captured(pod: &Pod) -> Result<Capture, String> {
-    let settings = annotated(pod, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
+    let settings = annotated(pod, "Pod shop/web", &Raw::of_flags([ADDRESS]));
     settings.resolve(&NullHost).map(|resolved| resolved.capture).map_err(|problems| problems.to_string())
 }
 
 fn flagged(flags: &[(Setting, &str)]) -> Capture {
-    let given = |(setting, value): &(Setting, &str)| {
-        (*setting, Given { value: (*value).to_owned(), source: Source::Flag(setting.row().long) })
-    };
-    let raw = Raw::of(flags.iter().map(given).chain([(Setting::PodIps, address())]));
+    let raw = Raw::of_flags(flags.iter().copied().chain([ADDRESS]));
     mesh::resolve(&raw, &NullHost, Vec::new()).expect("good flags").capture
 }
 
@@ -133,8 +128,8 @@ fn every_annotation_is_its_flag() {
             cases.iter().find(|case| case.0 == row.setting).unwrap_or_else(|| panic!("no case for {row:?}"));
         let without = DEFAULTS.into_iter().filter(|(setting, _)| *setting != row.setting);
         let expected = flagged(&without.chain([(row.setting, *flag)]).collect::<Vec<_>>());
-        assert!(row.annotations().iter().any(|name| name.contains("istio.io/")), "{row:?}");
-        for name in row.annotations() {
+        assert!(row.setting.row().annotations.iter().any(|name| name.contains("istio.io/")), "{row:?}");
+        for name in row.setting.row().annotations {
             assert_eq!(captured(&pod(&[(name, annotation)])).as_ref(), Ok(&expected), "{name}");
             let printed = captured(&pod(&[(name, bad)])).expect_err(name);
             let blamed = format!("Pod shop/web: {name}: {item:?} ");
@@ -155,7 +150,7 @@ fn the_proxys_container_says_the_rest() {
     assert_eq!(with(&|_| ()).as_ref(), Ok(&plain));
     for (name, _) in VARIABLES {
         let variable = |value| Variable { name: (*name).to_owned(), value };
-        let set = |value: &str| Value::Text(value.to_owned());
+        let set = |value: &str| Some(value.to_owned());
         let of_row: Vec<(Setting, &str)> = VARIABLES
             .iter()
             .filter(|(other, _)| other == name)
@@ -169,7 +164,7 @@ fn the_proxys_container_says_the_rest() {
             printed.contains(&format!("container istio-proxy: {name}: \"maybe\" is not a boolean")),
             "{printed}"
         );
-        let printed = with(&|proxy| proxy.env = vec![variable(Value::Unknowable)]).expect_err(name);
+        let printed = with(&|proxy| proxy.env = vec![variable(None)]).expect_err(name);
         assert!(printed.contains(&format!("{name}: comes from valueFrom")), "{printed}");
     }
     for (_, setting) in FIELDS {
@@ -189,10 +184,7 @@ fn the_proxys_container_says_the_rest() {
 
 #[test]
 fn a_pod_that_istio_has_seen_is_istios_whatever_the_defaults() {
-    let defaults = Raw::of([
-        (Setting::Mesh, Given { value: "linkerd".to_owned(), source: Source::Flag("mesh") }),
-        (Setting::PodIps, address()),
-    ]);
+    let defaults = Raw::of_flags([(Setting::Mesh, "linkerd"), ADDRESS]);
     let mesh =
         |annotations: &[(&str, &str)]| annotated(&pod(annotations), "Pod shop/web", &defaults).raw.mesh();
     assert_eq!(mesh(&[]), mesh::Mesh::Linkerd);
@@ -228,9 +220,7 @@ fn an_object_without_a_text_is_read_the_same_way() {
     let spec = pod.pod.spec.as_ref().expect("a spec");
     assert_eq!((spec.host_network, spec.run_as_user.as_deref()), (true, Some("-1")));
     let problems = |place: &str| {
-        format!(
-            "document 1, Pod web: {place}metadata.annotations.a: \"1\" is a number; expected a string, so write it in quotes"
-        )
+        format!("{place}metadata.annotations.a: \"1\" is a number; expected a string, so write it in quotes")
     };
     assert_eq!(pod.problems[0].to_string(), problems(""));
     assert_eq!(written.problems[0].to_string(), problems("line 1, column 64: "));
@@ -282,7 +272,7 @@ fn a_network_configuration_names_settings_as_flags_do() {
 #[test]
 fn names_of_users_mean_something_within_the_pod_alone() {
     let named = pod(&[("sidecar-init/proxy-uid", "istio-proxy"), ("sidecar-init/proxy-gid", "istio-proxy")]);
-    let settings = annotated(&named, "Pod shop/web", &Raw::of([(Setting::PodIps, address())]));
+    let settings = annotated(&named, "Pod shop/web", &Raw::of_flags([ADDRESS]));
     let proxy = settings.resolve_within(&RemoteHost::Open).expect("known names").capture.proxy();
     assert_eq!((proxy.uids[0].number(), proxy.gids[0].number()), (1337, 1337));
     let problems = settings.resolve(&RemoteHost::Open).expect_err("names").to_string();
@@ -292,7 +282,6 @@ fn names_of_users_mean_something_within_the_pod_alone() {
     let mesh = ("sidecar-init/mesh", "kuma");
     let kuma = annotated(&pod(&[mesh, ("sidecar-init/kuma-dp-user", "kuma-dp")]), "Pod", &Raw::default());
     let problems = kuma.resolve(&RemoteHost::Open).expect_err("a name").to_string();
-    let advice = "names of the node may differ from those of the pod: give the number";
     assert!(problems.contains(&format!("\"kuma-dp\" is not a user number; {advice}")), "{problems}");
 }
 

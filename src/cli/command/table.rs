@@ -41,11 +41,10 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         command: Command::Apply,
         name: "apply",
         about: "Apply the rules, fixing any drift",
-        long_about: "Brings the network namespace to the state that the flags describe, whatever its state: empty, \
-            half done, changed by another program, or set up with other flags. Either the whole change takes \
-            effect or the old state is kept. While one state replaces another, no connection that both capture \
-            gets past the proxy. Rules of other programs are kept; ours are placed before them. Where another mesh \
-            captures, the command refuses; --replace exchanges one for the other.\n\nIt is idempotent: if \
+        long_about: "Brings the network namespace to the state that the flags describe, whatever its state. Either \
+            the whole change takes effect or the old state is kept, and meanwhile no connection that both states \
+            capture gets past the proxy. Rules of other programs are kept; ours are placed before them. Where \
+            another mesh captures, the command refuses, unless --replace is given.\n\nIt is idempotent: if \
             everything is in place, nothing is written.",
         examples: &[
             "sidecar-init apply -i '*' -b '*' -d 15090,15021,15020",
@@ -67,11 +66,9 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         command: Command::Clean,
         name: "clean",
         about: "Remove the rules",
-        long_about: "Removes every rule, policy rule, route and address that this program, or one that it \
-            replaces, has set for any mesh, in both variants of iptables and both families, and names the meshes. \
-            With --mesh, only those of that mesh. It needs no other flags to recognize what is ours. For Istio's \
-            sidecar that is: chains named ISTIO_*, jumps to them, rules that carry the comment sidecar-init, \
-            routing of protocol 137, and what only istio-iptables makes. Rules of other programs are kept.",
+        long_about: "Removes what this program, or one that it replaces, has set for any mesh (with --mesh, for \
+            that one), in both variants of iptables and both families, and names the meshes. Rules are recognized \
+            by their names and comments, so no other flag is needed. Rules of other programs are kept.",
         examples: &[
             "sidecar-init clean",
             "sidecar-init clean --mesh linkerd --network-namespace web",
@@ -98,15 +95,14 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         command: Command::Explain,
         name: "explain",
         about: "Show whether a packet is captured and why, or all traffic",
-        long_about: "Walks packets through the rules of the network namespace, and shows where each ends and which \
-            rule decided. Where capture flags or a manifest (-f) describe other rules, those are used (unless \
-            --live is given), or those of a listing (--from-save); the first line names the source. Variables \
-            describe none. For a namespace, the kernel is asked which route the packet takes, by its destination, \
-            user and mark. Names are resolved on this machine. Without a destination, all traffic is shown.\n\nEvery rule that the packet meets is shown: + for \
-            those it matches, with the condition that failed for the others, and with the option that made the \
-            rule.\n\nWhere a rule of another program is not understood and could decide, the verdict is unknown. \
-            Changes nothing. Accepts all flags of istio-iptables, so that a manifest's arguments can be pasted; those \
-            of another mesh with --mesh.",
+        long_about: "Walks packets through rules, and shows where each ends and which rule decided; without a \
+            destination, all traffic. The rules are those that capture flags or a manifest (-f) describe, or those \
+            of a listing (--from-save), else those of the network namespace, as always with --live; the first line \
+            names the source. Variables describe none.\n\nEvery rule that the packet meets is shown: + for those \
+            it matches, with the condition that failed for the others, and with the option that made the rule. In \
+            a namespace, the kernel is asked for routes. Names are resolved on this machine. Where a rule of \
+            another program is not understood and could decide, the verdict is unknown.\n\nAccepts all flags of \
+            istio-iptables, so that a manifest's arguments can be pasted; those of another mesh with --mesh.",
         examples: &[
             "sidecar-init explain",
             "sidecar-init explain 8080",
@@ -132,18 +128,15 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         command: Command::Status,
         name: "status",
         about: "Show what is captured, and what is wrong with it",
-        long_about: "Reads the rules of the network namespace, of any mesh and from any program (this one or that \
-            of the mesh, with iptables or nftables), and shows what they mean: findings, each with its level and \
-            code, such as a listener that is missing, rules of other programs that decide, or IPv6 that is not \
-            captured; what is captured and what is excluded, with the option that says so; and the packets that \
-            rules have met. With --verbose also the listeners, rules without a packet, and how the rules were \
-            made.\n\nIt needs no flags (--mesh leaves out other meshes), reads only, and creates nothing. Rules of \
-            the table nat count the first packet of a connection.\n\nWith --kernel, it shows what is needed to set \
-            rules, before any are there: capabilities, programs of iptables, matches and targets of the kernel, \
-            IPv6.\n\nWith --all, as root on a node, it shows all network namespaces that \
-            have a name or a process: unknown (not readable), drifted (changed since they were made), overruled \
-            (rules of other programs decide first), failing (such as a listener that is missing), partial (one \
-            direction, or one family), captured, not captured.",
+        long_about: "Shows what the rules of the network namespace mean, of any mesh (with --mesh, of that one) \
+            and from any program: findings, each with its level and code, such as a listener that is missing or \
+            rules of other programs that decide; what is captured and what is excluded, with the option that says \
+            so; and the packets that rules have met (in the table nat, the first of each connection). It reads \
+            only.\n\nWith --kernel, it shows what is needed to set rules, before any are there: capabilities, \
+            programs of iptables, matches and targets of the kernel, IPv6.\n\nWith --all, as root on a node, it \
+            shows all network namespaces that have a name or a process: unknown (not readable), drifted (changed \
+            since they were made), overruled (rules of other programs decide first), failing (such as a listener \
+            that is missing), partial (one direction, or one family), captured, not captured.",
         examples: &[
             "sidecar-init status",
             "sidecar-init status --kernel",
@@ -165,13 +158,12 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         command: Command::Lint,
         name: "lint",
         about: "Find likely mistakes in flags or manifests",
-        long_about: "Checks the capture flags, or those of a manifest (-f), or without any those that are noted \
-            beside the rules of the network namespace, and the rules that they make, for what is valid but \
-            probably not intended: rules that nothing reaches, options without effect, items that other items \
-            contain, misspelt annotations, containers that run as the proxy's user. Each finding names the option \
-            and a remedy. Notes about limits of the rules are shown with --notes. With --network-namespace, it \
-            also checks there whether the pod has IPv6 that is not captured. For rules without a note, it shows \
-            the findings of status. Touches nothing.",
+        long_about: "Checks capture flags, or those of a manifest (-f), or else those that are noted beside the \
+            rules of the network namespace, for what is valid but probably not intended: rules that nothing \
+            reaches, options without effect, items that other items contain, misspelt annotations, containers that \
+            run as the proxy's user. Each finding names the option and a remedy. With --network-namespace, IPv6 of \
+            the pod that is not captured is a finding, too. For rules without a note, the findings are those of \
+            status. Touches nothing.",
         examples: &["sidecar-init lint -f pod.yaml", "sidecar-init lint --deny -i '*' -b '*' -d 15090"],
         exits: &[("0", "checked"), ("1", "warnings, with --deny"), ("2", "invalid input")],
         topics: &[&[Topic::Lint], CAPTURE],
@@ -184,17 +176,15 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         command: Command::Diff,
         name: "diff",
         about: "Show what differs between live rules and settings, or two settings",
-        long_about: "Compares verdicts for all packets, and prints those that change, in groups, with both verdicts \
-            and reasons; then how many rules, policy rules, routes and addresses differ, which --rules prints, line \
-            by line: - for the first configuration, + for the second, and after # the reason: missing, extra, moved, \
-            changed, or a foreign rule that comes first and may decide about packets. Touches nothing.\n\nThe \
-            direction is from the live rules of the network namespace to what is asked for: the settings that are \
-            noted beside them, in our table of nf_tables (rules of iptables carry no note, so they need the flags); \
-            with flags or -f, those that apply would set with the same. Or from the first to the second: with -f \
-            twice, the pods of two manifests, matched by kind, namespace and name where a file has several, with the flags \
-            over both; with -f once and flags of capture, but no --network-namespace, the manifest without and with \
-            these flags; with --from-save or --network-namespace twice, the rules of two listings or namespaces. Two \
-            such configurations are the same where no verdict changes.",
+        long_about: "Compares verdicts for all packets, and prints those that change, in groups, with both \
+            reasons; then how many rules, policy rules, routes and addresses differ. --rules prints each: - for \
+            the first side, + for the second, and after # the reason: missing, extra, moved, changed, or a foreign \
+            rule that comes first. Touches nothing.\n\nThe first side is the network namespace, and the second \
+            what is asked for: with flags or -f, what apply would set with the same, else the settings that are \
+            noted beside the rules (those of iptables have no note). Both are given by -f twice: the pods of two \
+            manifests, matched by kind, namespace and name where a file has several; by -f and capture flags, \
+            without --network-namespace: the manifest without and with these flags; and by --from-save or \
+            --network-namespace twice.",
         examples: &[
             "sidecar-init diff",
             "sidecar-init diff -f pod.yaml --network-namespace web --rules",
@@ -235,16 +225,14 @@ commands, or as JSON. Touches nothing.",
         name: "trace",
         about: "Show packets, the rules they match and their verdicts",
         long_about: "Prints each packet as it meets rules: the time, protocol, addresses, interfaces, the sending \
-            user and group, then the rules that it matches, in order, with the option that made each, and its \
-            verdict: captured, not captured or dropped, and why.\n\nWhere rules report, which are those set with \
-            --iptables-trace-logging by any backend, it shows their reports: it listens to NFLOG group 1337 and \
-            adds nothing to the namespace. NAT rules see the first packet of a connection only.\n\nWhere no rule \
-            reports, and everywhere with --enable, all rules of nf_tables are shown, including those of iptables \
-            (nft) and of other programs. A table for the trace, inet sidecar_init_trace, makes the kernel trace \
-            packets; it is removed when the trace ends, in whatever way. For TCP, packets that begin a connection \
-            are traced. The kernel does not trace rules of iptables (legacy) this way: set those with \
-            --iptables-trace-logging.\n\nIt ends with SIGINT or SIGTERM, after --count packets, or after the time \
-            --for. With --format json it prints one object a line for each packet.",
+            user and group, the rules that it matches, with the option that made each, and its verdict, with the \
+            reason.\n\nWhere rules were set with --iptables-trace-logging, it shows their reports (NFLOG group \
+            1337), and adds nothing to the namespace. Elsewhere, and with --enable, a table inet \
+            sidecar_init_trace makes the kernel trace packets through all rules of nf_tables, also those of \
+            iptables (nft) and of other programs, but not of iptables (legacy); it is removed when the trace ends, \
+            in whatever way. Of TCP, packets that begin a connection are traced. NAT rules see no others.\n\nIt \
+            ends with SIGINT or SIGTERM, after --count packets, or after the time --for. With --format json it \
+            prints one object a line for each packet.",
         examples: &[
             "sidecar-init trace 443",
             "sidecar-init trace --enable --count 10",
@@ -266,16 +254,14 @@ commands, or as JSON. Touches nothing.",
         about: "Test capture with real connections",
         long_about: "Makes connections in the network namespace and observes where each arrives: outbound ones, \
             the proxy's own, those to the pod itself, DNS, one for each list of networks, ports or groups, by IPv4 \
-            and IPv6. The expected outcome of each follows from the rules of the flags; the first line names their \
-            source. The command's own listener proves the outcome by a token and by the original destination; \
-            where a proxy listens already, conntrack proves it. The rules are not changed.\n\nOther machines are \
-            not affected: calls go to the pod itself, to addresses for documentation, or into a network that a \
-            list names, and no packet gets further than the first router. No data is sent to unknown servers. \
-            Packets from outside can't be tried; diff compares those rules.\n\nWithout capture flags and -f, the \
-            expected outcome follows from the settings that are noted beside the rules; without a note, from the \
-            rules themselves, which have to capture something. Calling as the proxy needs CAP_SETUID and \
-            CAP_SETGID; asking conntrack needs CAP_NET_ADMIN, listening for TPROXY that or CAP_NET_RAW. Why \
-            calls could not be tried is said once, with the remedy.",
+            and IPv6. The expected outcomes follow from flags or -f, else from the settings that are noted beside \
+            the rules, or from the rules; the first line names their source. The command's own listener proves an \
+            outcome by a token and by the original destination; where a proxy listens already, conntrack proves \
+            it.\n\nOther machines are not affected: calls go to the pod itself, to addresses for documentation, or \
+            into a network that a list names, and no packet gets further than the first router. No data is sent to \
+            unknown servers. Packets from outside can't be tried; diff compares those rules.\n\nCalling as the \
+            proxy needs CAP_SETUID and CAP_SETGID; asking conntrack needs CAP_NET_ADMIN, listening for TPROXY that \
+            or CAP_NET_RAW.",
         examples: &[
             "sidecar-init verify -i '*' -b '*' -d 15090",
             "sidecar-init verify -f pod.yaml --network-namespace /run/netns/web",
@@ -295,16 +281,15 @@ commands, or as JSON. Touches nothing.",
         command: Command::Sandbox,
         name: "sandbox",
         about: "Try the rules in a temporary pod, or run a command in it",
-        long_about: "Makes a temporary pod: an unnamed network namespace, connected by a veth pair to another one, \
-            whose test servers answer at every address. The rules are set in the pod, and a small proxy \
-            listens where they send connections to: it logs each and passes it on. Works as root, and as any user \
-            where user namespaces are allowed.\n\nWithout a command, a demo of a minute shows what happens to \
-            connections, and why. With a command after --, that runs in the pod, as an application would; the \
-            proxy's log goes to standard error.\n\nThe pod is 10.9.0.1 and fd09::1, the servers are at 10.9.0.2 \
-            and fd09::2. They answer HTTP at ports 80, 3000, 8000, 8080, 9080 and others, echo anything else, \
-            resolve every name, and call the pod for clients of their HTTP proxy at port 3128. Flags say what is \
-            captured; their defaults are those of the mesh's injector: all ports but 15090, 15021 and 15020, all \
-            networks, both families.",
+        long_about: "Sets the rules in a temporary pod: an unnamed network namespace, connected to another one, \
+            whose test servers answer at every address. A small proxy listens where the rules send connections to: \
+            it logs each and passes it on. Works as root, and as any user where user namespaces are \
+            allowed.\n\nWithout a command, a demo of a minute shows what happens to connections, and why. A \
+            command after -- runs in the pod, as an application would; the proxy's log goes to standard \
+            error.\n\nThe pod is 10.9.0.1 and fd09::1, the servers are at 10.9.0.2 and fd09::2. They answer HTTP \
+            at ports 80, 3000, 8000, 8080, 9080 and others, echo anything else, resolve every name, and call the \
+            pod for clients of their HTTP proxy at port 3128. Defaults are those of the mesh's injector: all ports \
+            but 15090, 15021 and 15020, all networks, both families.",
         examples: &[
             "sidecar-init sandbox",
             "sidecar-init sandbox -x 10.1.0.0/16 --redirect-dns",
@@ -330,10 +315,9 @@ commands, or as JSON. Touches nothing.",
         command: Command::Completions,
         name: "completions",
         about: "Print shell completions",
-        long_about: "Prints a script by which bash, zsh or fish completes commands, flags, values \
-            where they are few, and files. It completes istio-iptables too, where the program has that name. The \
-            script asks sidecar-init, which has to be on PATH: with the words of a line after --, the command prints what may \
-            stand in the place of the last one.",
+        long_about: "Prints a script by which bash, zsh or fish completes calls of sidecar-init, which has to be \
+            on PATH, and of istio-iptables, where the program has that name. With the words of a line after --, \
+            the command prints what may stand in the place of the last one.",
         examples: &[
             "sidecar-init completions bash >/etc/bash_completion.d/sidecar-init",
             "sidecar-init completions zsh >/usr/local/share/zsh/site-functions/_sidecar-init",
@@ -404,10 +388,9 @@ commands, or as JSON. Touches nothing.",
         name: "kuma-init",
         about: "Apply or remove Kuma's rules with the flags of kumactl",
         long_about: "Sets the rules that send a machine's or a pod's traffic through Kuma's proxy, or removes \
-            them, taking the words, files and variables of kumactl: kuma-init install transparent-proxy, and \
-            kuma-init uninstall transparent-proxy. The command line wins over the environment, which wins over \
-            files, which win over defaults.\n\nEither the whole change takes effect or the old state is kept. \
-            Rules that are in place are not written again, and rules are replaced without a gap.",
+            them, taking the words, files and variables of kumactl. The command line wins over the environment, \
+            which wins over files, which win over defaults.\n\nEither the whole change takes effect or the old \
+            state is kept. Rules that are in place are not written again, and rules are replaced without a gap.",
         examples: &[
             "sidecar-init kuma-init install transparent-proxy --kuma-dp-user 5678",
             "sidecar-init kuma-init uninstall transparent-proxy",
@@ -427,13 +410,12 @@ commands, or as JSON. Touches nothing.",
         about: "Install the plugin on this node",
         long_about: "Copies this program to BIN-DIR/sidecar-cni, with sidecar-node if that is next to it, and puts \
             the plugin's entry into the first file of CONF-DIR that a runtime would use, last in its list of \
-            plugins; every other byte of the file is kept. A file with a single plugin becomes a list: X.conf is \
-            replaced by X.conflist. Where there is no file yet, it waits. Files are exchanged as a whole: at any moment each \
-            is the old one or the new one.\n\nThe entry is checked as the plugin will read it. Keys without a flag \
+            plugins; every other byte is kept. X.conf, with a single plugin, is replaced by X.conflist. Where \
+            there is no file yet, it waits. Files are exchanged as a whole.\n\nKeys of the entry without a flag \
             are given by --entry: '{\"defaults\":{\"proxy-uid\":2102}}'. They are listed by sidecar-init cni \
             --help.\n\nWith --watch it keeps running, one on a node, and restores what other programs overwrite. \
-            On SIGTERM everything is left installed, as the plugin needs no daemon and a node without it would \
-            start pods uncaptured while a DaemonSet is replaced; --uninstall-on-exit removes it.",
+            On SIGTERM everything is left installed, as a node without the plugin would start pods uncaptured \
+            while a DaemonSet is replaced; --uninstall-on-exit removes it.",
         examples: &[
             "sidecar-init cni install --watch",
             "sidecar-init cni install --conf-dir /etc/cni/net.d --bin-dir /opt/cni/bin",
@@ -451,8 +433,8 @@ commands, or as JSON. Touches nothing.",
         long_about: "Removes the plugin's entry from every file of CONF-DIR, and removes sidecar-cni and \
             sidecar-node from BIN-DIR. A file that was not changed since is restored to the byte; a list that was \
             made of a single plugin becomes that file again. An install --watch on the node has to end \
-            first.\n\nSome runtimes remember the plugins of each container and call them when it is removed (CRI-O \
-            does): there, use --keep-program until those containers are gone.",
+            first.\n\nSome runtimes, such as CRI-O, call the plugins of each container when it is removed: there, \
+            use --keep-program until those containers are gone.",
         examples: &["sidecar-init cni uninstall", "sidecar-init cni uninstall --keep-program"],
         exits: &[("0", "nothing is left"), ("1", "failed"), ("2", "invalid input")],
         also: &[&[Setting::ConfDir, Setting::BinDir, Setting::KeepProgram]],
@@ -467,9 +449,9 @@ commands, or as JSON. Touches nothing.",
             manifest (-f), describe, from the node, and compares it afterwards. For pods that started before the \
             plugin was installed: their validation ends with 126 again and again until the rules are set.\n\nUsers \
             and groups are given by number. DNS servers are those of the process (--pid), or have to be given \
-            (--dns-servers). Counted for the metrics of cni install --watch if the state directory exists.\n\ncni \
-            repair --watch runs sidecar-node, found next to this program or on PATH, with the remaining arguments: \
-            it repairs broken pods on the node. See sidecar-node repair --help.",
+            (--dns-servers). Metrics of cni install --watch count it.\n\ncni repair --watch runs sidecar-node, \
+            found next to this program or on PATH, with the remaining arguments: it repairs broken pods on the \
+            node. See sidecar-node repair --help.",
         examples: &[
             "sidecar-init cni repair --pid 4711 -f pod.yaml",
             "sidecar-init cni repair --watch --node worker-1",
@@ -500,13 +482,12 @@ commands, or as JSON. Touches nothing.",
         name: "ambient-host",
         about: "Give the host's calls to ambient pods an address that the rules exclude",
         long_about: "Makes a table of nf_tables on the host, inet sidecar_init_ambient_host, with the addresses of \
-            the captured pods (by apply --mesh ambient). Calls of the host's own processes to them by TCP, such as \
+            the pods that apply --mesh ambient captures. TCP calls of the host's own processes to them, such as \
             the probes of its kubelet, then come from the probe address, which the rules in the pods exclude. What \
             the host only forwards keeps its source, and is captured.\n\nWithout a flag the table is made, or \
-            repaired if it was changed; its pods are kept. --add and --remove may be combined. The change is \
-            atomic. Adding a pod that is there, or removing one that is not, is not an error. A probe address is \
-            kept until another is given.\n\nIt works in the current network namespace: on a node, the host's; from \
-            elsewhere, name it with --network-namespace pid:1.",
+            repaired if it was changed; its pods and its probe address are kept. --add and --remove may be \
+            combined and repeated. The change is atomic.\n\nIt works in the current network namespace: on a node, \
+            the host's; from elsewhere, name it with --network-namespace pid:1.",
         examples: &[
             "sidecar-init ambient-host --add 10.1.2.3,fd00::3",
             "sidecar-init ambient-host --remove 10.1.2.3",

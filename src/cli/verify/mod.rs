@@ -9,10 +9,10 @@ pub(in crate::cli) use summary::VerifyReport;
 use super::manifest::{self, NotedSettings, Subject};
 use super::report::{self, Format};
 use super::run::{self, ResolvedCall, Run};
-use super::{Exit, host::System, live::from_kernel, logging::Stdout};
+use super::{Exit, RunResult, host::System, live::from_kernel, logging::Stdout};
 use diagnose::probe::{self, ProbeContext, Route};
 use diagnose::{Basis, explain::PodContext, live_proxy};
-use mesh::{CapturePolicy, OWNERS, Problems, Proxy, sources::Dialect};
+use mesh::{CapturePolicy, OWNERS, Proxy, sources::Dialect};
 use rules::simulate::{LOOPBACK, Verdict};
 use rules::{Family, Gid, Uid};
 use sidecar_init::engine::{
@@ -22,7 +22,7 @@ use sidecar_init::engine::{
 use sidecar_init::sys::{address, dial, link, namespace, route_lookup};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
-use std::{io, slice, thread};
+use std::{error::Error, io, slice, thread};
 
 /// The zones of conntrack: the default one, and those of the policy's rules for DNS.
 const ZONES: [u16; 3] = [0, 1, 2];
@@ -38,53 +38,42 @@ struct JudgedCall {
     now: Option<String>,
 }
 
-pub(super) fn run(subjects: &[Subject]) -> Result<Exit, Problems> {
+pub(super) fn run(subjects: &[Subject]) -> RunResult {
     let subject = manifest::only(subjects)?;
     if let Some(basis) = subject.described() {
         return by_settings(subject, &basis);
     }
     match manifest::settings(subject)? {
-        Ok(NotedSettings::Found(noted, basis)) => by_settings(&noted, &basis),
-        Ok(NotedSettings::Unknown(_) | NotedSettings::NoRules) => by_rules(subject),
-        Err(exit) => Ok(exit),
+        NotedSettings::Found(noted, basis) => by_settings(&noted, &basis),
+        NotedSettings::Unknown(_) | NotedSettings::NoRules => by_rules(subject),
     }
 }
 
-fn by_settings(subject: &Subject, basis: &Basis) -> Result<Exit, Problems> {
+fn by_settings(subject: &Subject, basis: &Basis) -> RunResult {
     let call = run::resolve(&subject.raw, &System::of(&subject.raw), subject.before.clone())?;
-    manifest::begin(slice::from_ref(subject), &call.logging, [&call.warnings], Stdout::Answer)?;
-    let (pod, mut tried) = match tried(&call, subject.dialect(), probe::calls, false) {
-        Ok(tried) => tried,
-        Err(error) => return Ok(report::failure(&error, Exit::Failed)),
-    };
+    manifest::begin(slice::from_ref(subject), &call.run, [&call.warnings], Stdout::Answer)?;
+    let ResolvedCall { capture, run, .. } = &call;
+    let pod = pod(Some(&**capture))?;
+    let calls = probe::calls(&**capture, &facts(run, &pod, subject.dialect()));
+    let mut tried = attempt(calls, &capture.proxy(), run.probe_timeout)?;
     let is_wrong = tried.iter().any(|one| one.judgement.is_wrong());
     if is_wrong {
-        look_at_rules(&call.run, &pod, &mut tried);
+        look_at_rules(run, &pod, &mut tried);
     }
-    let differs = is_wrong && call.run.format == Format::Text && rules_differ(&call);
-    Ok(print(call.run.format, basis, &tried, differs))
+    let differs = is_wrong && run.format == Format::Text && rules_differ(&call);
+    print(run.format, basis, &tried, differs)
 }
 
-/// Tries calls that a configuration leads to; those that end otherwise again and again until the time limit, where it
-/// `retries`, because another program may be about to set the rules.
-fn tried(
-    call: &ResolvedCall,
-    dialect: Dialect,
-    calls: fn(&dyn CapturePolicy, &ProbeContext<'_>) -> Vec<probe::Call>,
-    retries: bool,
-) -> io::Result<(PodContext, Vec<JudgedCall>)> {
-    let (config, timeout) = (&*call.capture, call.run.probe_timeout);
-    let pod = pod(Some(config))?;
-    let mut calls = calls(config, &facts(&call.run, &pod, dialect));
-    if !retries {
-        let tried = attempt(listeners(&calls, &config.proxy()), calls, timeout)?;
-        return Ok((pod, tried));
-    }
-    let (end, mut settled) = (Instant::now() + timeout, Vec::new());
+/// Tries calls that prove capture; those that end otherwise again and again until the time limit, because another program
+/// may be about to set the rules.
+fn proofs(ResolvedCall { capture, run, .. }: &ResolvedCall) -> io::Result<Vec<JudgedCall>> {
+    let pod = pod(Some(&**capture))?;
+    let mut calls = probe::proofs(&**capture, &facts(run, &pod, Dialect::default()));
+    let (end, mut settled) = (Instant::now() + run.probe_timeout, Vec::new());
     while !calls.is_empty() {
         let start = Instant::now();
         let limit = RETRY.min(end.saturating_duration_since(start));
-        let tried = attempt(listeners(&calls, &config.proxy()), calls, limit)?;
+        let tried = attempt(calls, &capture.proxy(), limit)?;
         let (wrong, others): (Vec<_>, Vec<_>) = tried.into_iter().partition(|one| one.judgement.is_wrong());
         settled.extend(others);
         let Some(pause) = pause(start.elapsed(), end.saturating_duration_since(Instant::now())) else {
@@ -96,35 +85,27 @@ fn tried(
         }
         calls = wrong.into_iter().map(|one| one.call).collect();
     }
-    Ok((pod, settled))
+    Ok(settled)
 }
 
-fn by_rules(subject: &Subject) -> Result<Exit, Problems> {
+fn by_rules(subject: &Subject) -> RunResult {
     let (run, ()) = run::begin(&subject.raw, subject.before.clone(), run::ANSWER, |_| ())?;
-    let tried = || {
-        let pod = pod(None)?;
-        let rule_views = from_kernel(&run, &pod).map_err(io::Error::other)?;
-        let proxy = live_proxy(rule_views.iter().map(|rule_view| &rule_view.view));
-        let pod = pod.with_proxy(&proxy);
-        let calls = probe::calls_by_rules(&rule_views, &facts(&run, &pod, Dialect::default()));
-        match calls.is_empty() {
-            true => Ok(Vec::new()),
-            false => attempt(listeners(&calls, &proxy), calls, run.probe_timeout),
-        }
+    let pod = pod(None)?;
+    let rule_views = from_kernel(&run, &pod).map_err(io::Error::other)?;
+    let proxy = live_proxy(rule_views.iter().map(|rule_view| &rule_view.view));
+    let pod = pod.with_proxy(&proxy);
+    let calls = probe::calls_by_rules(&rule_views, &facts(&run, &pod, Dialect::default()));
+    let tried = match calls.is_empty() {
+        true => Vec::new(),
+        false => attempt(calls, &proxy, run.probe_timeout)?,
     };
-    let basis = Basis::Rules { namespace: subject.namespace() };
-    Ok(match tried() {
-        Ok(tried) => print(run.format, &basis, &tried, false),
-        Err(error) => report::failure(&error, Exit::Failed),
-    })
+    print(run.format, &Basis::Rules { namespace: subject.namespace() }, &tried, false)
 }
 
-fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differs: bool) -> Exit {
+fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differs: bool) -> RunResult {
     let answer = summary::VerifyReport::new(basis, tried);
-    match report::answer(format, &answer, || summary::text(basis, tried, differs)) {
-        Exit::Done => exit(tried),
-        failed => failed,
-    }
+    report::answer(format, &answer, || summary::text(basis, tried, differs))?;
+    Ok(exit(tried))
 }
 
 /// 3 where a connection ended otherwise than expected, and 1 where nothing is captured or could be tried.
@@ -163,11 +144,7 @@ fn facts(run: &Run, pod: &PodContext, dialect: Dialect) -> ProbeContext<'static>
     }
 }
 
-fn attempt(
-    listeners: Vec<DeliveryPorts>,
-    calls: Vec<probe::Call>,
-    timeout: Duration,
-) -> io::Result<Vec<JudgedCall>> {
+fn attempt(calls: Vec<probe::Call>, proxy: &Proxy, timeout: Duration) -> io::Result<Vec<JudgedCall>> {
     let trial = |call: &probe::Call| ProbeTrial {
         protocol: call.protocol,
         owner: (call.owner.0.number(), call.owner.1.number()),
@@ -175,7 +152,8 @@ fn attempt(
         to: call.to,
         patient: call.is_captured(),
     };
-    let what = Probe { trials: calls.iter().map(trial).collect(), listeners, zones: ZONES.to_vec(), timeout };
+    let (trials, listeners) = (calls.iter().map(trial).collect(), listeners(&calls, proxy));
+    let what = Probe { trials, listeners, zones: ZONES.to_vec(), timeout };
     let Outcomes { each, conntrack_readable } = engine::probe(&what)?;
     let lo_is_down = link::is_down(LOOPBACK);
     let tried = calls.into_iter().zip(each).map(|(call, outcome)| {
@@ -243,14 +221,11 @@ fn rules_differ(call: &ResolvedCall) -> bool {
 }
 
 /// `--run-validation`: proves by real connections that capture works.
-pub(super) fn validated(call: &ResolvedCall) -> Exit {
+pub(super) fn validated(call: &ResolvedCall) -> RunResult {
     if !call.run.validates || call.capture.facts().captures_nothing {
-        return Exit::Done;
+        return Ok(Exit::Done);
     }
-    let tried = match tried(call, Dialect::default(), probe::proofs, true) {
-        Ok((_, tried)) => tried,
-        Err(error) => return report::failure(&error, Exit::Failed),
-    };
+    let tried = proofs(call)?;
     let mut untried = None;
     for one in &tried {
         match &one.judgement {
@@ -268,23 +243,20 @@ pub(super) fn validated(call: &ResolvedCall) -> Exit {
                     call.run.probe_timeout,
                     summary::expected(&one.call)
                 );
-                return report::failed(&text, Exit::ValidationFailed);
+                return Ok(report::failure(&*Box::<dyn Error>::from(text), Exit::ValidationFailed));
             }
         }
     }
     match (exit(&tried), untried) {
         (Exit::Failed, Some(why)) => {
-            report::failed(&format!("whether capture works can't be tried: {why}"), Exit::Failed)
+            return Err(format!("whether capture works can't be tried: {why}").into());
         }
         (Exit::Failed, None) => {
             tracing::warn!(target: "validation", "the flags leave nothing to prove from inside of the pod");
-            Exit::Done
         }
-        _ => {
-            tracing::info!(target: "validation", "capture works");
-            Exit::Done
-        }
+        _ => tracing::info!(target: "validation", "capture works"),
     }
+    Ok(Exit::Done)
 }
 
 /// Time to wait after an attempt that took `taken`, with `left` until the end; `None` if that is too little for another.

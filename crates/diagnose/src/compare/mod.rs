@@ -96,7 +96,7 @@ pub fn pod(of: &[PodContext]) -> PodContext {
 }
 
 /// The differences between two configurations.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// The packets whose verdict differs, in groups; none where the configurations do the same.

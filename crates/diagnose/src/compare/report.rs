@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::HashSet};
 
 /// The differences between two configurations.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffReport {
     /// The first configuration in words; null where the pod is in the second file alone.

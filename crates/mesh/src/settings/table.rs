@@ -127,7 +127,7 @@ settings! {
             example "sarif" of ["text", "json", "yaml", "sarif", "github"], Value("FORMAT"),
             "text, json or yaml; for pull requests: sarif, or github (workflow commands) [default: text]";
         Deny: "deny" _ [], Switch, "Exit with 1 if there is a warning";
-        Allow: "allow" _ [] example "SI007", Value("CODE,.."), "Omit findings of these codes";
+        Allow: "allow" _ [] joined "," example "SI007", Value("CODE,.."), "Omit findings of these codes";
         Notes: "notes" _ [], Switch, "Show notes too: limits of the rules, such as what is the same in every pod";
     }
     Render {
