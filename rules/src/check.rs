@@ -79,13 +79,11 @@ impl Checked {
 /// Checks that the kernel takes every statement and that cleaning finds it again; gives all violations, in order.
 pub fn check(rules: RuleSet, owner: &Ownership) -> Result<Checked, Vec<Violation>> {
     let mut chains: BTreeMap<(Table, &Chain), (Place, usize)> = BTreeMap::new();
-    let mut violations = Vec::new();
-    let reach: BTreeMap<Table, _> =
-        Table::ALL.into_iter().map(|table| (table, reach(&rules, table))).collect();
+    let (mut violations, reach) = (Vec::new(), reach(&rules));
     for (index, statement) in rules.statements.iter().enumerate() {
         let Statement { table, chain, position, .. } = statement;
         let (place, length) =
-            chains.entry((*table, chain)).or_insert_with(|| (Place::of(chain, &reach[table]), 0));
+            chains.entry((*table, chain)).or_insert_with(|| (Place::of(*table, chain, &reach), 0));
         let mut faults = faults(statement, &rules, place, owner);
         if matches!(position, Position::Insert(number) if !(1..=*length + 1).contains(number)) {
             faults.push(Fault::NoSuchPosition);
@@ -173,8 +171,8 @@ struct Place {
 }
 
 impl Place {
-    fn of(chain: &Chain, reach: &BTreeMap<&str, BTreeSet<&str>>) -> Self {
-        let leads_here = |from: &str| reach.get(from).is_some_and(|chains| chains.contains(chain.as_str()));
+    fn of(table: Table, chain: &Chain, reach: &Reach<'_>) -> Self {
+        let leads_here = |from| reach.get(&(table, from)).is_some_and(|to| to.contains(chain.as_str()));
         let is_at = |hook: &Hook| match chain {
             Chain::Base(own) => own == hook,
             Chain::User(_) => leads_here(hook.name()),
@@ -183,20 +181,23 @@ impl Place {
     }
 }
 
-/// Each chain of a table that calls others, with all that its packets come to.
-fn reach<'a>(rules: &'a RuleSet, table: Table) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
-    let mut called: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for statement in rules.of_table(table) {
-        if let Target::Jump(name) = &statement.rule.target {
-            called.entry(statement.chain.as_str()).or_default().insert(name.as_str());
+/// Each chain that calls others, with all that its packets come to.
+type Reach<'a> = BTreeMap<(Table, &'a str), BTreeSet<&'a str>>;
+
+fn reach(rules: &RuleSet) -> Reach<'_> {
+    let mut called = Reach::new();
+    for Statement { table, chain, rule, .. } in &rules.statements {
+        if let Target::Jump(name) = &rule.target {
+            called.entry((*table, chain.as_str())).or_default().insert(name.as_str());
         }
     }
-    let reached = |from: &&'a str| {
-        let (mut seen, mut open) = (BTreeSet::new(), vec![*from]);
+    let reached = |&(table, from)| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
         while let Some(chain) = open.pop() {
-            open.extend(called.get(chain).into_iter().flatten().copied().filter(|next| seen.insert(*next)));
+            let next = called.get(&(table, chain)).into_iter().flatten().copied();
+            open.extend(next.filter(|next| seen.insert(*next)));
         }
-        (*from, seen)
+        ((table, from), seen)
     };
     called.keys().map(reached).collect()
 }

@@ -194,11 +194,9 @@ impl RuleSet {
     /// The chains of a table once every statement has taken effect; those that are only jumped to are there, empty.
     pub fn chains(&self, table: Table) -> BTreeMap<Chain, Vec<&Statement>> {
         // Most inserts are at the head, where a vector would move all that it holds.
-        let mut chains: BTreeMap<Chain, VecDeque<&Statement>> = self
-            .user_chains(table)
-            .into_iter()
-            .map(|name| (Chain::User(name.clone()), VecDeque::new()))
-            .collect();
+        let own = self.user_chains(table).into_iter().map(|name| Chain::User(name.clone()));
+        let mut chains: BTreeMap<Chain, VecDeque<&Statement>> =
+            own.map(|chain| (chain, VecDeque::new())).collect();
         for statement in self.of_table(table) {
             let rules = chains.entry(statement.chain.clone()).or_default();
             match statement.position {

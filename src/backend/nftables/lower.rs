@@ -176,7 +176,7 @@ fn target(list: &mut Vec<Expression>, target: &Target, family: Option<Family>) {
         }
         Target::SetZone(zone) => {
             list.extend([
-                Expression::Immediate(Register::First, zone.number().to_ne_bytes().to_vec()),
+                Expression::Immediate(Register::First, zone.get().to_ne_bytes().to_vec()),
                 Expression::SetCt(Ct::Zone),
             ]);
         }

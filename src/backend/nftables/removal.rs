@@ -200,7 +200,7 @@ impl Nftables {
             let mut jobs = Vec::new();
             for (chain, content) in others {
                 let handles = handles.get(&(of, name.to_owned(), chain.as_str().to_owned()));
-                let lines = content.lines.iter().enumerate();
+                let lines = content.iter().enumerate();
                 for (place, _) in lines.filter(|(_, line)| line.belongs_to(owner)) {
                     // A rule without a handle has come or gone since.
                     let handle = handles.and_then(|handles| handles.get(place)).copied();

@@ -140,7 +140,7 @@ impl PodCapture {
             connmark: 0,
             state: ConnState::New,
         };
-        match walk(&view.view, &view.routing, &packet, &mut ()).verdict {
+        match walk(&view.view, &view.routing, &packet).verdict {
             Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Unknown => true,
             Verdict::Pass | Verdict::Drop => false,
         }
