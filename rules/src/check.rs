@@ -2,9 +2,7 @@
 //! accept; the policy never makes a rule set that fails here.
 
 use crate::field::Field;
-use crate::{
-    Chain, Cidr, Comment, Hook, Match, Negatable, Ownership, Position, RuleSet, Statement, Table, Target,
-};
+use crate::{Chain, Comment, Hook, Match, Ownership, Position, RuleSet, Statement, Table, Target};
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem::discriminant,
@@ -113,8 +111,7 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
         Chain::Base(_) => note(!owner.owns_rule(rule), Fault::RuleNotOwned),
         Chain::User(_) => note(!owner.owns_chain(chain), Fault::ChainNotOwned),
     }
-    let jumps_elsewhere = matches!(&rule.target, Target::Jump(name) if !owner.owns_chain_named(name));
-    note(jumps_elsewhere, Fault::ChainNotOwned);
+    note(matches!(&rule.target, Target::Jump(name) if !owner.owns_chain_named(name)), Fault::ChainNotOwned);
     let comes_back = matches!(&rule.target, Target::JumpForeign(name) if owner.owns_chain_named(name));
     note(comes_back, Fault::ChainNotForeign);
     note(place.loops, Fault::Loop);
@@ -129,7 +126,7 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
             m.module().is_none() && before.iter().any(|other| discriminant(other) == discriminant(m)),
             Fault::Repeated,
         );
-        let Some(field) = m.field() else {
+        let Some(condition) = m.condition() else {
             if let Match::ProtocolModule(protocol) = m {
                 note(!before.contains(&Match::Protocol(*protocol)), Fault::PortsWithoutProtocol);
                 // Ports have loaded it already.
@@ -138,13 +135,9 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
             }
             continue;
         };
+        let field = condition.field;
         note(field.family().is_some_and(|family| family != rules.family), Fault::WrongFamily);
-        let is_outside_of_all =
-            |network: &Negatable<Cidr>| network.is_negated() && network.value().is_everything();
-        note(
-            matches!(m, Match::Source(network) | Match::Destination(network) if is_outside_of_all(network)),
-            Fault::NoAddress,
-        );
+        note(condition.constant_answer() == Some(false), Fault::NoAddress);
         note(place.hooks.iter().any(|hook| !field.is_known_at(*hook)), Fault::MatchOutOfPlace);
         if field.is_port() {
             note(protocols(before) != 1, Fault::PortsWithoutProtocol);

@@ -116,7 +116,7 @@ fn chain_drift(
         }
         compare(there, wanted_lines)
     } else {
-        let lines = if matches!(chain, Chain::Base(_)) { desired.lines(table, chain) } else { &[] };
+        let lines = desired.lines(table, chain);
         let serves = |there: &ListedRule, line: &ListedRule| {
             there.serves_as(line) || is_enough(there, line, desired, table)
         };

@@ -2,7 +2,7 @@
 
 use crate::field::{Condition, Field, Interval, Intervals, interface_interval, state_bit};
 use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, UidRange};
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 /// A value to match or, where the kernel can negate, to match the absence of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,25 +83,23 @@ impl ConnState {
 
 /// At least one connection state, in iptables' order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnStates(Vec<ConnState>);
+pub struct ConnStates(BTreeSet<ConnState>);
 
 impl ConnStates {
     /// `None` when it is empty.
     pub fn new(states: impl IntoIterator<Item = ConnState>) -> Option<Self> {
-        let mut states: Vec<ConnState> = states.into_iter().collect();
-        states.sort();
-        states.dedup();
+        let states = BTreeSet::from_iter(states);
         (!states.is_empty()).then_some(Self(states))
     }
 
-    pub fn states(&self) -> &[ConnState] {
+    pub fn states(&self) -> &BTreeSet<ConnState> {
         &self.0
     }
 }
 
 impl From<ConnState> for ConnStates {
     fn from(state: ConnState) -> Self {
-        Self(vec![state])
+        Self([state].into())
     }
 }
 

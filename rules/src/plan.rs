@@ -76,8 +76,8 @@ fn table_change(live: &State, desired: &State, table: Table, owner: &Ownership, 
         }
     }
     let settled = |chain: &Chain, live: &[ListedRule]| {
-        let desired = if matches!(chain, Chain::Base(_)) { desired.lines(table, chain) } else { &[] };
-        in_place(live, desired, owner) && !(force && live.iter().any(|line| line.belongs_to(owner)))
+        in_place(live, desired.lines(table, chain), owner)
+            && !(force && live.iter().any(|line| line.belongs_to(owner)))
     };
     for (chain, lines) in live.chains(table) {
         match chain {

@@ -48,14 +48,12 @@ impl Tie {
         for (index, (_, writer)) in self.ends.iter().enumerate() {
             let others = self.ends.iter().enumerate().filter(|(other, _)| *other != index);
             for (_, (_, reader)) in others {
-                let both = writer.written.common(reader.read);
+                let mut both = writer.written.common(reader.read);
                 // Of two chains that do NAT, the one that decides ends it for the other.
-                let is_nat = writer.in_nat && reader.in_nat;
-                conflict.add(if is_nat {
-                    TouchedFields { destination: false, source: false, ..both }
-                } else {
-                    both
-                });
+                if writer.in_nat && reader.in_nat {
+                    (both.source, both.destination) = (false, false);
+                }
+                conflict.add(both);
             }
         }
         conflict

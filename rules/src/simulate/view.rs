@@ -397,11 +397,8 @@ impl View {
 
     pub fn is_of_family(&self, rule: &ViewRule) -> bool {
         rule.conditions.iter().all(|condition| match condition {
-            ListedCondition::Nft(condition) => match condition.field {
-                Field::Family => self.is_family(condition),
-                Field::Source(of) | Field::Destination(of) => of == self.family,
-                _ => true,
-            },
+            ListedCondition::Nft(condition) if condition.field == Field::Family => self.is_family(condition),
+            ListedCondition::Nft(condition) => condition.field.family().is_none_or(|of| of == self.family),
             _ => true,
         })
     }

@@ -298,7 +298,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// The next rule that the packets may match, where the rule is one of a long run. An observer of one packet sees them all.
+    /// The next rule that the packets may match, where the rule is one of a long run. One packet meets them all.
     fn led(&self, walk: &mut SetWalk, at: At) -> At {
         if self.is_single {
             return at;
