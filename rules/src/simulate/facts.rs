@@ -181,7 +181,7 @@ impl Now {
         }
     }
 
-    pub(super) fn fulfils(&mut self, set: &PacketSet, condition: &Asked) -> Answer {
+    pub(super) fn fulfils(&mut self, set: &PacketSet, condition: &Asked) -> Truth {
         match condition {
             Asked::Field { condition, marks, is_match } => self.has(set, condition, marks, *is_match),
             Asked::DestinationLocal { negated } => {
@@ -201,7 +201,7 @@ impl Now {
         }
     }
 
-    fn has(&mut self, set: &PacketSet, condition: &Condition, marks: &[Mark], is_match: bool) -> Answer {
+    fn has(&mut self, set: &PacketSet, condition: &Condition, marks: &[Mark], is_match: bool) -> Truth {
         let Condition { field, negated, values } = condition;
         Ok(match self.load(set, *field) {
             Loaded::Sent => asked_values(set, *field, values, !negated)?,
@@ -313,7 +313,7 @@ impl Asked {
 }
 
 /// Whether all packets of a set fulfil a condition, if that is known; an error where it divides them.
-pub(super) type Answer = Result<Option<bool>, Divider>;
+pub(super) type Truth = Result<Option<bool>, Divider>;
 
 /// A value of a packet, as `nf_tables` loads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -327,18 +327,18 @@ pub(super) enum Loaded {
 }
 
 /// Asks if the packets are sent with one of the values, or, not positive, with none of them.
-pub(super) fn asked_values(set: &PacketSet, field: Field, values: &Intervals, is_positive: bool) -> Answer {
+pub(super) fn asked_values(set: &PacketSet, field: Field, values: &Intervals, is_positive: bool) -> Truth {
     answer(set.have(field, values), is_positive, || By::Values(field, values.clone()))
 }
 
-fn answer(have: Option<bool>, is_positive: bool, by: impl FnOnce() -> By) -> Answer {
+fn answer(have: Option<bool>, is_positive: bool, by: impl FnOnce() -> By) -> Truth {
     match have {
         Some(have) => Ok(Some(have == is_positive)),
         None => Err(Divider { by: by(), is_positive }),
     }
 }
 
-pub(super) fn mark_has(set: &PacketSet, mark: MarkNow, bits: Mark, is_positive: bool) -> Answer {
+pub(super) fn mark_has(set: &PacketSet, mark: MarkNow, bits: Mark, is_positive: bool) -> Truth {
     match mark.sent_bits(bits) {
         None => Ok(Some(!is_positive)),
         Some(bits) if mark.of_connection => {

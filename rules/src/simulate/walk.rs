@@ -12,7 +12,7 @@
 //! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, even if rewritten by `nat`
 //!   afterwards, and a packet that has a socket is never forwarded (`ip_forward`).
 
-use super::facts::{Answer, Binding, Connection, Loaded, MarkNow, Now, asked_values, mark_has};
+use super::facts::{Binding, Connection, Loaded, MarkNow, Now, Truth, asked_values, mark_has};
 use super::set::{Divider, PacketSet, Routing, Way, loopback, loopback_interface};
 use super::ties::Tie;
 use super::trace::{At, CaptureKind, Ending, Matched, Step, Verdict};
@@ -191,7 +191,7 @@ impl Walker<'_> {
     }
 
     /// The answer, if it is known; otherwise the condition by which the set is to be divided.
-    pub(super) fn decides(&self, answer: Answer) -> Result<Option<bool>, Stop> {
+    pub(super) fn decides(&self, answer: Truth) -> Result<Option<bool>, Stop> {
         answer.or_else(|divider| if self.is_single { Ok(None) } else { Err(Stop::Divided(divider)) })
     }
 
