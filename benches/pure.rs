@@ -97,7 +97,7 @@ fn listing(state: &State) -> String {
         text.push_str(&format!("*{table}\n"));
         chains.keys().for_each(|chain| text.push_str(&format!(":{chain} - [0:0]\n")));
         for (chain, state) in chains {
-            state.lines.iter().for_each(|line| text.push_str(&(iptables::appended(chain, line) + "\n")));
+            state.iter().for_each(|line| text.push_str(&(iptables::appended(chain, line) + "\n")));
         }
         text.push_str("COMMIT\n");
     }
@@ -131,19 +131,19 @@ fn parse_listing(bencher: Bencher<'_, '_>, pod: Pod) {
 #[divan::bench(args = PODS)]
 fn plan_when_in_place(bencher: Bencher<'_, '_>, pod: Pod) {
     let state = state(pod);
-    bencher.bench(|| plan::plan(black_box(&state), black_box(&state), &OWNERSHIP));
+    bencher.bench(|| plan::plan(black_box(&state), black_box(&state), &OWNERSHIP, false));
 }
 
 #[divan::bench(args = PODS)]
 fn plan_when_empty(bencher: Bencher<'_, '_>, pod: Pod) {
     let (live, desired) = (State::default(), state(pod));
-    bencher.bench(|| plan::plan(black_box(&live), black_box(&desired), &OWNERSHIP));
+    bencher.bench(|| plan::plan(black_box(&live), black_box(&desired), &OWNERSHIP, false));
 }
 
 #[divan::bench(args = PODS)]
 fn plan_from_the_default(bencher: Bencher<'_, '_>, pod: Pod) {
     let (live, desired) = (state(Pod::Default), state(pod));
-    bencher.bench(|| plan::plan(black_box(&live), black_box(&desired), &OWNERSHIP));
+    bencher.bench(|| plan::plan(black_box(&live), black_box(&desired), &OWNERSHIP, false));
 }
 
 /// Lists of a mesh, by its own flags.

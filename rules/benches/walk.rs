@@ -2,7 +2,7 @@
 //! them. The floor is a million.
 
 use divan::{Bencher, counter::ItemsCount};
-use rules::simulate::{Direction, Packet, Routing, Trace, View, walk};
+use rules::simulate::{Direction, Packet, Routing, View, trace, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
 
 const RULES: &str = include_str!("../scenarios/istio-init-container/v4.rules");
@@ -45,7 +45,7 @@ fn run(bencher: Bencher<'_, '_>, packet: &Packet) {
     let (view, routing) = (view(), Routing::default());
     bencher
         .counter(ItemsCount::new(1_u32))
-        .bench_local(|| walk(divan::black_box(&view), &routing, divan::black_box(packet), &mut ()));
+        .bench_local(|| walk(divan::black_box(&view), &routing, divan::black_box(packet)));
 }
 
 #[divan::bench]
@@ -61,9 +61,7 @@ fn verdict_inbound(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn trace_outbound(bencher: Bencher<'_, '_>) {
     let (view, routing, packet) = (view(), Routing::default(), outbound());
-    bencher.counter(ItemsCount::new(1_u32)).bench_local(|| {
-        let mut trace = Trace::default();
-        walk(divan::black_box(&view), &routing, divan::black_box(&packet), &mut trace);
-        trace
-    });
+    bencher
+        .counter(ItemsCount::new(1_u32))
+        .bench_local(|| trace(divan::black_box(&view), &routing, divan::black_box(&packet)));
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// The marks that the TPROXY rules of a state set.
 pub fn marks(state: &State) -> BTreeSet<Mark> {
-    let lines = state.chains(Table::Mangle).flat_map(|(_, chain)| &chain.lines);
+    let lines = state.chains(Table::Mangle).flat_map(|(_, lines)| lines);
     let mark = |line: &ListedRule| match line {
         ListedRule::Typed(Rule { target: Target::Tproxy { mark, .. }, .. }) => Some(*mark),
         _ => None,
@@ -27,11 +27,11 @@ pub fn marks(state: &State) -> BTreeSet<Mark> {
 #[must_use]
 pub fn guarded(mut state: State, table: Table, marks: &BTreeSet<Mark>, owner: &Ownership) -> State {
     let chains = state.tables.get_mut(&table);
-    let chain = chains.and_then(|chains| chains.get_mut(&Chain::Base(Hook::Prerouting)));
-    if let Some(chain) = chain.filter(|chain| !chain.lines.is_empty()) {
+    let lines = chains.and_then(|chains| chains.get_mut(&Chain::Base(Hook::Prerouting)));
+    if let Some(lines) = lines.filter(|lines| !lines.is_empty()) {
         let guards = marks.iter().map(|mark| ListedRule::Typed(guard(table, *mark, owner)));
-        let missing: Vec<ListedRule> = guards.filter(|guard| !chain.lines.contains(guard)).collect();
-        chain.lines.splice(..0, missing);
+        let missing: Vec<ListedRule> = guards.filter(|guard| !lines.contains(guard)).collect();
+        lines.splice(..0, missing);
     }
     state
 }

@@ -2,9 +2,7 @@
 //! accept; the policy never makes a rule set that fails here.
 
 use crate::field::Field;
-use crate::{
-    Chain, Cidr, Comment, Hook, Match, Negatable, Ownership, Position, RuleSet, Statement, Table, Target,
-};
+use crate::{Chain, Comment, Hook, Match, Ownership, Position, RuleSet, Statement, Table, Target};
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem::discriminant,
@@ -79,13 +77,11 @@ impl Checked {
 /// Checks that the kernel takes every statement and that cleaning finds it again; gives all violations, in order.
 pub fn check(rules: RuleSet, owner: &Ownership) -> Result<Checked, Vec<Violation>> {
     let mut chains: BTreeMap<(Table, &Chain), (Place, usize)> = BTreeMap::new();
-    let mut violations = Vec::new();
-    let reach: BTreeMap<Table, _> =
-        Table::ALL.into_iter().map(|table| (table, reach(&rules, table))).collect();
+    let (mut violations, reach) = (Vec::new(), reach(&rules));
     for (index, statement) in rules.statements.iter().enumerate() {
         let Statement { table, chain, position, .. } = statement;
         let (place, length) =
-            chains.entry((*table, chain)).or_insert_with(|| (Place::of(chain, &reach[table]), 0));
+            chains.entry((*table, chain)).or_insert_with(|| (Place::of(*table, chain, &reach), 0));
         let mut faults = faults(statement, &rules, place, owner);
         if matches!(position, Position::Insert(number) if !(1..=*length + 1).contains(number)) {
             faults.push(Fault::NoSuchPosition);
@@ -115,8 +111,7 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
         Chain::Base(_) => note(!owner.owns_rule(rule), Fault::RuleNotOwned),
         Chain::User(_) => note(!owner.owns_chain(chain), Fault::ChainNotOwned),
     }
-    let jumps_elsewhere = matches!(&rule.target, Target::Jump(name) if !owner.owns_chain_named(name));
-    note(jumps_elsewhere, Fault::ChainNotOwned);
+    note(matches!(&rule.target, Target::Jump(name) if !owner.owns_chain_named(name)), Fault::ChainNotOwned);
     let comes_back = matches!(&rule.target, Target::JumpForeign(name) if owner.owns_chain_named(name));
     note(comes_back, Fault::ChainNotForeign);
     note(place.loops, Fault::Loop);
@@ -131,7 +126,7 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
             m.module().is_none() && before.iter().any(|other| discriminant(other) == discriminant(m)),
             Fault::Repeated,
         );
-        let Some(field) = m.field() else {
+        let Some(condition) = m.condition() else {
             if let Match::ProtocolModule(protocol) = m {
                 note(!before.contains(&Match::Protocol(*protocol)), Fault::PortsWithoutProtocol);
                 // Ports have loaded it already.
@@ -140,13 +135,9 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
             }
             continue;
         };
+        let field = condition.field;
         note(field.family().is_some_and(|family| family != rules.family), Fault::WrongFamily);
-        let is_outside_of_all =
-            |network: &Negatable<Cidr>| network.is_negated() && network.value().is_everything();
-        note(
-            matches!(m, Match::Source(network) | Match::Destination(network) if is_outside_of_all(network)),
-            Fault::NoAddress,
-        );
+        note(condition.constant_answer() == Some(false), Fault::NoAddress);
         note(place.hooks.iter().any(|hook| !field.is_known_at(*hook)), Fault::MatchOutOfPlace);
         if field.is_port() {
             note(protocols(before) != 1, Fault::PortsWithoutProtocol);
@@ -173,8 +164,8 @@ struct Place {
 }
 
 impl Place {
-    fn of(chain: &Chain, reach: &BTreeMap<&str, BTreeSet<&str>>) -> Self {
-        let leads_here = |from: &str| reach.get(from).is_some_and(|chains| chains.contains(chain.as_str()));
+    fn of(table: Table, chain: &Chain, reach: &Reach<'_>) -> Self {
+        let leads_here = |from| reach.get(&(table, from)).is_some_and(|to| to.contains(chain.as_str()));
         let is_at = |hook: &Hook| match chain {
             Chain::Base(own) => own == hook,
             Chain::User(_) => leads_here(hook.name()),
@@ -183,20 +174,23 @@ impl Place {
     }
 }
 
-/// Each chain of a table that calls others, with all that its packets come to.
-fn reach<'a>(rules: &'a RuleSet, table: Table) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
-    let mut called: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for statement in rules.of_table(table) {
-        if let Target::Jump(name) = &statement.rule.target {
-            called.entry(statement.chain.as_str()).or_default().insert(name.as_str());
+/// Each chain that calls others, with all that its packets come to.
+type Reach<'a> = BTreeMap<(Table, &'a str), BTreeSet<&'a str>>;
+
+fn reach(rules: &RuleSet) -> Reach<'_> {
+    let mut called = Reach::new();
+    for Statement { table, chain, rule, .. } in &rules.statements {
+        if let Target::Jump(name) = &rule.target {
+            called.entry((*table, chain.as_str())).or_default().insert(name.as_str());
         }
     }
-    let reached = |from: &&'a str| {
-        let (mut seen, mut open) = (BTreeSet::new(), vec![*from]);
+    let reached = |&(table, from)| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
         while let Some(chain) = open.pop() {
-            open.extend(called.get(chain).into_iter().flatten().copied().filter(|next| seen.insert(*next)));
+            let next = called.get(&(table, chain)).into_iter().flatten().copied();
+            open.extend(next.filter(|next| seen.insert(*next)));
         }
-        (*from, seen)
+        ((table, from), seen)
     };
     called.keys().map(reached).collect()
 }

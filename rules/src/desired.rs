@@ -61,7 +61,7 @@ impl StaleFlows {
     pub fn includes(&self, destination: IpAddr, port: u16, zone: u16) -> bool {
         let captured =
             self.destinations.as_ref().is_none_or(|destinations| destinations.contains(&destination));
-        port == self.port && zone != self.except_zone.number() && captured
+        port == self.port && zone != self.except_zone.get() && captured
     }
 }
 

@@ -116,7 +116,7 @@ fn chain_drift(
         }
         compare(there, wanted_lines)
     } else {
-        let lines = if matches!(chain, Chain::Base(_)) { desired.lines(table, chain) } else { &[] };
+        let lines = desired.lines(table, chain);
         let serves = |there: &ListedRule, line: &ListedRule| {
             there.serves_as(line) || is_enough(there, line, desired, table)
         };
@@ -214,30 +214,21 @@ pub fn is_the_same_unpacked(there: &[ListedRule], desired: &[ListedRule]) -> boo
         let is_list = |m: &Match| matches!(m, Match::DestinationPorts(Negatable::Is(_)));
         matches!(line, ListedRule::Typed(rule) if rule.matches.iter().any(is_list))
     };
-    desired.iter().any(takes_list) && !there.iter().any(takes_list) && parts(there) == parts(desired)
+    desired.iter().any(takes_list) && !there.iter().any(takes_list) && parts(there).eq(parts(desired))
 }
 
 #[derive(PartialEq, Eq)]
 enum Part<'a> {
-    ListedRule(&'a ListedRule),
+    Others(&'a [ListedRule]),
     /// From each of these ports up to the next one: the rules in order, without their condition on the port.
     Run(Vec<(u32, Vec<Rule>)>),
 }
 
-fn parts(lines: &[ListedRule]) -> Vec<Part<'_>> {
-    let mut parts = Vec::new();
-    let mut run: Vec<(&[PortRange], Rule)> = Vec::new();
-    for line in lines {
-        match for_ports(line) {
-            Some(rule) => run.push(rule),
-            None => {
-                parts.extend(close(&mut run));
-                parts.push(Part::ListedRule(line));
-            }
-        }
-    }
-    parts.extend(close(&mut run));
-    parts
+fn parts(lines: &[ListedRule]) -> impl Iterator<Item = Part<'_>> {
+    lines.chunk_by(|one, next| for_ports(one).is_some() == for_ports(next).is_some()).map(|lines| {
+        let run: Vec<(&[PortRange], Rule)> = lines.iter().filter_map(for_ports).collect();
+        if run.is_empty() { Part::Others(lines) } else { Part::Run(by_port(&run)) }
+    })
 }
 
 /// The ports of a rule with a condition on ports, and the rule without it.
@@ -262,10 +253,7 @@ fn for_ports(line: &ListedRule) -> Option<(&[PortRange], Rule)> {
     ports.map(|ports| (ports, rest))
 }
 
-fn close(run: &mut Vec<(&[PortRange], Rule)>) -> Option<Part<'static>> {
-    if run.is_empty() {
-        return None;
-    }
+fn by_port(run: &[(&[PortRange], Rule)]) -> Vec<(u32, Vec<Rule>)> {
     // At each port, the rules that begin and end to take it: those that take it are kept from one to the next.
     let mut changes: BTreeMap<u32, Vec<(usize, i32)>> = BTreeMap::new();
     for (index, (ranges, _)) in run.iter().enumerate() {
@@ -286,8 +274,7 @@ fn close(run: &mut Vec<(&[PortRange], Rule)>) -> Option<Part<'static>> {
             by_port.push((port, rules));
         }
     }
-    run.clear();
-    Some(Part::Run(by_port))
+    by_port
 }
 
 #[cfg(test)]

@@ -52,39 +52,33 @@ impl Field {
         Self::Connmark(u32::MAX),
     ];
 
-    /// Its name in `nft`; of ports, the part after the name of their header.
-    pub fn name(self) -> &'static str {
+    const fn row(self) -> (&'static str, DataType) {
         match self {
-            Self::InInterface => "iifname",
-            Self::OutInterface => "oifname",
-            Self::Family => "meta nfproto",
-            Self::Source(Family::V4) => "ip saddr",
-            Self::Source(Family::V6) => "ip6 saddr",
-            Self::Destination(Family::V4) => "ip daddr",
-            Self::Destination(Family::V6) => "ip6 daddr",
-            Self::Protocol => "meta l4proto",
-            Self::SourcePort => "sport",
-            Self::DestinationPort => "dport",
-            Self::Uid => "meta skuid",
-            Self::Gid => "meta skgid",
-            Self::ConnState => "ct state",
-            Self::Mark(_) => "meta mark",
-            Self::Connmark(_) => "ct mark",
+            Self::InInterface => ("iifname", DataType::InterfaceName),
+            Self::OutInterface => ("oifname", DataType::InterfaceName),
+            Self::Family => ("meta nfproto", DataType::Family),
+            Self::Source(Family::V4) => ("ip saddr", DataType::Address(Family::V4)),
+            Self::Source(Family::V6) => ("ip6 saddr", DataType::Address(Family::V6)),
+            Self::Destination(Family::V4) => ("ip daddr", DataType::Address(Family::V4)),
+            Self::Destination(Family::V6) => ("ip6 daddr", DataType::Address(Family::V6)),
+            Self::Protocol => ("meta l4proto", DataType::Protocol),
+            Self::SourcePort => ("sport", DataType::Port),
+            Self::DestinationPort => ("dport", DataType::Port),
+            Self::Uid => ("meta skuid", DataType::Uid),
+            Self::Gid => ("meta skgid", DataType::Gid),
+            Self::ConnState => ("ct state", DataType::ConnState),
+            Self::Mark(_) => ("meta mark", DataType::Mark),
+            Self::Connmark(_) => ("ct mark", DataType::Mark),
         }
     }
 
+    /// Its name in `nft`; of ports, the part after the name of their header.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
     pub fn data_type(self) -> DataType {
-        match self {
-            Self::InInterface | Self::OutInterface => DataType::InterfaceName,
-            Self::Family => DataType::Family,
-            Self::Source(family) | Self::Destination(family) => DataType::Address(family),
-            Self::Protocol => DataType::Protocol,
-            Self::SourcePort | Self::DestinationPort => DataType::Port,
-            Self::Uid => DataType::Uid,
-            Self::Gid => DataType::Gid,
-            Self::ConnState => DataType::ConnState,
-            Self::Mark(_) | Self::Connmark(_) => DataType::Mark,
-        }
+        self.row().1
     }
 
     /// The family of the packets that have it; `None` for both.
@@ -186,6 +180,10 @@ impl Condition {
         Self::is(Field::Family, Intervals::one(family_number(family).into()))
     }
 
+    pub fn protocol(protocol: Protocol) -> Self {
+        Self::is(Field::Protocol, Intervals::one(protocol_number(protocol).into()))
+    }
+
     pub fn holds(&self, value: u128) -> bool {
         self.values.meets(&Intervals::one(value)) != self.negated
     }
@@ -208,22 +206,21 @@ impl Condition {
     }
 
     pub(crate) fn implies(&self, other: &Self) -> bool {
+        self.lies_in(other, other.negated)
+    }
+
+    pub(crate) fn contradicts(&self, other: &Self) -> bool {
+        self.lies_in(other, !other.negated)
+    }
+
+    /// Every value that it admits is among the other's, or, negated, is not.
+    fn lies_in(&self, other: &Self, negated: bool) -> bool {
         self.field == other.field
-            && match (self.negated, other.negated) {
+            && match (self.negated, negated) {
                 (false, false) => self.values.within(&other.values),
                 (false, true) => !self.values.meets(&other.values),
                 (true, true) => other.values.within(&self.values),
                 (true, false) => false,
-            }
-    }
-
-    pub(crate) fn contradicts(&self, other: &Self) -> bool {
-        self.field == other.field
-            && match (self.negated, other.negated) {
-                (false, false) => !self.values.meets(&other.values),
-                (false, true) => self.values.within(&other.values),
-                (true, false) => other.values.within(&self.values),
-                (true, true) => false,
             }
     }
 }
@@ -242,30 +239,10 @@ pub enum DataType {
     Mark,
 }
 
-struct DataTypeRow {
-    name: &'static str,
-    number: u32,
-    width: usize,
-    is_host_order: bool,
-}
-
 impl DataType {
-    pub const ALL: [Self; 10] = [
-        Self::InterfaceName,
-        Self::Family,
-        Self::Address(Family::V4),
-        Self::Address(Family::V6),
-        Self::Protocol,
-        Self::Port,
-        Self::Uid,
-        Self::Gid,
-        Self::ConnState,
-        Self::Mark,
-    ];
-
-    /// The numbers are those of `enum datatypes` in the `datatype.h` of `nft`.
-    const fn row(self) -> DataTypeRow {
-        let (name, number, width, is_host_order) = match self {
+    /// Name, number, width and [`DataType::is_host_order`]; the numbers are those of `enum datatypes` in `nft`'s `datatype.h`.
+    const fn row(self) -> (&'static str, u32, usize, bool) {
+        match self {
             Self::Family => ("nf_proto", 2, 1, false),
             Self::Address(Family::V4) => ("ipv4_addr", 7, 4, false),
             Self::Address(Family::V6) => ("ipv6_addr", 8, 16, false),
@@ -276,26 +253,25 @@ impl DataType {
             Self::Gid => ("gid", 25, 4, true),
             Self::ConnState => ("ct_state", 26, 4, true),
             Self::InterfaceName => ("ifname", 41, 16, false),
-        };
-        DataTypeRow { name, number, width, is_host_order }
+        }
     }
 
     pub fn name(self) -> &'static str {
-        self.row().name
+        self.row().0
     }
 
     pub fn number(self) -> u32 {
-        self.row().number
+        self.row().1
     }
 
     /// In bytes.
     pub fn width(self) -> usize {
-        self.row().width
+        self.row().2
     }
 
     /// Registers hold the kernel's own numbers in this machine's byte order; all else has its most significant byte first.
     pub fn is_host_order(self) -> bool {
-        self.row().is_host_order
+        self.row().3
     }
 
     pub fn max(self) -> u128 {
@@ -373,7 +349,7 @@ mod tests {
 
     #[test]
     fn values_come_back_from_their_bytes() {
-        for kind in DataType::ALL {
+        for kind in Field::ALL.map(Field::data_type) {
             let numbers = [0, 1, 0x12, kind.max() / 3, kind.max() - 1, kind.max()];
             for (number, is_ordered) in numbers.into_iter().flat_map(|n| [(n, false), (n, true)]) {
                 let bytes = kind.encode(number, is_ordered);
@@ -399,10 +375,11 @@ mod tests {
 
     #[test]
     fn types_differ_by_name_and_number() {
-        let names: BTreeSet<&str> = DataType::ALL.map(DataType::name).into();
-        let numbers: BTreeSet<u32> = DataType::ALL.map(DataType::number).into();
-        assert_eq!((names.len(), numbers.len()), (DataType::ALL.len(), DataType::ALL.len()));
-        let of_kernel = DataType::ALL.into_iter().filter(|kind| kind.is_host_order());
+        let kinds = BTreeSet::from(Field::ALL.map(Field::data_type));
+        let names: BTreeSet<&str> = kinds.iter().map(|kind| kind.name()).collect();
+        let numbers: BTreeSet<u32> = kinds.iter().map(|kind| kind.number()).collect();
+        assert_eq!((names.len(), numbers.len()), (kinds.len(), kinds.len()));
+        let of_kernel = kinds.into_iter().filter(|kind| kind.is_host_order());
         assert!(of_kernel.eq([DataType::Uid, DataType::Gid, DataType::ConnState, DataType::Mark]));
     }
 }

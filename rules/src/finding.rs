@@ -5,17 +5,17 @@
 use std::fmt;
 
 macro_rules! codes {
-    ($($(#[doc = $about:literal])+ $code:ident = $name:literal;)*) => {
+    ($($name:ident $code:ident $about:literal;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
-            $($(#[doc = $about])+ $code,)*
+            $(#[doc = $about] $code,)*
         }
 
         impl Code {
             pub const ALL: &[Self] = &[$(Self::$code,)*];
 
             pub const fn name(self) -> &'static str {
-                match self { $(Self::$code => $name,)* }
+                match self { $(Self::$code => stringify!($name),)* }
             }
 
             pub fn named(name: &str) -> Option<Self> {
@@ -28,141 +28,85 @@ macro_rules! codes {
             }
 
             pub fn about(self) -> &'static str {
-                match self { $(Self::$code => concat!($($about),+).trim(),)* }
+                match self { $(Self::$code => $about,)* }
             }
         }
     };
 }
 
 codes! {
-    /// Nothing is captured, neither inbound nor outbound nor DNS.
-    NothingCaptured = "SI001";
-    /// The interception mode is NONE, so that other options have no effect.
-    ModeNone = "SI002";
-    /// An outbound exclusion covers all that is included.
-    AllExcluded = "SI003";
-    /// The listeners for inbound and outbound share a port.
-    SharedListener = "SI004";
-    /// The pod has IPv6 whose connections are not captured.
-    Ipv6Uncaptured = "SI005";
-    /// Whether the pod has IPv6 that is not captured is unknown.
-    Ipv6Unknown = "SI006";
-    /// An option has no effect with the others.
-    NoEffect = "SI007";
-    /// An item of a list is repeated, or covered by another one.
-    CoveredItem = "SI008";
-    /// A rule is never reached, because another comes first.
-    Unreachable = "SI009";
-    /// Port 53 is excluded, so that DNS is not captured despite the setting.
-    DnsExcluded = "SI010";
-    /// Root counts as the proxy, so that nothing that runs as root is captured.
-    RootIsProxy = "SI011";
-    /// With several users of the proxy, calls of most to their own pod are not captured.
-    SeveralProxyUsers = "SI012";
-    /// Packets outside of their connection are let in, and one of them can reset it.
-    InvalidPackets = "SI013";
-    /// Connections of virtual machines do not work with TPROXY.
-    VmWithTproxy = "SI014";
-    /// Several ports end at one listener, where connections of one client can collide.
-    PortsCollide = "SI015";
-    /// The lists are too long to check everything; of each list, at most 64 items are tried.
-    Incomplete = "SI016";
-    /// A value has another meaning than its author may expect.
-    SurprisingValue = "SI017";
-    /// A manifest is ambiguous, or configures a pod whose traffic is not captured.
-    AmbiguousManifest = "SI018";
-    /// An item of a list is of a family that is not captured.
-    OtherFamily = "SI019";
-    /// The proxy's own traffic is not recognized, so that it is captured again.
-    UnrecognizedProxy = "SI020";
-    /// Calls of every process of the host bypass the proxy, as probes do.
-    HostCallsPass = "SI021";
-    /// Probes have another source address than the node's, which filters must admit.
-    ProbesComeFromElsewhere = "SI022";
-    /// Processes that may set the mark of the proxy's sockets bypass the proxy.
-    MarkPasses = "SI023";
-    /// DNS queries to the pod itself are captured by TCP and not by UDP.
-    OwnDnsByTcp = "SI024";
-    /// UDP of virtual machines, including DNS queries, is not captured.
-    VirtualMachineUdpPasses = "SI025";
-    /// A rule that the mesh's own program sets is never reached.
-    DeadRule = "SI026";
-    /// An annotation of a mesh's domain is unknown, so that it has no effect.
-    UnknownAnnotation = "SI027";
-    /// A container of the application runs as the proxy's user or group, so that it is not captured.
-    RunsAsProxy = "SI028";
-    /// The Pod Security Standard of the namespace refuses the init container that sets the rules.
-    PodSecurity = "SI029";
-    /// A pod runs without the sidecar that a webhook would give it now.
-    NotInjected = "SI030";
-    /// A pod or its namespace asks for injection, and the pod is not injected.
-    InjectionUnserved = "SI031";
-    /// A probe's port is not captured.
-    ProbeUncaptured = "SI032";
-    /// The target port of a Service is not captured.
-    ServicePortUncaptured = "SI033";
-    /// A pod has signs of two meshes.
-    TwoMeshes = "SI034";
-    /// Webhooks of two injectors select the same pods.
-    RivalWebhooks = "SI035";
-    /// The Service that a webhook calls does not exist.
-    WebhookServiceMissing = "SI036";
-    /// A webhook has no caBundle, so that the API server does not trust its certificate.
-    WebhookUntrusted = "SI037";
-    /// A setting of a pod is invalid.
-    InvalidSetting = "SI038";
-    /// A mesh's annotation or label is not in the metadata of the pod, so that it has no effect.
-    Misplaced = "SI039";
-    /// Kubernetes drops a field of a pod that it does not know.
-    DroppedField = "SI040";
-    /// An init container runs when the rules are set and the proxy does not run yet.
-    RunsBeforeProxy = "SI041";
-    /// The proxy of a Job keeps its pod alive.
-    JobKeptAlive = "SI042";
-    /// A runtime class has a network stack in which rules of a CNI plugin have no effect.
-    OwnNetworkStack = "SI043";
-    /// Connections of a second interface are captured, too.
-    SecondInterface = "SI044";
-    /// A part of a network namespace or its kernel can't be read, so that its state is unknown.
-    Unreadable = "SI045";
-    /// Packets meet no rule of a table, or changing it is refused.
-    BlockedTable = "SI046";
-    /// Rules of other programs may decide about packets before ours.
-    OthersFirst = "SI047";
-    /// Rules of other programs decide about traffic that is to be captured.
-    Overruled = "SI048";
-    /// A chain of another program may drop packets.
-    MayDrop = "SI049";
-    /// Rules or routes may be another program's, so that cleaning keeps them.
-    UnknownOrigin = "SI050";
-    /// Rules are incomplete, or in several backends.
-    IncompleteRules = "SI051";
-    /// Routing that the rules need is missing.
-    MissingRouting = "SI052";
-    /// Routing is left over, or there more than once.
-    SpareRouting = "SI053";
-    /// Several meshes capture in one network namespace.
-    SeveralMeshes = "SI054";
-    /// The pod has IPv4 whose connections are not captured.
-    Ipv4Uncaptured = "SI055";
-    /// Nothing listens where rules send traffic.
-    NothingListens = "SI056";
-    /// The listener lacks IP_TRANSPARENT, which TPROXY needs.
-    NotTransparent = "SI057";
-    /// A process that is not the proxy listens where rules send traffic.
-    NotTheProxy = "SI058";
-    /// Rules were changed since they were made.
-    Changed = "SI059";
-    /// The network namespace is the machine's own.
-    HostNamespace = "SI060";
-    /// A capability is missing.
-    MissingCapability = "SI061";
-    /// A program of iptables is missing, or can't list the rules.
-    MissingProgram = "SI062";
-    /// The kernel lacks a match or a target of the rules.
-    MissingExtension = "SI063";
-    /// IPv6 is enabled, but not on lo.
-    LoLacksIpv6 = "SI064";
+    SI001 NothingCaptured "Nothing is captured, neither inbound nor outbound nor DNS.";
+    SI002 ModeNone "The interception mode is NONE, so that other options have no effect.";
+    SI003 AllExcluded "An outbound exclusion covers all that is included.";
+    SI004 SharedListener "The listeners for inbound and outbound share a port.";
+    SI005 Ipv6Uncaptured "The pod has IPv6 whose connections are not captured.";
+    SI006 Ipv6Unknown "Whether the pod has IPv6 that is not captured is unknown.";
+    SI007 NoEffect "An option has no effect with the others.";
+    SI008 CoveredItem "An item of a list is repeated, or covered by another one.";
+    SI009 Unreachable "A rule is never reached, because another comes first.";
+    SI010 DnsExcluded "Port 53 is excluded, so that DNS is not captured despite the setting.";
+    SI011 RootIsProxy "Root counts as the proxy, so that nothing that runs as root is captured.";
+    SI012 SeveralProxyUsers
+        "With several users of the proxy, calls of most to their own pod are not captured.";
+    SI013 InvalidPackets "Packets outside of their connection are let in, and one of them can reset it.";
+    SI014 VmWithTproxy "Connections of virtual machines do not work with TPROXY.";
+    SI015 PortsCollide "Several ports end at one listener, where connections of one client can collide.";
+    SI016 Incomplete "The lists are too long to check everything; of each list, at most 64 items are tried.";
+    SI017 SurprisingValue "A value has another meaning than its author may expect.";
+    SI018 AmbiguousManifest "A manifest is ambiguous, or configures a pod whose traffic is not captured.";
+    SI019 OtherFamily "An item of a list is of a family that is not captured.";
+    SI020 UnrecognizedProxy "The proxy's own traffic is not recognized, so that it is captured again.";
+    SI021 HostCallsPass "Calls of every process of the host bypass the proxy, as probes do.";
+    SI022 ProbesComeFromElsewhere
+        "Probes have another source address than the node's, which filters must admit.";
+    SI023 MarkPasses "Processes that may set the mark of the proxy's sockets bypass the proxy.";
+    SI024 OwnDnsByTcp "DNS queries to the pod itself are captured by TCP and not by UDP.";
+    SI025 VirtualMachineUdpPasses "UDP of virtual machines, including DNS queries, is not captured.";
+    SI026 DeadRule "A rule that the mesh's own program sets is never reached.";
+    SI027 UnknownAnnotation "An annotation of a mesh's domain is unknown, so that it has no effect.";
+    SI028 RunsAsProxy
+        "A container of the application runs as the proxy's user or group, so that it is not captured.";
+    SI029 PodSecurity
+        "The Pod Security Standard of the namespace refuses the init container that sets the rules.";
+    SI030 NotInjected "A pod runs without the sidecar that a webhook would give it now.";
+    SI031 InjectionUnserved "A pod or its namespace asks for injection, and the pod is not injected.";
+    SI032 ProbeUncaptured "A probe's port is not captured.";
+    SI033 ServicePortUncaptured "The target port of a Service is not captured.";
+    SI034 TwoMeshes "A pod has signs of two meshes.";
+    SI035 RivalWebhooks "Webhooks of two injectors select the same pods.";
+    SI036 WebhookServiceMissing "The Service that a webhook calls does not exist.";
+    SI037 WebhookUntrusted
+        "A webhook has no caBundle, so that the API server does not trust its certificate.";
+    SI038 InvalidSetting "A setting of a pod is invalid.";
+    SI039 Misplaced
+        "A mesh's annotation or label is not in the metadata of the pod, so that it has no effect.";
+    SI040 DroppedField "Kubernetes drops a field of a pod that it does not know.";
+    SI041 RunsBeforeProxy "An init container runs when the rules are set and the proxy does not run yet.";
+    SI042 JobKeptAlive "The proxy of a Job keeps its pod alive.";
+    SI043 OwnNetworkStack
+        "A runtime class has a network stack in which rules of a CNI plugin have no effect.";
+    SI044 SecondInterface "Connections of a second interface are captured, too.";
+    SI045 Unreadable
+        "A part of a network namespace or its kernel can't be read, so that its state is unknown.";
+    SI046 BlockedTable "Packets meet no rule of a table, or changing it is refused.";
+    SI047 OthersFirst "Rules of other programs may decide about packets before ours.";
+    SI048 Overruled "Rules of other programs decide about traffic that is to be captured.";
+    SI049 MayDrop "A chain of another program may drop packets.";
+    SI050 UnknownOrigin "Rules or routes may be another program's, so that cleaning keeps them.";
+    SI051 IncompleteRules "Rules are incomplete, or in several backends.";
+    SI052 MissingRouting "Routing that the rules need is missing.";
+    SI053 SpareRouting "Routing is left over, or there more than once.";
+    SI054 SeveralMeshes "Several meshes capture in one network namespace.";
+    SI055 Ipv4Uncaptured "The pod has IPv4 whose connections are not captured.";
+    SI056 NothingListens "Nothing listens where rules send traffic.";
+    SI057 NotTransparent "The listener lacks IP_TRANSPARENT, which TPROXY needs.";
+    SI058 NotTheProxy "A process that is not the proxy listens where rules send traffic.";
+    SI059 Changed "Rules were changed since they were made.";
+    SI060 HostNamespace "The network namespace is the machine's own.";
+    SI061 MissingCapability "A capability is missing.";
+    SI062 MissingProgram "A program of iptables is missing, or can't list the rules.";
+    SI063 MissingExtension "The kernel lacks a match or a target of the rules.";
+    SI064 LoLacksIpv6 "IPv6 is enabled, but not on lo.";
 }
 
 /// Codes of findings that are not made any more.

@@ -9,8 +9,8 @@ use crate::field::Field;
 use crate::ownership::Proof;
 use crate::routing::{Object, RoutingEntry};
 use crate::{
-    Chain, ChainState, Family, Hook, InterfaceName, ListedRule, Match, Negatable, Ownership, Predecessor,
-    Rule, State, Table, Target, ownership,
+    Chain, Family, Hook, InterfaceName, ListedRule, Match, Negatable, Ownership, Predecessor, Rule, State,
+    Table, Target, ownership,
 };
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ pub fn mark_inherited(state: &mut State, owner: &Ownership) {
     for table in Table::ALL {
         let claimed = inherited_positions(state, table, owner, predecessor);
         let Some(chains) = state.tables.get_mut(&table) else { continue };
-        for (chain, index) in claimed {
-            let line = chains.get_mut(&chain).and_then(|chain| chain.lines.get_mut(index));
+        for (hook, index) in claimed {
+            let line = chains.get_mut(&Chain::Base(hook)).and_then(|lines| lines.get_mut(index));
             let Some(line) = line else { continue };
             match line {
                 ListedRule::Typed(rule) => *line = ListedRule::Inherited(rule.clone()),
@@ -32,7 +32,8 @@ pub fn mark_inherited(state: &mut State, owner: &Ownership) {
     }
 }
 
-type RulePosition = (Chain, usize);
+/// A base chain, and the place in it.
+type RulePosition = (Hook, usize);
 
 /// Each proof relies on those before it.
 struct Claims<'a> {
@@ -81,8 +82,8 @@ impl<'a> Claims<'a> {
         self.claimed.extend(positions);
     }
 
-    fn base_chains(&self) -> impl Iterator<Item = (&'a Chain, &'a ChainState)> + use<'a> {
-        base_chains(self.state, self.table)
+    fn base_chains(&self) -> impl Iterator<Item = (Hook, &'a Vec<ListedRule>)> + use<'a> {
+        self.state.base_chains(self.table)
     }
 
     fn lines(&self, rule: &Candidate<'_>) -> impl Iterator<Item = (usize, &'a ListedRule)> {
@@ -92,34 +93,27 @@ impl<'a> Claims<'a> {
     fn shows_capture(&self) -> bool {
         !self.claimed.is_empty()
             || self.state.chains(self.table).any(|(chain, _)| self.owner.owns_chain(chain))
-            || self
-                .base_chains()
-                .any(|(_, content)| content.lines.iter().any(|line| line.belongs_to(self.owner)))
+            || self.base_chains().any(|(_, lines)| lines.iter().any(|line| line.belongs_to(self.owner)))
     }
 
     fn has_comment_of_owner(&self) -> bool {
         let has_comment =
             |line: &ListedRule| line.typed().is_some_and(|rule| self.owner.has_comment_in(rule));
-        self.base_chains().any(|(_, content)| content.lines.iter().any(has_comment))
+        self.base_chains().any(|(_, lines)| lines.iter().any(has_comment))
     }
 
     /// Claims the rules that are in the predecessor's order, and says whether there are any.
     fn claim_by_position(&mut self) -> bool {
-        let proven: Vec<_> = self
-            .of(Proof::Position)
-            .filter(|rule| match rule.interface {
-                Some((_, InterfaceDirection::Out)) => self.is_outbound_of_pair(rule),
-                Some((_, InterfaceDirection::In)) => {
-                    self.precedes_owned(rule)
-                        || self.has_owned_twin(rule)
-                        || self
-                            .twin(rule, InterfaceDirection::Out)
-                            .is_some_and(|out| self.is_outbound_of_pair(out))
-                }
-                None => self.precedes_owned(rule),
-            })
-            .map(Candidate::position)
-            .collect();
+        let has_pair = |rule: &Candidate<'_>| {
+            let out = self.twin(rule, Field::OutInterface);
+            out.is_some_and(|out| self.is_outbound_of_pair(out))
+        };
+        let is_proven = |rule: &&Candidate<'_>| match rule.interface {
+            Some((_, Field::OutInterface)) => self.is_outbound_of_pair(rule),
+            Some(_) => self.precedes_owned(rule) || self.has_owned_twin(rule) || has_pair(rule),
+            None => self.precedes_owned(rule),
+        };
+        let proven: Vec<_> = self.of(Proof::Position).filter(is_proven).map(Candidate::position).collect();
         let is_any = !proven.is_empty();
         self.claimed.extend(proven);
         is_any
@@ -129,17 +123,17 @@ impl<'a> Claims<'a> {
     /// the owner has made the table, its jumps precede the rules of other programs.
     fn precedes_owned(&self, rule: &Candidate<'_>) -> bool {
         let is_owned = |(index, line): (usize, &ListedRule)| {
-            line.belongs_to(self.owner) || self.claimed.contains(&(Chain::Base(rule.hook), index))
+            line.belongs_to(self.owner) || self.claimed.contains(&(rule.hook, index))
         };
         self.lines(rule).skip(rule.index + 1).any(is_owned)
     }
 
     /// An excluded interface has a rule in each direction; alone, the outbound one may be any program's.
     fn is_outbound_of_pair(&self, rule: &Candidate<'_>) -> bool {
-        self.precedes_owned(rule) && self.twin(rule, InterfaceDirection::In).is_some()
+        self.precedes_owned(rule) && self.twin(rule, Field::InInterface).is_some()
     }
 
-    fn twin(&self, rule: &Candidate<'_>, direction: InterfaceDirection) -> Option<&Candidate<'a>> {
+    fn twin(&self, rule: &Candidate<'_>, direction: Field) -> Option<&Candidate<'a>> {
         let (name, _) = rule.interface?;
         self.of(Proof::Position).find(|other| other.interface == Some((name, direction)))
     }
@@ -155,15 +149,15 @@ impl<'a> Claims<'a> {
     /// network is captured, there are no such rules, and the chain holds nothing else of the owner's.
     fn claim_heads(&mut self, is_its_table: bool) {
         let captures_networks = captures_networks(self.state, self.table, self.owner);
-        for (chain, content) in self.base_chains() {
-            let holds_owned = || content.lines.iter().any(|line| line.belongs_to(self.owner));
+        for (hook, lines) in self.base_chains() {
+            let holds_owned = || lines.iter().any(|line| line.belongs_to(self.owner));
             if !is_its_table && (captures_networks || holds_owned()) {
                 continue;
             }
-            for (index, line) in content.lines.iter().enumerate() {
-                let position = (chain.clone(), index);
+            for (index, line) in lines.iter().enumerate() {
+                let position = (hook, index);
                 let matches_in_interface = |rule: &Candidate<'_>| {
-                    rule.position() == position && matches!(rule.interface, Some((_, InterfaceDirection::In)))
+                    rule.position() == position && matches!(rule.interface, Some((_, Field::InInterface)))
                 };
                 if self.of(Proof::Position).any(matches_in_interface) {
                     self.claimed.insert(position);
@@ -175,10 +169,6 @@ impl<'a> Claims<'a> {
     }
 }
 
-fn base_chains(state: &State, table: Table) -> impl Iterator<Item = (&Chain, &ChainState)> {
-    state.chains(table).filter(|(chain, _)| matches!(chain, Chain::Base(_)))
-}
-
 /// A jump without a destination port leads from the owner's chains to a redirect without one.
 fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
     let redirects = |line: &ListedRule| matches!(target_for_all_ports(line), Some(Target::Redirect(_)));
@@ -187,7 +177,7 @@ fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
         _ => false,
     };
     let mut owned = state.chains(table).filter(|(chain, _)| owner.owns_chain(chain));
-    owned.any(|(_, content)| content.lines.iter().any(captures))
+    owned.any(|(_, lines)| lines.iter().any(captures))
 }
 
 fn target_for_all_ports(line: &ListedRule) -> Option<&Target> {
@@ -197,7 +187,7 @@ fn target_for_all_ports(line: &ListedRule) -> Option<&Target> {
 
 fn is_inherited_in_part(state: &State) -> bool {
     let mut chains = state.tables.values().flat_map(|chains| chains.values());
-    chains.any(|content| content.lines.iter().any(ListedRule::is_inherited))
+    chains.any(|lines| lines.iter().any(ListedRule::is_inherited))
 }
 
 /// The rules in base chains that match a pattern of a predecessor's without proof that it made them, chain by chain.
@@ -226,26 +216,21 @@ pub fn predecessors(owner: &Ownership) -> impl Iterator<Item = &'static Predeces
 struct Candidate<'a> {
     hook: Hook,
     index: usize,
-    interface: Option<(&'a InterfaceName, InterfaceDirection)>,
+    /// With the field that names it: of packets that come in, or that leave.
+    interface: Option<(&'a InterfaceName, Field)>,
     proof: Proof,
 }
 
 impl Candidate<'_> {
     fn position(&self) -> RulePosition {
-        (Chain::Base(self.hook), self.index)
+        (self.hook, self.index)
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum InterfaceDirection {
-    In,
-    Out,
-}
-
-fn interface(rule: &Rule) -> Option<(&InterfaceName, InterfaceDirection)> {
+fn interface(rule: &Rule) -> Option<(&InterfaceName, Field)> {
     rule.matches.iter().find_map(|m| match m {
-        Match::InInterface(Negatable::Is(name)) => Some((name, InterfaceDirection::In)),
-        Match::OutInterface(Negatable::Is(name)) => Some((name, InterfaceDirection::Out)),
+        Match::InInterface(Negatable::Is(name)) => Some((name, Field::InInterface)),
+        Match::OutInterface(Negatable::Is(name)) => Some((name, Field::OutInterface)),
         _ => None,
     })
 }
@@ -256,10 +241,9 @@ fn candidates<'a>(
     owner: &'a Ownership,
     predecessor: &'a Predecessor,
 ) -> impl Iterator<Item = Candidate<'a>> {
-    state.chains(table).flat_map(move |(chain, content)| {
-        content.lines.iter().enumerate().filter_map(move |(index, line)| {
-            let Chain::Base(hook) = chain else { return None };
-            let pattern = |text: &str| Some(predecessor.pattern(table, *hook, text)?.proof);
+    state.base_chains(table).flat_map(move |(hook, lines)| {
+        lines.iter().enumerate().filter_map(move |(index, line)| {
+            let pattern = |text: &str| Some(predecessor.pattern(table, hook, text)?.proof);
             let (proof, interface) = match line {
                 ListedRule::Typed(rule) if !owner.owns_rule(rule) => {
                     let logs = || predecessor.logs(rule).then_some(Proof::Form);
@@ -268,13 +252,13 @@ fn candidates<'a>(
                 ListedRule::Foreign(foreign) if !foreign.is_inherited => (pattern(&foreign.text)?, None),
                 ListedRule::Typed(_) | ListedRule::Inherited(_) | ListedRule::Foreign(_) => return None,
             };
-            Some(Candidate { hook: *hook, index, interface, proof })
+            Some(Candidate { hook, index, interface, proof })
         })
     })
 }
 
 /// Signs of the predecessor in a namespace as a whole, and of the owner.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// Marks that inherited rules look at.
     marks: BTreeSet<u32>,
@@ -287,14 +271,24 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    pub fn of<'a>(states: impl Iterator<Item = (Family, &'a State)>, owner: &Ownership) -> Self {
-        let mut evidence = Self::default();
-        let chains = states.flat_map(|(family, state)| {
-            state.tables.values().flatten().map(move |content| (family, content))
-        });
-        for (family, (chain, content)) in chains {
+    /// Besides the states: the predecessor has tables of nf_tables, which are for both families; the owner has anything else.
+    pub fn of<'a>(
+        states: impl Iterator<Item = (Family, &'a State)>,
+        owner: &Ownership,
+        has_predecessor_tables: bool,
+        has_owned_objects: bool,
+    ) -> Self {
+        let mut evidence = Self {
+            marks: BTreeSet::new(),
+            captures_ipv6: has_predecessor_tables,
+            inherited: has_predecessor_tables,
+            owned: has_owned_objects,
+        };
+        let chains = states
+            .flat_map(|(family, state)| state.tables.values().flatten().map(move |chain| (family, chain)));
+        for (family, (chain, lines)) in chains {
             evidence.captures_ipv6 |= family == Family::V6 && owner.owns_chain(chain);
-            for line in content.lines.iter().filter(|_| matches!(chain, Chain::Base(_))) {
+            for line in lines.iter().filter(|_| matches!(chain, Chain::Base(_))) {
                 match line {
                     ListedRule::Typed(rule) => evidence.owned |= owner.has_comment_in(rule),
                     ListedRule::Inherited(rule) => {
@@ -306,17 +300,6 @@ impl Evidence {
             }
         }
         evidence
-    }
-
-    /// Adds what exists beside those tables: the predecessor's in nf_tables, for both families, and what is the owner's.
-    #[must_use]
-    pub fn with_other_evidence(self, has_predecessor_tables: bool, has_owned_objects: bool) -> Self {
-        Self {
-            captures_ipv6: self.captures_ipv6 || has_predecessor_tables,
-            inherited: self.inherited || has_predecessor_tables,
-            owned: self.owned || has_owned_objects,
-            ..self
-        }
     }
 }
 

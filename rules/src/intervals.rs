@@ -152,6 +152,11 @@ impl Intervals {
         })
     }
 
+    /// Whether the numbers are among the other's; `None` where that is true of some alone.
+    pub(crate) fn all_among(&self, other: &Self) -> Option<bool> {
+        if self.meets(other) { self.within(other).then_some(true) } else { Some(false) }
+    }
+
     /// The same numbers in as few ranges as it takes.
     #[must_use]
     pub fn joined(&self) -> Self {

@@ -40,11 +40,9 @@ pub use matches::{ConnState, ConnStates, Match, Negatable, Protocol};
 pub use model::{Chain, Origin, Position, Rule, RuleSet, Statement, TrafficEffect};
 pub use name::{ChainName, Comment, InterfaceName, LogLevel, LogPrefix, NameError};
 pub use net::{ByFamily, Cidr, CidrError, Family};
-pub use number::{
-    Gid, Mark, NumberError, Port, PortError, PortRange, PortSet, Range, Uid, UidRange, UidRangeError, Zone,
-};
+pub use number::{Gid, Mark, NumberError, Port, PortRange, PortSet, Range, Uid, UidRange, Zone};
 pub use ownership::{Chains, Ownership, Pattern, PolicyRules, Predecessor, Proof};
 pub use report::Hits;
-pub use state::{ChainState, State, TableChange};
+pub use state::{State, TableChange};
 pub use target::{Target, WriteSet};
 pub use version::Version;

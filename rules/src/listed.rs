@@ -140,11 +140,6 @@ impl ListedRule {
             Self::Foreign(foreign) => foreign.action.clone(),
         }
     }
-
-    /// False for rules that surely continue and change no field that a rule of ours tests.
-    pub fn may_decide(&self) -> bool {
-        !self.action().surely_continues()
-    }
 }
 
 impl ListedCondition {

@@ -1,7 +1,7 @@
 //! A listing of rules, ours and others', as `iptables-save` prints it, with its texts; [`crate::State`] has none.
 
 use crate::{
-    Action, Chain, ChainName, ChainState, Family, Foreign, Hits, ListedRule, Ownership, Policy, State, Table,
+    Action, Chain, ChainName, Family, Foreign, Hits, ListedRule, Ownership, Policy, State, Table,
     inheritance, ownership,
 };
 use std::collections::BTreeMap;
@@ -44,9 +44,8 @@ impl Listing {
 
     /// True for a user-defined chain without rules, too.
     pub fn holds_rules(&self) -> bool {
-        self.chains
-            .iter()
-            .any(|((_, chain), content)| matches!(chain, Chain::User(_)) || !content.rules.is_empty())
+        let mut chains = self.chains.iter();
+        chains.any(|((_, chain), content)| matches!(chain, Chain::User(_)) || !content.rules.is_empty())
     }
 
     /// True if any base chain drops what no rule of it accepts.
@@ -78,8 +77,7 @@ impl Listing {
                 ListedRule::Inherited(rule) => ListedRule::Inherited(rule.clone()),
                 ListedRule::Foreign(foreign) => ListedRule::Foreign(foreign.clone()),
             });
-            let lines = lines.collect();
-            state.tables.entry(*table).or_default().insert(chain.clone(), ChainState { lines });
+            state.tables.entry(*table).or_default().insert(chain.clone(), lines.collect());
         }
         match owner.joined {
             [] => inheritance::mark_inherited(&mut state, owner),

@@ -1,8 +1,8 @@
 //! The matches of iptables, each with its meaning as a condition on a field ([`crate::field`]), which walks and nf_tables read.
 
-use crate::field::{Condition, Field, Interval, interface_interval, protocol_number, state_bit};
+use crate::field::{Condition, Field, Interval, Intervals, interface_interval, state_bit};
 use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, UidRange};
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 /// A value to match or, where the kernel can negate, to match the absence of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,9 +27,8 @@ impl<T> Negatable<T> {
         if self.is_negated() { "! " } else { "" }
     }
 
-    /// `has`: the packet has the value.
-    pub fn holds(&self, has: bool) -> bool {
-        has != self.is_negated()
+    fn on(&self, field: Field, values: impl Into<Intervals>) -> Condition {
+        Condition { field, negated: self.is_negated(), values: values.into() }
     }
 }
 
@@ -84,34 +83,29 @@ impl ConnState {
 
 /// At least one connection state, in iptables' order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnStates(Vec<ConnState>);
+pub struct ConnStates(BTreeSet<ConnState>);
 
 impl ConnStates {
     /// `None` when it is empty.
     pub fn new(states: impl IntoIterator<Item = ConnState>) -> Option<Self> {
-        let mut states: Vec<ConnState> = states.into_iter().collect();
-        states.sort();
-        states.dedup();
+        let states = BTreeSet::from_iter(states);
         (!states.is_empty()).then_some(Self(states))
     }
 
-    pub fn states(&self) -> &[ConnState] {
+    pub fn states(&self) -> &BTreeSet<ConnState> {
         &self.0
     }
 }
 
 impl From<ConnState> for ConnStates {
     fn from(state: ConnState) -> Self {
-        Self(vec![state])
+        Self([state].into())
     }
 }
 
 impl fmt::Display for ConnStates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, state) in self.0.iter().enumerate() {
-            write!(f, "{}{}", if n == 0 { "" } else { "," }, state.name())?;
-        }
-        Ok(())
+        f.write_str(&self.0.iter().map(|state| state.name()).collect::<Vec<_>>().join(","))
     }
 }
 
@@ -154,10 +148,8 @@ pub enum Match {
 /// As `iptables` takes it.
 impl fmt::Display for Match {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let module = self.module();
-        module.map_or(Ok(()), |module| write!(f, "-m {module}"))?;
-        if module.is_some() && !matches!(self, Self::ProtocolModule(_)) {
-            f.write_str(" ")?;
+        if let Some(module) = self.module().filter(|_| !matches!(self, Self::ProtocolModule(_))) {
+            write!(f, "-m {module} ")?;
         }
         match self {
             Self::Source(m) => m.option(f, "-s"),
@@ -172,7 +164,7 @@ impl fmt::Display for Match {
             Self::GidOwner(m) => m.option(f, "--gid-owner"),
             Self::ConnState(m) => m.option(f, "--ctstate"),
             Self::Mark(m) | Self::Connmark(m) => m.option(f, "--mark"),
-            Self::ProtocolModule(_) => Ok(()),
+            Self::ProtocolModule(protocol) => write!(f, "-m {protocol}"),
             Self::Comment(comment) => write!(f, "--comment \"{comment}\""),
         }
     }
@@ -200,61 +192,35 @@ impl Match {
         }
     }
 
-    pub fn asks_nothing(&self) -> bool {
-        self.field().is_none()
-    }
-
     /// `None` if it matches every packet.
     pub fn field(&self) -> Option<Field> {
-        self.describe(&mut |_| {}).map(|(field, _)| field)
+        self.condition().map(|condition| condition.field)
     }
 
     /// The same as a condition of nf_tables; `None` if it matches every packet.
     pub fn condition(&self) -> Option<Condition> {
-        let mut values = Vec::new();
-        let (field, negated) = self.describe(&mut |range| values.push(range))?;
-        Some(Condition { field, negated, values: values.into_iter().collect() })
-    }
-
-    /// The meaning of a match: the field, whether it is negated, and, to `range`, each range of values.
-    fn describe(&self, range: &mut dyn FnMut(Interval)) -> Option<(Field, bool)> {
         let number = |number: u32| Interval::one(number.into());
-        let (field, negated, value) = match self {
-            Self::Source(m) => (Field::Source(m.value().family()), m.is_negated(), m.value().interval()),
-            Self::Destination(m) => {
-                (Field::Destination(m.value().family()), m.is_negated(), m.value().interval())
-            }
-            Self::InInterface(m) => (Field::InInterface, m.is_negated(), interface_interval(m.value())),
-            Self::OutInterface(m) => (Field::OutInterface, m.is_negated(), interface_interval(m.value())),
-            Self::Protocol(protocol) => (Field::Protocol, false, number(protocol_number(*protocol).into())),
-            Self::SourcePort(m) => (Field::SourcePort, m.is_negated(), m.value().interval()),
-            Self::DestinationPort(m) => (Field::DestinationPort, m.is_negated(), m.value().interval()),
+        Some(match self {
+            Self::Source(m) => m.on(Field::Source(m.value().family()), m.value().interval()),
+            Self::Destination(m) => m.on(Field::Destination(m.value().family()), m.value().interval()),
+            Self::InInterface(m) => m.on(Field::InInterface, interface_interval(m.value())),
+            Self::OutInterface(m) => m.on(Field::OutInterface, interface_interval(m.value())),
+            Self::Protocol(protocol) => Condition::protocol(*protocol),
+            Self::SourcePort(m) => m.on(Field::SourcePort, m.value().interval()),
+            Self::DestinationPort(m) => m.on(Field::DestinationPort, m.value().interval()),
             Self::DestinationPorts(m) => {
-                m.value().ranges().iter().for_each(|ports| range(ports.interval()));
-                return Some((Field::DestinationPort, m.is_negated()));
+                let ranges = m.value().ranges().iter().map(|ports| ports.interval());
+                m.on(Field::DestinationPort, Intervals::from_iter(ranges))
             }
-            Self::UidOwner(m) => (Field::Uid, m.is_negated(), m.value().interval()),
-            Self::GidOwner(m) => (Field::Gid, m.is_negated(), number(m.value().number())),
+            Self::UidOwner(m) => m.on(Field::Uid, m.value().interval()),
+            Self::GidOwner(m) => m.on(Field::Gid, number(m.value().number())),
             Self::ConnState(m) => {
-                m.value().states().iter().for_each(|state| range(number(state_bit(*state).into())));
-                return Some((Field::ConnState, m.is_negated()));
+                let bits = m.value().states().iter().map(|state| number(state_bit(*state).into()));
+                m.on(Field::ConnState, Intervals::from_iter(bits))
             }
-            Self::Mark(m) => (Field::Mark(m.value().mask), m.is_negated(), number(m.value().value)),
-            Self::Connmark(m) => (Field::Connmark(m.value().mask), m.is_negated(), number(m.value().value)),
+            Self::Mark(m) => m.on(Field::Mark(m.value().mask), number(m.value().value)),
+            Self::Connmark(m) => m.on(Field::Connmark(m.value().mask), number(m.value().value)),
             Self::ProtocolModule(_) | Self::Comment(_) => return None,
-        };
-        range(value);
-        Some((field, negated))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_negated_match_holds_for_all_other_values() {
-        assert_eq!([true, false].map(|has| Negatable::Is(80).holds(has)), [true, false]);
-        assert_eq!([true, false].map(|has| Negatable::Not(80).holds(has)), [false, true]);
+        })
     }
 }

@@ -57,12 +57,7 @@ impl Rule {
     /// port stay there: Istio's agent writes some rules so, and iptables deletes a rule only if its conditions are in order.
     #[must_use]
     pub fn canonical(&self) -> Self {
-        let says_something = |m: &Match| match m {
-            Match::Source(operand) | Match::Destination(operand) => {
-                operand.is_negated() || !operand.value().is_everything()
-            }
-            _ => true,
-        };
+        let holds_always = |m: &Match| m.condition().and_then(|one| one.constant_answer()) == Some(true);
         let is_port = |m: &Match| matches!(m, Match::SourcePort(_) | Match::DestinationPort(_));
         let first_port = self.matches.iter().position(is_port).unwrap_or(0);
         let rank = |place: usize, m: &Match| match m {
@@ -74,7 +69,7 @@ impl Rule {
             Match::Mark(_) if place < first_port => 1,
             _ => 2,
         };
-        let kept = self.matches.iter().enumerate().filter(|(_, m)| says_something(m));
+        let kept = self.matches.iter().enumerate().filter(|(_, m)| !holds_always(m));
         let mut ranked: Vec<(i32, &Match)> = kept.map(|(place, m)| (rank(place, m), m)).collect();
         ranked.sort();
         let matches = ranked.into_iter().map(|(_, m)| m.clone()).collect();
@@ -194,11 +189,9 @@ impl RuleSet {
     /// The chains of a table once every statement has taken effect; those that are only jumped to are there, empty.
     pub fn chains(&self, table: Table) -> BTreeMap<Chain, Vec<&Statement>> {
         // Most inserts are at the head, where a vector would move all that it holds.
-        let mut chains: BTreeMap<Chain, VecDeque<&Statement>> = self
-            .user_chains(table)
-            .into_iter()
-            .map(|name| (Chain::User(name.clone()), VecDeque::new()))
-            .collect();
+        let own = self.user_chains(table).into_iter().map(|name| Chain::User(name.clone()));
+        let mut chains: BTreeMap<Chain, VecDeque<&Statement>> =
+            own.map(|chain| (chain, VecDeque::new())).collect();
         for statement in self.of_table(table) {
             let rules = chains.entry(statement.chain.clone()).or_default();
             match statement.position {

@@ -1,6 +1,6 @@
 //! Address families and networks.
 
-use crate::intervals::Interval;
+use crate::{intervals::Interval, number::decimal};
 use ipnetwork::IpNetwork;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{fmt, str::FromStr};
@@ -141,20 +141,13 @@ impl Cidr {
     /// The network, and true where host bits were set in the text. The text is `ADDRESS/LENGTH`.
     pub fn parse_noting_host_bits(text: &str) -> Result<(Self, bool), CidrError> {
         let Some((address, length)) = text.split_once('/') else {
-            return match text.parse::<IpAddr>() {
-                Ok(address) => Err(CidrError::NoLength(address, Family::of(address).bits())),
-                Err(_) => Err(CidrError::Address),
-            };
+            let address = text.parse().map_err(|_| CidrError::Address)?;
+            return Err(CidrError::NoLength(address, Family::of(address).bits()));
         };
         let address: IpAddr = address.parse().map_err(|_| CidrError::Address)?;
         let bits = Family::of(address).bits();
-        let digits = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());
-        let cidr = length
-            .parse()
-            .ok()
-            .filter(|_| digits)
-            .and_then(|length| Self::new(address, length))
-            .ok_or(CidrError::Length(bits))?;
+        let cidr = decimal(length).and_then(|length| Self::new(address, length));
+        let cidr = cidr.ok_or(CidrError::Length(bits))?;
         if length.len() > 1 && length.starts_with('0') {
             return Err(CidrError::LeadingZero(cidr.length()));
         }

@@ -1,40 +1,42 @@
 //! Numbers that rules hold: ports, user and group ids, their ranges and sets, packet marks, conntrack zones.
 
 use crate::intervals::Interval;
-use std::{fmt, str::FromStr};
+use std::{fmt, num::NonZeroU16, str::FromStr};
 
+/// The reason why a text is no number, no port or no range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is not a number from {least} to {most}")]
-pub struct NumberError {
-    pub least: u32,
-    pub most: u32,
+pub enum NumberError {
+    #[error("is not a number from 0 to {0}")]
+    NoNumber(u32),
+    #[error("is not a port from 1 to 65535")]
+    NoPort,
+    #[error("is port 0, which no connection uses")]
+    PortZero,
+    #[error("is a range whose end lies before its start")]
+    Backwards,
 }
 
 /// The greatest user or group id: 2^32-1 means "none" to the kernel (`setreuid(2)`).
 const GREATEST_ID: u32 = u32::MAX - 1;
 
-fn id(text: &str) -> Result<u32, NumberError> {
-    let error = NumberError { least: 0, most: GREATEST_ID };
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(error);
-    }
-    text.parse().ok().filter(|&id| id <= GREATEST_ID).ok_or(error)
+/// A number of decimal digits alone: no sign, no space.
+pub(crate) fn decimal<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A type of ids: numbers of 32 bits but for the last one.
-macro_rules! id {
-    ($(#[$doc:meta])* $name:ident) => {
+/// A type of the numbers that are `valid`, with the errors of a text that is no number, and of one that is not valid.
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($of:ty): $valid:pat, $no_number:expr, $invalid:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(u32);
+        pub struct $name($of);
 
         impl $name {
-            /// `None` for 2^32-1, which is not an id.
-            pub const fn new(id: u32) -> Option<Self> {
-                if id <= GREATEST_ID { Some(Self(id)) } else { None }
+            pub const fn new(number: $of) -> Option<Self> {
+                if matches!(number, $valid) { Some(Self(number)) } else { None }
             }
 
-            pub fn number(self) -> u32 {
+            pub const fn number(self) -> $of {
                 self.0
             }
         }
@@ -43,7 +45,7 @@ macro_rules! id {
             type Err = NumberError;
 
             fn from_str(text: &str) -> Result<Self, NumberError> {
-                id(text).map(Self)
+                Self::new(decimal(text).ok_or($no_number)?).ok_or($invalid)
             }
         }
 
@@ -52,42 +54,37 @@ macro_rules! id {
                 self.0.fmt(f)
             }
         }
+
+        impl Bound for $name {
+            fn value(self) -> u32 {
+                self.0.into()
+            }
+        }
     };
 }
 
-id! {
-    /// A user id, 0 to 2^32-2.
-    Uid
+const NO_ID: NumberError = NumberError::NoNumber(GREATEST_ID);
+
+number! {
+    /// A user id.
+    Uid(u32): 0..=GREATEST_ID, NO_ID, NO_ID
 }
-id! {
-    /// A group id, 0 to 2^32-2.
-    Gid
+number! {
+    /// A group id.
+    Gid(u32): 0..=GREATEST_ID, NO_ID, NO_ID
 }
+number! {
+    /// A TCP or UDP port.
+    Port(u16): 1.., NumberError::NoPort, NumberError::PortZero
+}
+
+/// A conntrack zone other than the default one: connections in different zones never share a tuple.
+pub type Zone = NonZeroU16;
 
 impl From<Uid> for Gid {
     /// The group of the same number: upstream's default for the proxy's group.
     fn from(uid: Uid) -> Self {
         Self(uid.0)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UidRangeError {
-    /// An end of it, or the only one, is not a user id.
-    #[error(transparent)]
-    NoUser(#[from] NumberError),
-    #[error("is a range whose end lies before its start")]
-    Backwards,
-}
-
-pub type UidRange = Range<Uid>;
-
-impl Bound for Uid {
-    type Error = UidRangeError;
-    const BACKWARDS: UidRangeError = UidRangeError::Backwards;
-
-    fn value(self) -> u32 {
-        self.0
     }
 }
 
@@ -127,10 +124,7 @@ impl FromStr for Mark {
             Some((value, mask)) => (unsigned(value), unsigned(mask)),
             None => (unsigned(text), Some(u32::MAX)),
         };
-        value
-            .zip(mask)
-            .map(|(value, mask)| Self { value, mask })
-            .ok_or(NumberError { least: 0, most: u32::MAX })
+        value.zip(mask).map(|(value, mask)| Self { value, mask }).ok_or(NumberError::NoNumber(u32::MAX))
     }
 }
 
@@ -148,52 +142,17 @@ impl fmt::Display for Mark {
 pub fn unsigned(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(hex) if hex.bytes().all(|b| b.is_ascii_hexdigit()) => u32::from_str_radix(hex, 16).ok(),
-        None if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok(),
-        _ => None,
+        Some(_) => None,
+        None => decimal(text),
     }
 }
 
-/// A type of numbers of 16 bits other than 0.
-macro_rules! nonzero {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(u16);
-
-        impl $name {
-            /// `None` for 0.
-            pub const fn new(number: u16) -> Option<Self> {
-                if number == 0 { None } else { Some(Self(number)) }
-            }
-
-            pub const fn number(self) -> u16 {
-                self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-    };
-}
-
-nonzero! {
-    /// A conntrack zone other than the default one: connections in different zones never share a tuple.
-    Zone
-}
-nonzero! {
-    /// A TCP or UDP port, 1 to 65535.
-    Port
-}
-
-pub trait Bound: Copy + Ord + fmt::Display + FromStr<Err: Into<Self::Error>> {
-    type Error;
-    const BACKWARDS: Self::Error;
-
+pub trait Bound: Copy + Ord + fmt::Display + FromStr<Err = NumberError> {
     fn value(self) -> u32;
 }
+
+pub type UidRange = Range<Uid>;
+pub type PortRange = Range<Port>;
 
 /// One value, or all values from the first to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -221,8 +180,8 @@ impl<T: Bound> Range<T> {
     }
 
     /// As NAT takes it, as listings of iptables have it, and as people write it: `80` or `8000-9000`.
-    pub fn dashed(self) -> impl fmt::Display {
-        Joined(self, '-')
+    pub fn dashed(self) -> String {
+        self.to_string().replace(':', "-")
     }
 
     pub(crate) fn interval(self) -> Interval {
@@ -237,14 +196,13 @@ impl<T: Bound> From<T> for Range<T> {
 }
 
 impl<T: Bound> FromStr for Range<T> {
-    type Err = T::Error;
+    type Err = NumberError;
 
     /// `VALUE`, `FIRST-LAST` or `FIRST:LAST`.
-    fn from_str(text: &str) -> Result<Self, T::Error> {
-        let bound = |text: &str| text.parse::<T>().map_err(Into::into);
+    fn from_str(text: &str) -> Result<Self, NumberError> {
         // Lists are mostly of single values.
-        bound(text).map(Self::from).or_else(|error| match text.split_once(['-', ':']) {
-            Some((first, last)) => Self::new(bound(first)?, bound(last)?).ok_or(T::BACKWARDS),
+        text.parse().map(|value: T| value.into()).or_else(|error| match text.split_once(['-', ':']) {
+            Some((first, last)) => Self::new(first.parse()?, last.parse()?).ok_or(NumberError::Backwards),
             None => Err(error),
         })
     }
@@ -253,52 +211,10 @@ impl<T: Bound> FromStr for Range<T> {
 impl<T: Bound> fmt::Display for Range<T> {
     /// As matches of iptables take it: `80` or `8000:9000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Joined(*self, ':').fmt(f)
-    }
-}
-
-struct Joined<T>(Range<T>, char);
-
-impl<T: Bound> fmt::Display for Joined<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(range, sign) = self;
-        match range.is_single() {
-            true => range.first.fmt(f),
-            false => write!(f, "{}{sign}{}", range.first, range.last),
+        match self.is_single() {
+            true => self.first.fmt(f),
+            false => write!(f, "{}:{}", self.first, self.last),
         }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PortError {
-    #[error("is not a port from 1 to 65535")]
-    NoPort,
-    #[error("is port 0, which no connection uses")]
-    Zero,
-    #[error("is a range whose end lies before its start")]
-    Backwards,
-}
-
-impl FromStr for Port {
-    type Err = PortError;
-
-    fn from_str(text: &str) -> Result<Self, PortError> {
-        if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(PortError::NoPort);
-        }
-        let number: u16 = text.parse().map_err(|_| PortError::NoPort)?;
-        Self::new(number).ok_or(PortError::Zero)
-    }
-}
-
-pub type PortRange = Range<Port>;
-
-impl Bound for Port {
-    type Error = PortError;
-    const BACKWARDS: PortError = PortError::Backwards;
-
-    fn value(self) -> u32 {
-        self.number().into()
     }
 }
 
@@ -348,19 +264,15 @@ impl PortSet {
     pub fn ranges(&self) -> &[PortRange] {
         &self.0
     }
-
-    pub fn contains(&self, port: u16) -> bool {
-        self.0.iter().any(|range| range.contains(port))
-    }
 }
 
 impl FromStr for PortSet {
-    type Err = PortError;
+    type Err = NumberError;
 
     /// Ranges joined by commas.
-    fn from_str(text: &str) -> Result<Self, PortError> {
+    fn from_str(text: &str) -> Result<Self, NumberError> {
         let ranges: Vec<PortRange> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
-        Self::new(ranges).ok_or(PortError::NoPort)
+        Self::new(ranges).ok_or(NumberError::NoPort)
     }
 }
 
@@ -405,10 +317,10 @@ mod tests {
         assert_eq!(range("106-108"), range("106:108"));
         assert_eq!(range("7-7"), range("7"));
         let users = range("106-108").expect("a range");
-        assert_eq!((users.to_string(), users.dashed().to_string()), ("106:108".into(), "106-108".into()));
-        assert_eq!(range("108-106"), Err(UidRangeError::Backwards));
+        assert_eq!((users.to_string(), users.dashed()), ("106:108".into(), "106-108".into()));
+        assert_eq!(range("108-106"), Err(NumberError::Backwards));
         for text in ["", "-", "1-", "-1", "1-2-3", "0-4294967295", "a-b"] {
-            assert!(matches!(range(text), Err(UidRangeError::NoUser(_))), "{text:?}");
+            assert!(matches!(range(text), Err(NumberError::NoNumber(_))), "{text:?}");
         }
     }
 
@@ -435,7 +347,7 @@ mod tests {
         for text in ["abc", "70000", "-1", "+1", "", "80 ", "9000-8000", "80-", "1-2-3", "*"] {
             assert!(text.parse::<PortRange>().is_err(), "{text:?}");
         }
-        assert_eq!("0".parse::<Port>(), Err(PortError::Zero));
+        assert_eq!("0".parse::<Port>(), Err(NumberError::PortZero));
         assert_eq!("8000-9000".parse::<PortRange>(), "8000:9000".parse::<PortRange>());
     }
 

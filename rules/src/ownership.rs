@@ -45,16 +45,13 @@ pub enum Chains {
 impl Chains {
     /// True if a chain of this name may be one of them, in some table.
     pub fn may_include(self, name: &str) -> bool {
-        match self {
-            Self::Prefix(prefix) => name.starts_with(prefix),
-            Self::Named(first, others) => name == first || others.contains(&name),
-        }
+        self.includes(name, &|_| true)
     }
 
     /// True if a chain of this name is one of them in a table, whose other chains `exists` finds by name.
     fn includes(self, name: &str, exists: &dyn Fn(&str) -> bool) -> bool {
         match self {
-            Self::Prefix(_) => self.may_include(name),
+            Self::Prefix(prefix) => name.starts_with(prefix),
             Self::Named(first, others) => name == first || others.contains(&name) && exists(first),
         }
     }

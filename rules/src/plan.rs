@@ -1,26 +1,16 @@
 //! The ordered difference between what the kernel holds and what it should hold. Only what is ours is compared and touched:
 //! chains of ours by their rules and order, our rules in other chains by their order and by what could decide before them.
 
-use crate::{Chain, ChainName, ChainState, ListedRule, Ownership, State, Table, TableChange, Target};
+use crate::{Chain, ChainName, ListedRule, Ownership, State, Table, TableChange, Target};
 
 /// The changes that bring `live` to `desired`, in the order in which to commit them, each one commit of one table. A table
 /// that starts to capture goes before all others and one that stops goes after them, so that a connection that both states
 /// capture is captured in between as well.
-pub fn plan(live: &State, desired: &State, owner: &Ownership) -> Vec<TableChange> {
-    changes(live, desired, owner, false)
-}
-
-/// As [`plan`], but makes everything again, also what is in place.
-pub fn plan_forced(live: &State, desired: &State, owner: &Ownership) -> Vec<TableChange> {
-    changes(live, desired, owner, true)
-}
-
-fn changes(live: &State, desired: &State, owner: &Ownership, force: bool) -> Vec<TableChange> {
-    let mut changes: Vec<TableChange> = Table::LISTED
-        .into_iter()
-        .map(|table| table_change(live, desired, table, owner, force))
-        .filter(|change| !change.is_empty())
-        .collect();
+///
+/// `force`: everything is made again, also what is in place.
+pub fn plan(live: &State, desired: &State, owner: &Ownership, force: bool) -> Vec<TableChange> {
+    let changes = Table::LISTED.map(|table| table_change(live, desired, table, owner, force)).into_iter();
+    let mut changes: Vec<TableChange> = changes.filter(|change| !change.is_empty()).collect();
     // `Less` where the table starts to capture, `Greater` where it stops.
     changes.sort_by_key(|change| captures(live, change.table).cmp(&captures(desired, change.table)));
     changes
@@ -35,19 +25,15 @@ fn inverse(before: &State, change: &TableChange, owner: &Ownership) -> TableChan
         change.replace.iter().map(|(chain, _)| chain).partition(|chain| existed(chain));
     let mut hosts: Vec<&Chain> = change.delete.iter().map(|(chain, _)| chain).collect();
     hosts.dedup();
+    let places = hosts.into_iter().flat_map(|chain| {
+        before.lines(table, chain).iter().zip(1..).map(move |(line, number)| (chain, number, line))
+    });
+    let owned = places.filter(|(.., line)| line.belongs_to(owner));
     TableChange {
         table,
         replace: changed.into_iter().chain(&change.remove).map(old).collect(),
         delete: change.insert.iter().map(|(chain, _, line)| (chain.clone(), line.clone())).collect(),
-        insert: hosts
-            .into_iter()
-            .flat_map(|chain| {
-                let lines = before.lines(table, chain).iter().enumerate();
-                lines
-                    .filter(|(_, line)| line.belongs_to(owner))
-                    .map(|(index, line)| (chain.clone(), index + 1, line.clone()))
-            })
-            .collect(),
+        insert: owned.map(|(chain, number, line)| (chain.clone(), number, line.clone())).collect(),
         remove: created.into_iter().cloned().collect(),
     }
 }
@@ -77,23 +63,23 @@ pub fn in_place(live: &[ListedRule], desired: &[ListedRule], owner: &Ownership) 
 /// The first foreign rule that precedes a rule of ours and may decide packets.
 pub fn foreign_before<'a>(lines: &'a [ListedRule], owner: &Ownership) -> Option<&'a ListedRule> {
     let last = lines.iter().rposition(|line| line.belongs_to(owner))?;
-    lines[..last].iter().find(|line| !line.belongs_to(owner) && line.may_decide())
+    lines[..last].iter().find(|line| !line.belongs_to(owner) && !line.action().surely_continues())
 }
 
 fn table_change(live: &State, desired: &State, table: Table, owner: &Ownership, force: bool) -> TableChange {
     let mut change = TableChange::none(table);
-    for (chain, state) in desired.chains(table) {
+    for (chain, lines) in desired.chains(table) {
         if let Chain::User(name) = chain
-            && (force || live.chain(table, chain) != Some(state))
+            && (force || live.chain(table, chain) != Some(lines))
         {
-            change.replace.push((name.clone(), state.lines.clone()));
+            change.replace.push((name.clone(), lines.clone()));
         }
     }
     let settled = |chain: &Chain, live: &[ListedRule]| {
-        let desired = if matches!(chain, Chain::Base(_)) { desired.lines(table, chain) } else { &[] };
-        in_place(live, desired, owner) && !(force && live.iter().any(|line| line.belongs_to(owner)))
+        in_place(live, desired.lines(table, chain), owner)
+            && !(force && live.iter().any(|line| line.belongs_to(owner)))
     };
-    for (chain, ChainState { lines }) in live.chains(table) {
+    for (chain, lines) in live.chains(table) {
         match chain {
             Chain::User(name) if owner.owns_chain(chain) => {
                 if desired.chain(table, chain).is_none() {
@@ -107,16 +93,16 @@ fn table_change(live: &State, desired: &State, table: Table, owner: &Ownership, 
             }
         }
     }
-    for (chain, ChainState { lines }) in desired.chains(table) {
+    for (chain, lines) in desired.chains(table) {
         if matches!(chain, Chain::Base(_)) && !settled(chain, live.lines(table, chain)) {
-            let numbered = lines.iter().enumerate();
-            change.insert.extend(numbered.map(|(index, line)| (chain.clone(), index + 1, line.clone())));
+            let numbered = lines.iter().cloned().zip(1..);
+            change.insert.extend(numbered.map(|(line, number)| (chain.clone(), number, line)));
         }
     }
     change
 }
 
 fn captures(state: &State, table: Table) -> bool {
-    let mut rules = state.chains(table).flat_map(|(_, chain)| &chain.lines).filter_map(ListedRule::typed);
+    let mut rules = state.chains(table).flat_map(|(_, lines)| lines).filter_map(ListedRule::typed);
     rules.any(|rule| matches!(rule.target, Target::Redirect(_) | Target::Tproxy { .. }))
 }

@@ -1,17 +1,12 @@
 //! Content of one family's tables, foreign rules included: read from the kernel, or worked out.
 
-use crate::{Chain, ChainName, ListedRule, Match, Ownership, RuleSet, Statement, Table};
+use crate::{Chain, ChainName, Hook, ListedRule, Match, Ownership, RuleSet, Table};
 use std::collections::BTreeMap;
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChainState {
-    pub lines: Vec<ListedRule>,
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// By table and chain. An absent table and an empty one mean the same.
-    pub tables: BTreeMap<Table, BTreeMap<Chain, ChainState>>,
+    pub tables: BTreeMap<Table, BTreeMap<Chain, Vec<ListedRule>>>,
 }
 
 impl State {
@@ -19,37 +14,39 @@ impl State {
     pub fn of(rules: &RuleSet) -> Self {
         let mut state = Self::default();
         for table in Table::LISTED {
-            let chains = rules.chains(table);
-            if !chains.is_empty() {
-                let lines = |statements: Vec<&Statement>| ChainState {
-                    lines: statements.iter().map(|s| ListedRule::Typed(s.rule.canonical())).collect(),
-                };
-                state.tables.insert(
-                    table,
-                    chains.into_iter().map(|(chain, statements)| (chain, lines(statements))).collect(),
-                );
+            for (chain, statements) in rules.chains(table) {
+                let lines = statements.iter().map(|s| ListedRule::Typed(s.rule.canonical()));
+                state.tables.entry(table).or_default().insert(chain, lines.collect());
             }
         }
         state
     }
 
-    pub fn chain(&self, table: Table, chain: &Chain) -> Option<&ChainState> {
+    pub fn chain(&self, table: Table, chain: &Chain) -> Option<&Vec<ListedRule>> {
         self.tables.get(&table)?.get(chain)
     }
 
     /// Empty if the chain does not exist.
     pub fn lines(&self, table: Table, chain: &Chain) -> &[ListedRule] {
-        self.chain(table, chain).map_or(&[], |chain| &chain.lines)
+        self.chain(table, chain).map_or(&[], |lines| lines)
     }
 
-    pub fn chains(&self, table: Table) -> impl Iterator<Item = (&Chain, &ChainState)> {
+    pub fn chains(&self, table: Table) -> impl Iterator<Item = (&Chain, &Vec<ListedRule>)> {
         self.tables.get(&table).into_iter().flatten()
     }
 
-    pub fn holds_any_of(&self, owner: &Ownership) -> bool {
-        self.tables.values().flatten().any(|(chain, state)| {
-            owner.owns_chain(chain) || state.lines.iter().any(|line| line.belongs_to(owner))
+    pub(crate) fn base_chains(&self, table: Table) -> impl Iterator<Item = (Hook, &Vec<ListedRule>)> {
+        self.chains(table).filter_map(|(chain, lines)| match chain {
+            Chain::Base(hook) => Some((*hook, lines)),
+            Chain::User(_) => None,
         })
+    }
+
+    pub fn holds_any_of(&self, owner: &Ownership) -> bool {
+        self.tables
+            .values()
+            .flatten()
+            .any(|(chain, lines)| owner.owns_chain(chain) || lines.iter().any(|line| line.belongs_to(owner)))
     }
 
     /// The part that is the owner's: its chains, and its rules in base chains.
@@ -57,13 +54,13 @@ impl State {
     pub fn part_of(&self, owner: &Ownership) -> Self {
         let mut state = Self::default();
         for (table, chains) in &self.tables {
-            for (chain, ChainState { lines }) in chains {
+            for (chain, lines) in chains {
                 let lines: Vec<ListedRule> = match chain {
                     _ if owner.owns_chain(chain) => lines.clone(),
                     Chain::Base(_) => lines.iter().filter(|line| line.belongs_to(owner)).cloned().collect(),
                     Chain::User(_) => continue,
                 };
-                state.tables.entry(*table).or_default().insert(chain.clone(), ChainState { lines });
+                state.tables.entry(*table).or_default().insert(chain.clone(), lines);
             }
         }
         state
@@ -71,19 +68,17 @@ impl State {
 
     /// True if a table holds the same in both states; base chains without rules do not count.
     pub fn same_table(&self, other: &Self, table: Table) -> bool {
-        let filled = |state: &Self| -> Vec<(Chain, ChainState)> {
-            let chains = state
-                .chains(table)
-                .filter(|(chain, state)| matches!(chain, Chain::User(_)) || !state.lines.is_empty());
-            chains.map(|(chain, state)| (chain.clone(), state.clone())).collect()
-        };
-        filled(self) == filled(other)
+        self.filled(table).eq(other.filled(table))
+    }
+
+    /// The chains that hold rules, and all user-defined ones.
+    fn filled(&self, table: Table) -> impl Iterator<Item = (&Chain, &Vec<ListedRule>)> {
+        self.chains(table).filter(|(chain, lines)| matches!(chain, Chain::User(_)) || !lines.is_empty())
     }
 
     /// The base chains of `nat` lead to the owner's chains, and none of the owner's rules there has a comment.
     pub(crate) fn is_uncommented(&self, owner: &Ownership) -> bool {
-        let base = self.chains(Table::Nat).filter(|(chain, _)| matches!(chain, Chain::Base(_)));
-        let lines = base.flat_map(|(_, content)| &content.lines).filter_map(ListedRule::typed);
+        let lines = self.base_chains(Table::Nat).flat_map(|(_, lines)| lines).filter_map(ListedRule::typed);
         let mut owned = lines.filter(|rule| owner.owns_rule(rule)).peekable();
         owned.peek().is_some()
             && owned.all(|rule| !rule.matches.iter().any(|m| matches!(m, Match::Comment(_))))
@@ -110,7 +105,7 @@ impl State {
                 }
             };
             chains.retain(|chain, _| !matches!(chain, Chain::User(name) if is_of_namesake(name)));
-            chains.values_mut().for_each(|content| content.lines.retain(|line| !is_of_another_owner(line)));
+            chains.values_mut().for_each(|lines| lines.retain(|line| !is_of_another_owner(line)));
         }
         state
     }
@@ -118,8 +113,8 @@ impl State {
     /// Takes those rules for inherited that are so in `known`, another reading of the same tables.
     pub(crate) fn inherit(&mut self, known: &Self) {
         for (table, chains) in &mut self.tables {
-            for (chain, content) in chains {
-                for (line, known) in content.lines.iter_mut().zip(known.lines(*table, chain)) {
+            for (chain, lines) in chains {
+                for (line, known) in lines.iter_mut().zip(known.lines(*table, chain)) {
                     if known.is_inherited() {
                         *line = known.clone();
                     }
@@ -153,7 +148,7 @@ impl State {
         };
         let mut owned = self.chains(table).filter(|(chain, _)| self.is_owned(table, chain, owner));
         let by_rule = || {
-            let (chain, _) = self.chains(table).find(|(_, content)| content.lines.iter().any(marked))?;
+            let (chain, _) = self.chains(table).find(|(_, lines)| lines.iter().any(marked))?;
             Some(format!("a rule of chain {chain}"))
         };
         owned.next().map(|(chain, _)| format!("chain {chain}")).or_else(by_rule)
@@ -161,18 +156,15 @@ impl State {
 
     /// True for a user-defined chain without rules, too, of any program.
     pub fn holds_rules(&self) -> bool {
-        self.tables
-            .values()
-            .flatten()
-            .any(|(chain, state)| matches!(chain, Chain::User(_)) || !state.lines.is_empty())
+        self.tables.keys().any(|table| self.filled(*table).next().is_some())
     }
 
     pub fn count_of(&self, owner: &Ownership) -> usize {
-        let own = |(chain, state): (&Chain, &ChainState)| match owner.owns_chain(chain) {
-            true => state.lines.len(),
-            false => state.lines.iter().filter(|line| line.belongs_to(owner)).count(),
+        let chains = self.tables.values().flatten();
+        let of_chain = |(chain, lines): (&Chain, &Vec<ListedRule>)| {
+            lines.iter().filter(|line| owner.owns_chain(chain) || line.belongs_to(owner)).count()
         };
-        self.tables.values().flatten().map(own).sum()
+        chains.map(of_chain).sum()
     }
 
     /// The state after a change, as the kernel would make it.
@@ -180,26 +172,19 @@ impl State {
     pub fn after(&self, change: &TableChange) -> Self {
         let mut state = self.clone();
         let chains = state.tables.entry(change.table).or_default();
-        let mut deleted: BTreeMap<&Chain, BTreeMap<&ListedRule, usize>> = BTreeMap::new();
         for (chain, line) in &change.delete {
-            *deleted.entry(chain).or_default().entry(line).or_default() += 1;
-        }
-        for (chain, mut left) in deleted {
-            let Some(state) = chains.get_mut(chain) else { continue };
-            // Of equal rules, the first go.
-            state.lines.retain(|line| match left.get_mut(line) {
-                Some(left) if *left > 0 => {
-                    *left -= 1;
-                    false
-                }
-                Some(_) | None => true,
-            });
+            // Of equal rules, the first goes.
+            if let Some(lines) = chains.get_mut(chain)
+                && let Some(place) = lines.iter().position(|one| one == line)
+            {
+                lines.remove(place);
+            }
         }
         for (chain, lines) in &change.replace {
-            chains.insert(Chain::User(chain.clone()), ChainState { lines: lines.clone() });
+            chains.insert(Chain::User(chain.clone()), lines.clone());
         }
         for (chain, number, line) in &change.insert {
-            let lines = &mut chains.entry(chain.clone()).or_default().lines;
+            let lines = chains.entry(chain.clone()).or_default();
             lines.insert((number - 1).min(lines.len()), line.clone());
         }
         for chain in &change.remove {

@@ -3,8 +3,8 @@
 //! Each expectation is what the kernel does; the oracle of the tool holds the same walk against
 //! it. Here the cases are few, named, and need no kernel.
 
-use rules::nft::{Base, Kind, LiveBase, LiveChain, LiveRule, LiveTable};
-use rules::simulate::{Direction, Packet, Routing, Trace, Verdict, View, ViewChain, walk};
+use rules::nft::{Base, Kind, LiveChain, LiveRule, LiveTable};
+use rules::simulate::{Direction, Packet, Routing, Verdict, View, ViewChain, trace, walk};
 use rules::{Action, ConnState, Family, Gid, Hook, Policy, Protocol, Uid, parse};
 use std::collections::BTreeSet;
 use testkit::scenarios::Case;
@@ -18,12 +18,23 @@ fn routing() -> Routing {
     }
 }
 
-fn uid(id: u32) -> Uid {
-    Uid::new(id).expect("valid")
+fn view(text: &str) -> View {
+    View::of_listing(parse::listing(text, Family::V4).expect("a listing"))
 }
 
-fn gid(id: u32) -> Gid {
-    Gid::new(id).expect("valid")
+/// A table of one chain with at most one rule, which looks at nothing.
+fn add_chain(view: &mut View, name: &str, base: (Base, Policy), rule: Option<(Vec<Action>, Action)>) {
+    let rule = rule.map(|(first, action)| LiveRule {
+        text: String::new(),
+        conditions: Vec::new(),
+        first,
+        action,
+        comment: String::new(),
+        hits: None,
+    });
+    let rules = rule.into_iter().collect();
+    let chains = vec![LiveChain { name: name.to_owned(), base: Some(base), rules }];
+    view.add_nftables(LiveTable { family: None, name: "inet other".to_owned(), chains });
 }
 
 fn from_process(protocol: Protocol, id: u32, destination: &str) -> Packet {
@@ -33,8 +44,8 @@ fn from_process(protocol: Protocol, id: u32, destination: &str) -> Packet {
     Packet {
         direction: Direction::Outbound {
             interface: if stays { "lo" } else { "eth0" }.to_owned(),
-            uid: uid(id),
-            gid: gid(id),
+            uid: Uid::new(id).expect("valid"),
+            gid: Gid::new(id).expect("valid"),
         },
         protocol,
         source: own.parse().expect("valid"),
@@ -66,11 +77,10 @@ fn tproxy(port: u16) -> Verdict {
 }
 
 fn check(text: &str, cases: &[(Packet, Verdict)]) {
-    let view = View::of_listing(parse::listing(text, Family::V4).expect("a listing"));
+    let view = view(text);
     for (packet, expected) in cases {
-        let mut trace = Trace::default();
-        let outcome = walk(&view, &routing(), packet, &mut trace);
-        assert_eq!(outcome.verdict, *expected, "{packet:?}\n{trace:#?}\n{text}");
+        let (outcome, steps) = trace(&view, &routing(), packet);
+        assert_eq!(outcome.verdict, *expected, "{packet:?}\n{steps:#?}\n{text}");
     }
 }
 
@@ -81,14 +91,14 @@ use Protocol::{Tcp, Udp};
 #[test]
 fn tproxy_takes_the_answer_to_a_forwarded_connection_for_the_proxys() {
     let text = Case::named("tproxy-all-inbound").text("v4.rules").expect("rules");
-    let view = View::of_listing(parse::listing(&text, Family::V4).expect("valid"));
+    let view = view(&text);
     let answer = Packet {
         direction: Direction::Inbound { interface: "eth0".to_owned(), local: false },
         destination: "10.79.0.2:40000".parse().expect("valid"),
         state: ConnState::Established,
         ..from_outside(40_000)
     };
-    let outcome = walk(&view, &routing(), &answer, &mut ());
+    let outcome = walk(&view, &routing(), &answer);
     assert_eq!((outcome.verdict, outcome.stays), (Verdict::Pass, true));
 }
 
@@ -96,14 +106,14 @@ fn tproxy_takes_the_answer_to_a_forwarded_connection_for_the_proxys() {
 fn tproxy_of_a_packet_for_another_machine_needs_the_policy_rule() {
     let text =
         "*mangle\n-A PREROUTING -p tcp -j TPROXY --on-port 15006 --tproxy-mark 0x539/0xffffffff\nCOMMIT\n";
-    let view = View::of_listing(parse::listing(text, Family::V4).expect("valid"));
+    let view = view(text);
     let packet = Packet {
         direction: Direction::Inbound { interface: "eth0".to_owned(), local: false },
         destination: "10.9.9.9:80".parse().expect("valid"),
         ..from_outside(80)
     };
-    assert_eq!(walk(&view, &routing(), &packet, &mut ()).verdict, tproxy(15006));
-    assert_eq!(walk(&view, &Routing::default(), &packet, &mut ()).verdict, Verdict::Drop);
+    assert_eq!(walk(&view, &routing(), &packet).verdict, tproxy(15006));
+    assert_eq!(walk(&view, &Routing::default(), &packet).verdict, Verdict::Drop);
 }
 
 #[test]
@@ -121,10 +131,10 @@ fn a_packet_whose_mark_is_taken_away_leaves() {
 #[test]
 fn a_packet_with_a_local_mark_stays_also_where_its_destination_is_translated() {
     let text = "*nat\n-A OUTPUT -p tcp -j DNAT --to-destination 10.9.9.10:81\nCOMMIT\n";
-    let view = View::of_listing(parse::listing(text, Family::V4).expect("valid"));
+    let view = view(text);
     for (mark, stays) in [(1337, true), (1338, false)] {
         let packet = Packet { mark, ..from_process(Tcp, 0, "10.9.9.9:80") };
-        let outcome = walk(&view, &routing(), &packet, &mut ());
+        let outcome = walk(&view, &routing(), &packet);
         assert_eq!((outcome.verdict, outcome.stays), (Verdict::Pass, stays), "{mark}");
     }
 }
@@ -138,7 +148,7 @@ fn a_rule_against_tracking_does_not_make_the_kernel_track() {
         );
         let mut view = View::empty(Family::V4);
         view.add_listing(parse::listing(&text, Family::V4).expect("valid"), None);
-        walk(&view, &routing(), &from_process(Tcp, 0, "10.9.9.9:80"), &mut ()).verdict
+        walk(&view, &routing(), &from_process(Tcp, 0, "10.9.9.9:80")).verdict
     };
     assert_eq!(verdict(""), Verdict::Pass);
     assert_eq!(verdict("-A OUTPUT -p tcp -m tcp --dport 81 -j REDIRECT --to-ports 1\n"), Verdict::Drop);
@@ -148,19 +158,11 @@ fn a_rule_against_tracking_does_not_make_the_kernel_track() {
 fn a_rule_of_nf_tables_ends_where_it_reads_the_mark_of_a_missing_connection() {
     let verdict = |mark: rules::Mark| {
         let base = Base { kind: Kind::Filter, hook: Hook::Output, priority: -300 };
-        let rule = LiveRule {
-            text: String::new(),
-            conditions: Vec::new(),
-            first: vec![Action::Target(rules::Target::SetConnmark(mark))],
-            action: Action::Target(rules::Target::Accept),
-            comment: String::new(),
-            hits: None,
-        };
-        let base = Some(LiveBase { base, policy: Policy::Drop });
-        let chain = LiveChain { name: "early".to_owned(), base, rules: vec![rule] };
+        let first = vec![Action::Target(rules::Target::SetConnmark(mark))];
+        let rule = (first, Action::Target(rules::Target::Accept));
         let mut view = View::empty(Family::V4);
-        view.add_nftables(LiveTable { family: None, name: "inet other".to_owned(), chains: vec![chain] });
-        walk(&view, &routing(), &from_process(Tcp, 0, "10.9.9.9:80"), &mut ()).verdict
+        add_chain(&mut view, "early", (base, Policy::Drop), Some(rule));
+        walk(&view, &routing(), &from_process(Tcp, 0, "10.9.9.9:80")).verdict
     };
     assert_eq!(verdict(rules::Mark { value: 1, mask: 0xf }), Verdict::Drop);
     assert_eq!(verdict(rules::Mark::whole(1)), Verdict::Pass);
@@ -241,27 +243,14 @@ COMMIT
             (from_process(Tcp, 0, "10.4.9.9:80"), redirect(1)),
         ],
     );
-    let view = View::of_listing(parse::listing(text, Family::V4).expect("valid"));
-    let outcome = walk(&view, &routing(), &from_process(Tcp, 0, "10.3.1.1:80"), &mut ());
+    let view = view(text);
+    let outcome = walk(&view, &routing(), &from_process(Tcp, 0, "10.3.1.1:80"));
     assert_eq!(outcome.verdict, Verdict::Pass);
     assert_eq!(outcome.translated.map(|to| to.to_string()).as_deref(), Some("127.0.0.11:4053"));
 }
 
 #[test]
 fn chains_of_nat_come_before_ours_by_their_priorities() {
-    let table = |(kind, hook, priority): (Kind, Hook, i32)| {
-        let base = LiveBase { base: Base { kind, hook, priority }, policy: Policy::Accept };
-        let rule = LiveRule {
-            text: "counter".to_owned(),
-            conditions: Vec::new(),
-            first: Vec::new(),
-            action: Action::Continue("counter".to_owned()),
-            comment: String::new(),
-            hits: None,
-        };
-        let chain = LiveChain { name: priority.to_string(), base: Some(base), rules: vec![rule] };
-        LiveTable { family: None, name: "inet other".to_owned(), chains: vec![chain] }
-    };
     let others = [
         (Kind::Nat, Hook::Output, -101),
         (Kind::Nat, Hook::Output, -100),
@@ -270,9 +259,11 @@ fn chains_of_nat_come_before_ours_by_their_priorities() {
         (Kind::Filter, Hook::Output, -300),
     ];
     let rules = "*nat\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n-A PREROUTING -p udp -j RETURN\n-A OUTPUT -j ISTIO_A\n-A ISTIO_A -j RETURN\nCOMMIT\n";
-    let mut view = View::of_listing(parse::listing(rules, Family::V4).expect("a listing"));
-    for other in others {
-        view.add_nftables(table(other));
+    let mut view = view(rules);
+    for (kind, hook, priority) in others {
+        let base = (Base { kind, hook, priority }, Policy::Accept);
+        let rule = (Vec::new(), Action::Continue("counter".to_owned()));
+        add_chain(&mut view, &priority.to_string(), base, Some(rule));
     }
     let before = |ours: &dyn Fn(&ViewChain) -> bool| {
         let found = view.nat_before(ours).into_iter();
@@ -296,11 +287,10 @@ fn nat_of_a_chain_may_keep_another_of_its_priority_from_dropping() {
         (Kind::Nat, Udp, Verdict::Drop),
         (Kind::Filter, Tcp, Verdict::Drop),
     ] {
-        let base = LiveBase { base: Base { kind, hook: Hook::Output, priority: -100 }, policy: Policy::Drop };
-        let chain = LiveChain { name: "c".to_owned(), base: Some(base), rules: Vec::new() };
-        let mut view = View::of_listing(parse::listing(rules, Family::V4).expect("a listing"));
-        view.add_nftables(LiveTable { family: None, name: "inet other".to_owned(), chains: vec![chain] });
-        let outcome = walk(&view, &routing(), &from_process(protocol, 0, "10.1.1.1:80"), &mut ());
+        let base = (Base { kind, hook: Hook::Output, priority: -100 }, Policy::Drop);
+        let mut view = view(rules);
+        add_chain(&mut view, "c", base, None);
+        let outcome = walk(&view, &routing(), &from_process(protocol, 0, "10.1.1.1:80"));
         assert_eq!(outcome.verdict, expected, "{kind:?} {protocol}");
     }
 }
@@ -320,7 +310,7 @@ fn chains_that_call_each_other_without_end_are_unknown() {
 mod any_text {
     //! The bounded runs of the fuzz targets: whatever text, no panic and an end.
 
-    use super::{Family, Routing, Tcp, Trace, View, from_outside, from_process, parse, walk};
+    use super::{Family, Routing, Tcp, View, from_outside, from_process, parse, walk};
     use proptest::prelude::{ProptestConfig, proptest};
     use testkit::scope;
 
@@ -334,7 +324,7 @@ mod any_text {
             if let Ok(listing) = parse::listing(&text, Family::V4) {
                 let view = View::of_listing(listing);
                 for packet in [from_outside(80), from_process(Tcp, 0, "10.0.0.1:80"), from_process(Tcp, 0, "127.0.0.1:1")] {
-                    walk(&view, &Routing::default(), &packet, &mut Trace::default());
+                    walk(&view, &Routing::default(), &packet);
                 }
             }
         }

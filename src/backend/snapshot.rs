@@ -240,8 +240,9 @@ impl Snapshot {
                 true => !self.routes.is_empty(),
                 false => self.routes_of(&one).next().is_some(),
             };
-            let evidence = Evidence::of(states.iter().map(|(family, state)| (*family, state)), &one);
-            let evidence = evidence.with_other_evidence(
+            let evidence = Evidence::of(
+                states.iter().map(|(family, state)| (*family, state)),
+                &one,
                 self.inherited_tables(&one).next().is_some(),
                 has_routing || self.table_named(one.table).is_some(),
             );

@@ -112,7 +112,8 @@ fn find(name: &str, width: usize) -> Option<HelpTopic> {
 }
 
 fn list() -> String {
-    let names: String = topics(columns::HELP).into_iter().map(|topic| format!("  {}\n", topic.name)).collect();
+    let names: String =
+        topics(columns::HELP).into_iter().map(|topic| format!("  {}\n", topic.name)).collect();
     let (title, call) = (Style::Strong.paint("Topics"), help_call("TOPIC"));
     format!("{title}\n{names}\nRun {call} to read one; the beginning of its name is enough.\n")
 }

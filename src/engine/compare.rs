@@ -88,10 +88,7 @@ pub fn compare(snapshot: &Snapshot, desired: &DesiredState) -> Differences {
 }
 
 fn holds_any(state: &State, table: Table, owner: &Ownership) -> bool {
-    state
-        .part_of(owner)
-        .chains(table)
-        .any(|(chain, state)| owner.owns_chain(chain) || !state.lines.is_empty())
+    state.part_of(owner).chains(table).any(|(chain, lines)| owner.owns_chain(chain) || !lines.is_empty())
 }
 
 impl Differences {
@@ -207,7 +204,7 @@ pub(super) fn holds_of(contents: Option<&Contents>, table: &str, owner: &Ownersh
     let holds = |family, state: &State| {
         let own = state.part_of(owner);
         let mut tables = own.tables.iter().filter(|(of, _)| of_iptables(family, **of) == table);
-        tables.any(|(_, chains)| chains.values().any(|chain| !chain.lines.is_empty()))
+        tables.any(|(_, chains)| chains.values().any(|lines| !lines.is_empty()))
     };
     tables.iter().any(|(family, state)| holds(family, state))
 }

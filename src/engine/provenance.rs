@@ -44,7 +44,7 @@ pub(super) fn makers(contents: &Contents, owner: &Ownership) -> Vec<(Maker, Vec<
 
 fn maker_of(state: &State, owner: &Ownership) -> Option<Maker> {
     let base = state.tables.values().flatten().filter(|(chain, _)| matches!(chain, Chain::Base(_)));
-    let lines: Vec<&ListedRule> = base.flat_map(|(_, content)| &content.lines).collect();
+    let lines: Vec<&ListedRule> = base.flat_map(|(_, lines)| lines).collect();
     if lines.iter().any(|line| line.is_inherited()) {
         Some(Maker::Predecessor)
     } else if lines.iter().any(|line| matches!(line, ListedRule::Typed(rule) if owner.has_comment_in(rule))) {

@@ -204,8 +204,8 @@ fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
         for (family, state) in contents.states() {
             let state = state.seen_by(owner);
             for table in Table::ALL {
-                for (chain, content) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
-                    let Some(line) = plan::foreign_before(&content.lines, owner) else { continue };
+                for (chain, lines) in state.chains(table).filter(|(chain, _)| !owner.owns_chain(chain)) {
+                    let Some(line) = plan::foreign_before(lines, owner) else { continue };
                     let rule = rules::render::iptables::appended(chain, line);
                     let text = format!(
                         "{family} {table} ({backend}): {rule} sees packets before sidecar-init's rules"

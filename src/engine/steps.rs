@@ -126,7 +126,7 @@ impl<'a> Migration<'a> {
         let mut families = Vec::new();
         for family in Family::BOTH {
             let live = self.now.iptables(Variant::Nft, family);
-            let changes = plan::plan(&live, &State::default(), self.owner);
+            let changes = plan::plan(&live, &State::default(), self.owner, false);
             if !changes.is_empty() {
                 families.push((family, changes));
             }
@@ -153,11 +153,10 @@ impl<'a> Migration<'a> {
     }
 
     fn iptables(&mut self, variant: Variant, desired: impl Fn(Family) -> State, force: bool) {
-        let plan = if force { plan::plan_forced } else { plan::plan };
         let mut later = Vec::new();
         for family in Family::BOTH {
             let (live, desired) = (self.now.iptables(variant, family), desired(family));
-            let mut changes = plan(&live, &desired, self.owner);
+            let mut changes = plan::plan(&live, &desired, self.owner, force);
             let count = count_before_handover(&changes, &live, &desired, self.owner);
             later.push((family, changes.split_off(count)));
             self.tables(variant, family, changes);

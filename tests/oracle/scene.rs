@@ -227,12 +227,12 @@ impl Scene {
 
     fn predicted(&self, packet: &Packet, source: SocketAddr, pod: &PodContext) -> Outcome {
         let (view, routing) = self.walked(packet, pod);
-        walk(view, &routing, &simulated(packet, source, pod), &mut ())
+        walk(view, &routing, &simulated(packet, source, pod))
     }
 
     fn expected(&self, packet: &Packet, source: SocketAddr, pod: &PodContext) -> Outcome {
         let scene = explain::RuleView::of_config(&*self.capture, family(packet), pod);
-        walk(&scene.view, &scene.routing, &simulated(packet, source, pod), &mut ())
+        walk(&scene.view, &scene.routing, &simulated(packet, source, pod))
     }
 
     fn walked(&self, packet: &Packet, pod: &PodContext) -> (&View, Routing) {

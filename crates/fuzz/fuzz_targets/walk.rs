@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rules::simulate::{Direction, Packet, Routing, Trace, View, walk};
+use rules::simulate::{Direction, Packet, Routing, View, walk};
 use rules::{ConnState, Family, Gid, Protocol, Uid, parse};
 
 fuzz_target!(|text: &str| {
@@ -29,6 +29,6 @@ fuzz_target!(|text: &str| {
             connmark: 0,
             state: ConnState::New,
         };
-        walk(&view, &Routing::default(), &packet, &mut Trace::default());
+        walk(&view, &Routing::default(), &packet);
     }
 });

@@ -124,7 +124,7 @@ struct Listed {
 
 /// A port, or a range as `15001-15010`; empty if there is none.
 pub(super) fn dashed(ports: Option<PortRange>) -> String {
-    ports.map(|ports| ports.dashed().to_string()).unwrap_or_default()
+    ports.map(PortRange::dashed).unwrap_or_default()
 }
 
 fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {

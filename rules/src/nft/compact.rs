@@ -116,11 +116,7 @@ impl<'a> Merger<'a> {
     fn push(&mut self, draft: Draft) {
         let index = self.drafts.len();
         self.last.extend(self.kinds(&draft).into_iter().map(|(_, kind)| (kind, index)));
-        if self
-            .drafts
-            .last()
-            .is_some_and(|last| (&last.effect, &last.report) != (&draft.effect, &draft.report))
-        {
+        if self.drafts.last().is_some_and(|last| !same_effect(last, &draft)) {
             self.alike_from = index;
         }
         self.drafts.push(draft);
@@ -183,7 +179,12 @@ fn same_but(a: &Draft, b: &Draft, at: usize) -> bool {
             == (b_conditions[at].field, b_conditions[at].negated)
         && a_conditions[..at] == b_conditions[..at]
         && a_conditions[at + 1..] == b_conditions[at + 1..]
-        && (&a.effect, &a.report, a.origin) == (&b.effect, &b.report, b.origin)
+        && a.origin == b.origin
+        && same_effect(a, b)
+}
+
+fn same_effect(a: &Draft, b: &Draft) -> bool {
+    (&a.effect, &a.report) == (&b.effect, &b.report)
 }
 
 /// The order of two neighbours is of no consequence. `contradict`: no packet fulfils a condition of each.
@@ -191,12 +192,9 @@ fn commute(a: &Draft, b: &Draft, contradict: impl Fn(&Condition, &Condition) -> 
     #[cfg(test)]
     crate::intervals::steps::count(1);
     let written = a.writes.union(b.writes);
-    let steady = |condition: &&Condition| !condition.field.depends_on(written);
-    (&a.effect, &a.report) == (&b.effect, &b.report) && is_repeatable(a)
-        || a.conditions
-            .iter()
-            .filter(steady)
-            .any(|one| b.conditions.iter().any(|other| contradict(one, other)))
+    let mut steady = a.conditions.iter().filter(|condition| !condition.field.depends_on(written));
+    same_effect(a, b) && is_repeatable(a)
+        || steady.any(|one| b.conditions.iter().any(|other| contradict(one, other)))
 }
 
 /// Doing it twice comes to the same as doing it once.
@@ -274,21 +272,11 @@ struct Fact {
     time: usize,
 }
 
-impl Fact {
-    fn implies(&self, condition: &Condition, time: usize) -> bool {
-        self.time == time && self.condition.implies(condition)
-    }
-}
-
 /// An earlier rule with one condition more than is known of the packets decides those that fulfil it, so what
 /// remains are those that do not: that much more is known of them, and other rules may now decide them all.
 fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
-    let writers: Vec<(usize, WriteSet)> = earlier
-        .iter()
-        .enumerate()
-        .filter(|(_, rule)| rule.writes != WriteSet::NOTHING)
-        .map(|(index, rule)| (index, rule.writes))
-        .collect();
+    let writes = earlier.iter().map(|rule| rule.writes).enumerate();
+    let writers: Vec<_> = writes.filter(|(_, writes)| *writes != WriteSet::NOTHING).collect();
     let time = |field: Field, place: usize| {
         writers.iter().filter(|(index, writes)| *index < place && field.depends_on(*writes)).count()
     };
@@ -303,7 +291,9 @@ fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
         let before = open.len();
         let mut rest = Vec::with_capacity(before);
         for (place, rule) in open {
-            let is_known = |c: &&Condition| known.iter().any(|k| k.implies(c, time(c.field, place)));
+            let is_known = |c: &&Condition| {
+                known.iter().any(|k| k.time == time(c.field, place) && k.condition.implies(c))
+            };
             let mut unknown = rule.conditions.iter().filter(|c| !is_known(c));
             match (unknown.next(), unknown.next()) {
                 (None, _) => return true,

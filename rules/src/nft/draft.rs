@@ -31,16 +31,11 @@ pub(super) fn base(table: Table, chain: &Chain) -> Option<Base> {
 
 /// Hook and priority of a base chain of iptables (`NF_IP_PRI_*` in `linux/netfilter_ipv4.h`).
 pub fn base_of(table: Table, chain: &Chain) -> Option<Base> {
-    let hook = match chain {
-        Chain::Base(hook) => *hook,
-        Chain::User(_) => return None,
-    };
+    let Chain::Base(hook) = *chain else { return None };
     let (kind, priority) = match (table, hook) {
         (Table::Raw, _) => (Kind::Filter, -300),
         (Table::Mangle, Hook::Output) => (Kind::Route, -150),
-        (Table::Mangle, Hook::Prerouting | Hook::Input | Hook::Forward | Hook::Postrouting) => {
-            (Kind::Filter, -150)
-        }
+        (Table::Mangle, _) => (Kind::Filter, -150),
         (Table::Nat, Hook::Prerouting | Hook::Output | Hook::Forward) => (Kind::Nat, -100),
         (Table::Nat, Hook::Input | Hook::Postrouting) => (Kind::Nat, 100),
         (Table::Filter, _) => (Kind::Filter, 0),

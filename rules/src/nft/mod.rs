@@ -15,8 +15,8 @@ pub use crate::field::{
 };
 pub use draft::base_of;
 pub use table::{
-    Base, Effect, InetChain, InetRule, InetTable, Kind, LONGEST_COMMENT, LiveBase, LiveChain, LiveRule,
-    LiveTable, NEVER_DAYS, Set, SetKind, Test,
+    Base, Effect, InetChain, InetRule, InetTable, Kind, LONGEST_COMMENT, LiveChain, LiveRule, LiveTable,
+    NEVER_DAYS, Set, SetKind, Test,
 };
 
 use crate::model::ChainWrites;

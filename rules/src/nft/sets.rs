@@ -9,14 +9,11 @@ use crate::{Family, Origin};
 /// The table of these chains, every list in a set. Equal lists of the same rule share one.
 pub(super) fn table(name: &str, chains: Vec<NamedChain>) -> InetTable {
     let mut sets = Vec::new();
-    let chains = chains
-        .into_iter()
-        .map(|(name, base, drafts)| InetChain {
-            name,
-            base,
-            rules: drafts.into_iter().map(|draft| rule(&mut sets, draft)).collect(),
-        })
-        .collect();
+    let chain = |(name, base, drafts): NamedChain| {
+        let rules = drafts.into_iter().map(|draft| rule(&mut sets, draft));
+        InetChain { name, base, rules: rules.collect() }
+    };
+    let chains = chains.into_iter().map(chain).collect();
     InetTable { name: name.to_owned(), sets, chains }
 }
 
@@ -82,17 +79,14 @@ fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Intervals, origin: Opti
         _ => what.to_owned(),
     };
     let numbered = (2..).map(|number| format!("{stem}_{number}"));
-    for name in std::iter::once(stem.clone()).chain(numbered) {
-        match sets.iter().find(|set| set.name == name) {
-            Some(set) if set.kind == kind && set.values == *values => return name,
-            Some(_) => {}
-            None => {
-                sets.push(Set { name: name.clone(), kind, values: values.clone() });
-                return name;
-            }
-        }
+    let named = |name: &String| sets.iter().find(|set| set.name == *name);
+    let fits = |set: &Set| set.kind == kind && set.values == *values;
+    let mut names = std::iter::once(stem.clone()).chain(numbered);
+    let name = names.find(|name| named(name).is_none_or(fits)).expect("there are more numbers than sets");
+    if named(&name).is_none() {
+        sets.push(Set { name: name.clone(), kind, values: values.clone() });
     }
-    unreachable!("there are more numbers than sets")
+    name
 }
 
 impl Set {

@@ -140,16 +140,10 @@ pub struct LiveTable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveChain {
     pub name: String,
-    /// `None` if only rules call it.
-    pub base: Option<LiveBase>,
+    /// `None` if only rules call it. A chain at `ingress` is given as the first of PREROUTING, one at `egress` as the last of
+    /// POSTROUTING.
+    pub base: Option<(Base, Policy)>,
     pub rules: Vec<LiveRule>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LiveBase {
-    /// A chain at `ingress` is given as the first of PREROUTING, one at `egress` as the last of POSTROUTING.
-    pub base: Base,
-    pub policy: Policy,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Words after `-j`: targets that the model has, and those of other tools as far as they matter to a packet's way.
 
-use crate::{Action, LogLevel, Mark, PortRange, Target, Zone};
+use crate::{Action, LogLevel, Mark, PortRange, Target};
 use std::net::{IpAddr, SocketAddr};
 
 /// The boolean is true where the model says exactly that. A chain can't be called like an extension, whose names come first.
@@ -65,7 +65,7 @@ fn exact(name: &str, options: &[&str]) -> Option<Target> {
             "--restore-mark" => Some(Target::RestoreMark),
             _ => None,
         },
-        ("CT", ["--zone", zone]) => zone.parse().ok().and_then(Zone::new).map(Target::SetZone),
+        ("CT", ["--zone", zone]) => zone.parse().ok().map(Target::SetZone),
         // Listings leave out the level that is usual.
         ("LOG", ["--log-prefix", prefix]) => {
             Some(Target::Log { prefix: prefix.parse().ok()?, level: LogLevel::default() })

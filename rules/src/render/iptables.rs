@@ -57,11 +57,7 @@ pub fn change(change: &TableChange) -> String {
         }
     }
     // From the last of neighbours to the first, as `iptables-restore` counts all rules before a place.
-    let are_neighbours = |(chain, number, _): &(Chain, usize, _),
-                          (next, following, _): &(Chain, usize, _)| {
-        chain == next && number + 1 == *following
-    };
-    for neighbours in change.insert.chunk_by(are_neighbours) {
+    for neighbours in change.insert.chunk_by(|one, next| (&one.0, one.1 + 1) == (&next.0, next.1)) {
         let first = neighbours[0].1;
         for (chain, _, rule) in neighbours.iter().rev() {
             line(&mut text, format_args!("-I {chain} {first} {}", fitting_text(rule)));

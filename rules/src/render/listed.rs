@@ -1,7 +1,7 @@
 //! Rules as listings show them: in the words in which they were read, or in which we would print them.
 
 use super::nft;
-use crate::nft::{Effect, InetRule, InetTable, LiveBase, LiveChain, LiveRule, LiveTable};
+use crate::nft::{Effect, InetRule, InetTable, LiveChain, LiveRule, LiveTable};
 use crate::simulate::ViewRule;
 use crate::{Action, ListedCondition, Policy};
 use std::borrow::Cow;
@@ -40,7 +40,7 @@ impl InetTable {
     pub fn listed(&self) -> LiveTable {
         let chains = self.chains.iter().map(|chain| LiveChain {
             name: chain.name.clone(),
-            base: chain.base.map(|base| LiveBase { base, policy: Policy::Accept }),
+            base: chain.base.map(|base| (base, Policy::Accept)),
             rules: chain.rules.iter().map(InetRule::listed).collect(),
         });
         LiveTable { family: None, name: format!("inet {}", self.name), chains: chains.collect() }

@@ -1,13 +1,13 @@
 //! The actions of rules on packets that fulfil them.
 
-use super::facts::{Binding, Connection, MarkNow, Now, Owner, asked_values};
-use super::trace::{At, CaptureKind, Observer, Verdict};
+use super::facts::{Binding, Connection, Loaded, MarkNow, Now, asked_values};
+use super::trace::{At, CaptureKind, Verdict};
 use super::walk::{NextStep, SetWalk, Stop, Walker};
 use crate::field::{Field, Intervals};
 use crate::{Action, Family, Hook, Mark, PortRange, Target};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-impl<O: Observer> Walker<'_, O> {
+impl Walker<'_> {
     /// Each action asks what it must know before it writes.
     pub(super) fn act(
         &self,
@@ -16,32 +16,27 @@ impl<O: Observer> Walker<'_, O> {
         leads_to: Option<usize>,
         at: At,
     ) -> Result<NextStep, Stop> {
-        let decider = self.view.decider(at, walk.caller());
+        let caller = walk.caller();
         let now = &mut walk.now;
         match action {
             Action::Target(target) => return self.target(walk, target, leads_to, at),
             Action::Call { .. } | Action::Goto(_) => return self.call(walk, leads_to, at),
             Action::Continue(_) => {}
-            Action::Reject => return Err(Stop::Over(Verdict::Drop, Some(decider))),
+            Action::Reject => return Err(Stop::Over(Verdict::Drop, Some(self.view.decider(at, caller)))),
             Action::RedirectSamePort => {
                 let capture = match now.destination_port {
                     Binding::Sent => CaptureKind::SamePort,
                     Binding::Is(ports) if ports.is_single() => CaptureKind::Redirect(ports),
                     Binding::Is(_) | Binding::Unknown => return Err(Stop::Over(Verdict::Unknown, Some(at))),
                 };
-                self.redirect(walk, capture, at)?;
-                return Ok(NextStep::Accepted);
+                return self.redirect(walk, capture, at);
             }
             Action::Destination { ports: Some(ports), .. }
                 if now.hook == Hook::Output && action.redirects_to().is_some() =>
             {
-                self.redirect(walk, CaptureKind::Redirect(*ports), at)?;
-                return Ok(NextStep::Accepted);
+                return self.redirect(walk, CaptureKind::Redirect(*ports), at);
             }
-            Action::Destination { address, ports } => {
-                self.translate(walk, *address, *ports, at)?;
-                return Ok(NextStep::Accepted);
-            }
+            Action::Destination { address, ports } => return self.translate(walk, *address, *ports, at),
             Action::Source(_) => {
                 now.source_sent = false;
                 now.source_done = true;
@@ -79,25 +74,22 @@ impl<O: Observer> Walker<'_, O> {
         let decider = self.view.decider(at, walk.caller());
         let now = &mut walk.now;
         match target {
-            Target::Accept => {
-                self.let_go(walk, at);
-                return Ok(NextStep::Accepted);
+            Target::Accept | Target::Return => {
+                let nat_has_spoken = matches!(now.passed, Some((true, _)));
+                if !now.is_source_nat() && (now.in_nat || !nat_has_spoken) {
+                    now.passed = Some((now.in_nat, decider));
+                }
+                let accepts = *target == Target::Accept;
+                return Ok(if accepts { NextStep::Accepted } else { NextStep::Returned });
             }
             Target::Drop => return Err(Stop::Over(Verdict::Drop, Some(decider))),
-            Target::Return => {
-                self.let_go(walk, at);
-                return Ok(NextStep::Returned);
-            }
             // In a rule set alone, the foreign chain is absent, and its decision is unknown.
             Target::Jump(_) | Target::JumpForeign(_) => return self.call(walk, leads_to, at),
-            Target::Redirect(ports) => {
-                self.redirect(walk, CaptureKind::Redirect(*ports), at)?;
-                return Ok(NextStep::Accepted);
-            }
+            Target::Redirect(ports) => return self.redirect(walk, CaptureKind::Redirect(*ports), at),
             Target::Tproxy { port, mark } => {
                 now.captured = Some((CaptureKind::Tproxy(*port), decider));
                 // The packet has the listener's socket from now on (`nf_tproxy_assign_sock`).
-                now.owner = Owner::Unknown;
+                now.owner = Loaded::Unknown;
                 now.written.owner = true;
                 now.set_mark(*mark);
                 return Ok(NextStep::Accepted);
@@ -158,7 +150,7 @@ impl<O: Observer> Walker<'_, O> {
     }
 
     /// To this machine: in OUTPUT to loopback, else to the address of the interface (`nf_nat_redirect.c`).
-    fn redirect(&self, walk: &mut SetWalk, capture: CaptureKind, at: At) -> Result<(), Stop> {
+    fn redirect(&self, walk: &mut SetWalk, capture: CaptureKind, at: At) -> Result<NextStep, Stop> {
         let port = match capture {
             CaptureKind::Redirect(ports) => self.port_in(walk, ports)?,
             CaptureKind::SamePort | CaptureKind::Tproxy(_) => walk.now.destination_port,
@@ -179,7 +171,7 @@ impl<O: Observer> Walker<'_, O> {
         now.stays = true;
         now.perhaps_taken = false;
         now.written.destination = true;
-        Ok(())
+        Ok(NextStep::Accepted)
     }
 
     fn translate(
@@ -188,7 +180,7 @@ impl<O: Observer> Walker<'_, O> {
         address: Option<IpAddr>,
         ports: Option<PortRange>,
         at: At,
-    ) -> Result<(), Stop> {
+    ) -> Result<NextStep, Stop> {
         let port = match ports {
             Some(ports) => self.port_in(walk, ports)?,
             None => walk.now.destination_port,
@@ -212,7 +204,7 @@ impl<O: Observer> Walker<'_, O> {
         now.perhaps_taken &= stays.is_none();
         now.destination_port = port;
         now.written.destination = true;
-        Ok(())
+        Ok(NextStep::Accepted)
     }
 
     /// The port after NAT to a range: one inside stays; otherwise the kernel picks one.
@@ -232,15 +224,6 @@ impl<O: Observer> Walker<'_, O> {
                 Ok(Binding::Is(before))
             }
             Binding::Sent | Binding::Is(_) | Binding::Unknown => Ok(Binding::Is(ports)),
-        }
-    }
-
-    fn let_go(&self, walk: &mut SetWalk, at: At) {
-        let decider = self.view.decider(at, walk.caller());
-        let now = &mut walk.now;
-        let nat_has_spoken = matches!(now.passed, Some((true, _)));
-        if !now.is_source_nat() && (now.in_nat || !nat_has_spoken) {
-            now.passed = Some((now.in_nat, decider));
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use super::facts::Asked;
 use super::set::{By, Packet, PacketSet, Routing, Way};
-use super::trace::{At, Ending, Matched, Observer, Outcome, Step, Verdict};
+use super::trace::{At, Ending, Outcome, Step, Verdict};
 use super::view::{View, ViewRule, statements};
 use super::walk::{SetWalk, Walker};
 use crate::field::Field;
 use crate::{ConnState, RuleSet, Statement};
+use std::collections::BTreeSet;
 
 /// The remaining budget, in rules that are met: questions about long lists end in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Work {
 pub struct Region {
     pub packets: PacketSet,
     pub ending: Ending,
-    /// The rules that the packets match, or may; only where they were asked for ([`Atlas::with_rules`]).
+    /// The rules that the packets match, or may.
     pub rules: Vec<At>,
 }
 
@@ -51,7 +52,6 @@ pub struct Atlas {
     pub regions: Vec<Region>,
     /// The packets that were not looked at, once the work was spent.
     pub open: Vec<PacketSet>,
-    met: Vec<Vec<bool>>,
 }
 
 impl Atlas {
@@ -62,39 +62,21 @@ impl Atlas {
         sets: impl IntoIterator<Item = PacketSet>,
         work: &mut Work,
     ) -> Self {
-        Self::of_walks(view, routing, sets.into_iter().map(SetWalk::of), work)
-    }
-
-    /// As [`Self::of`], with the rules that the packets of each region match.
-    pub fn with_rules(
-        view: &View,
-        routing: &Routing,
-        sets: impl IntoIterator<Item = PacketSet>,
-        work: &mut Work,
-    ) -> Self {
-        Self::of_walks(view, routing, sets.into_iter().map(SetWalk::with_rules), work)
-    }
-
-    fn of_walks(
-        view: &View,
-        routing: &Routing,
-        walks: impl Iterator<Item = SetWalk>,
-        work: &mut Work,
-    ) -> Self {
-        let met = view.chains().iter().map(|chain| vec![false; chain.rules.len()]).collect();
-        let mut atlas = Self { met, ..Self::default() };
-        let mut walks: Vec<SetWalk> = walks.filter(|walk| !walk.set.is_empty()).collect();
+        let (walker, mut atlas) = (Walker { view, routing, is_single: false }, Self::default());
+        let sets = sets.into_iter().filter(|set| !set.is_empty());
+        let mut walks: Vec<SetWalk> = sets.map(SetWalk::of).collect();
         walks.reverse();
         while let Some(mut walk) = walks.pop() {
             if work.is_spent() {
                 atlas.open.push(walk.set);
                 continue;
             }
-            let mut observer = MetRules { met: &mut atlas.met, work };
-            let mut walker = Walker { view, routing, observer: &mut observer, is_single: false };
-            match walker.run(&mut walk) {
+            let before = walk.steps;
+            let ended = walker.run(&mut walk);
+            let _ = work.spend(walk.steps - before);
+            match ended {
                 Ok(ending) => {
-                    let rules = walk.met.unwrap_or_default();
+                    let rules = walk.met.iter().map(|step| step.at).collect();
                     atlas.regions.push(Region { packets: walk.set, ending, rules });
                 }
                 Err(divider) => {
@@ -114,35 +96,24 @@ impl Atlas {
         self.open.is_empty()
     }
 
-    /// Packets of these sets may have matched the rule.
-    pub fn has_met(&self, at: At) -> bool {
-        self.met.get(at.chain).and_then(|chain| chain.get(at.rule)).copied().unwrap_or_default()
-    }
-}
-
-struct MetRules<'a> {
-    met: &'a mut Vec<Vec<bool>>,
-    work: &'a mut Work,
-}
-
-impl Observer for MetRules<'_> {
-    fn rule_met(&mut self, step: Step) {
-        let _ = self.work.spend(1);
-        if !matches!(step.matched, Matched::No(_)) {
-            self.met[step.at.chain][step.at.rule] = true;
-        }
+    /// The rules that packets of these sets match, or may.
+    fn met(&self) -> BTreeSet<At> {
+        self.regions.iter().flat_map(|region| &region.rules).copied().collect()
     }
 }
 
 /// Walks a packet. Where another order of chains or missing rules could decide differently, the verdict is unknown.
-pub fn walk(view: &View, routing: &Routing, packet: &Packet, observer: &mut impl Observer) -> Outcome {
+pub fn walk(view: &View, routing: &Routing, packet: &Packet) -> Outcome {
+    trace(view, routing, packet).0
+}
+
+/// The same with the rules that the packet meets, in order.
+pub fn trace(view: &View, routing: &Routing, packet: &Packet) -> (Outcome, Vec<Step>) {
     let mut walk = SetWalk::of(PacketSet::one(packet));
-    let ending = match (Walker { view, routing, observer, is_single: true }).run(&mut walk) {
-        Ok(ending) => ending,
-        // One packet divides at nothing.
-        Err(_) => walk.ending(Some((Verdict::Unknown, None))),
-    };
-    ending.of(packet)
+    let ending = Walker { view, routing, is_single: true }.run(&mut walk);
+    // One packet divides at nothing.
+    let ending = ending.unwrap_or_else(|_| walk.ending(Some((Verdict::Unknown, None))));
+    (ending.of(packet), walk.met)
 }
 
 /// A rule and the earlier one of its chain that leaves nothing for it.
@@ -160,28 +131,23 @@ pub fn unreached<'a>(rules: &'a RuleSet, work: &mut Work) -> Vec<Unreached<'a>> 
     let of_way = |way| ConnState::ALL.map(|state| PacketSet::all(rules.family, way, state));
     let all: Vec<PacketSet> = ways.into_iter().flat_map(of_way).collect();
     let atlas = Atlas::of(&view, &routing, all.clone(), work);
-    let unknown: Vec<&PacketSet> = atlas
-        .regions
-        .iter()
-        .filter(|region| region.ending.verdict == Verdict::Unknown)
-        .map(|region| &region.packets)
-        .collect();
-    let statements = statements(rules);
+    let unknown = atlas.regions.iter().filter(|region| region.ending.verdict == Verdict::Unknown);
+    let (met, statements) = (atlas.met(), statements(rules));
     let mut found = Vec::new();
     for (chain, content) in view.chains().iter().enumerate() {
         for (at, rule) in content.rules.iter().enumerate() {
-            if atlas.has_met(At { chain, rule: at }) || !rule.has_effect() {
+            if met.contains(&At { chain, rule: at }) || !rule.has_effect() {
                 continue;
             }
             // Behind a rule that is not understood, packets may go on.
-            let may_go_on = |set: &&PacketSet| asked_of(rule, (*set).clone(), is_lasting).is_some();
-            if unknown.iter().any(may_go_on) {
+            let may_go_on = |region: &Region| asked_of(rule, region.packets.clone(), is_lasting).is_some();
+            if unknown.clone().any(may_go_on) {
                 continue;
             }
             let own = all.iter().filter_map(|set| asked_of(rule, set.clone(), |_| true));
-            let own = Atlas::of(&view, &routing, own, work);
+            let own = Atlas::of(&view, &routing, own, work).met();
             let ends = |before: &usize| content.rules[*before].may_end();
-            let by = (0..at).rev().filter(ends).find(|rule| own.has_met(At { chain, rule: *rule }));
+            let by = (0..at).rev().filter(ends).find(|rule| own.contains(&At { chain, rule: *rule }));
             if work.is_spent() {
                 return Vec::new();
             }

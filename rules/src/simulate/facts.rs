@@ -1,36 +1,14 @@
 //! The packets of a set as rules see them at one moment, and whether they fulfil a condition.
 
-use super::marks::{SetPart, bits_of};
-use super::set::{By, Divider, PacketSet, Way};
+use super::marks::bits_of;
+use super::set::{By, Divider, LOOPBACK, PacketSet, Way};
 use super::trace::{At, CaptureKind};
 use crate::field::{
-    Condition, Field, Interval, Intervals, UNTRACKED_BIT, family_number, interface_number, protocol_number,
-    state_bit,
+    Condition, Field, Interval, Intervals, UNTRACKED_BIT, family_number, interface_number, state_bit,
 };
 use crate::net::number;
 use crate::{ConnState, Hook, ListedCondition, Mark, PortRange, Protocol};
 use std::net::IpAddr;
-
-/// An interface as a match sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Interface {
-    /// The hook has none; the kernel compares with the empty name.
-    None,
-    /// The one by which the packet is sent, or on which it arrives.
-    Sent,
-    Loopback,
-    Unknown,
-}
-
-/// The owner of a packet's socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    None,
-    /// The sender's.
-    Sent,
-    /// It has one, or may have one: that of the receiver.
-    Unknown,
-}
 
 /// The entry of conntrack that a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +21,41 @@ pub(super) enum Connection {
     Template,
 }
 
-/// An address or a port after NAT.
+/// An address or a port after NAT, or an interface by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Binding<T> {
     /// As it is sent.
     Sent,
     Is(T),
     Unknown,
+}
+
+impl<T> Binding<T> {
+    /// The value of a packet that is sent with this one.
+    pub(super) fn known(self, sent: Option<T>) -> Option<T> {
+        match self {
+            Self::Sent => sent,
+            Self::Is(value) => Some(value),
+            Self::Unknown => None,
+        }
+    }
+
+    fn load(self, range: impl FnOnce(T) -> Interval) -> Loaded {
+        match self {
+            Self::Sent => Loaded::Sent,
+            Self::Is(value) => Loaded::OneOf(range(value)),
+            Self::Unknown => Loaded::Unknown,
+        }
+    }
+}
+
+impl Binding<u128> {
+    /// The hook has none; the kernel compares with the empty name.
+    pub(super) const NO_INTERFACE: Self = Self::Is(0);
+
+    pub(super) fn loopback() -> Self {
+        Self::Is(interface_number(LOOPBACK))
+    }
 }
 
 /// A mark as rules have made it of one that was sent: `(mark & keep) ^ xor`.
@@ -90,9 +96,10 @@ pub(super) struct Now {
     pub(super) destination: Binding<IpAddr>,
     pub(super) destination_port: Binding<PortRange>,
     pub(super) destination_local: bool,
-    pub(super) arrives_at: Interface,
-    pub(super) leaves_by: Interface,
-    pub(super) owner: Owner,
+    pub(super) arrives_at: Binding<u128>,
+    pub(super) leaves_by: Binding<u128>,
+    /// The owner of its socket: the sender's, none, or perhaps the receiver's.
+    pub(super) owner: Loaded,
     pub(super) mark: Option<MarkNow>,
     pub(super) connmark: Option<MarkNow>,
     /// `None` for a packet that conntrack does not see.
@@ -137,9 +144,9 @@ impl Now {
             destination: Binding::Sent,
             destination_port: Binding::Sent,
             destination_local: set.way == Way::Inbound { local: true },
-            arrives_at: if is_inbound { Interface::Sent } else { Interface::None },
-            leaves_by: if is_inbound { Interface::None } else { Interface::Sent },
-            owner: if is_inbound { Owner::None } else { Owner::Sent },
+            arrives_at: if is_inbound { Binding::Sent } else { Binding::NO_INTERFACE },
+            leaves_by: if is_inbound { Binding::NO_INTERFACE } else { Binding::Sent },
+            owner: if is_inbound { Loaded::Nothing } else { Loaded::Sent },
             mark: Some(MarkNow::sent(false)),
             connmark: Some(MarkNow::sent(true)),
             state: Some(set.state),
@@ -174,61 +181,46 @@ impl Now {
         }
     }
 
-    pub(super) fn fulfils(&mut self, set: &PacketSet, condition: &Asked) -> ConditionAnswer {
+    pub(super) fn fulfils(&mut self, set: &PacketSet, condition: &Asked) -> Truth {
         match condition {
             Asked::Field { condition, marks, is_match } => self.has(set, condition, marks, *is_match),
             Asked::DestinationLocal { negated } => {
                 self.read.destination = true;
-                (self.destination_local != *negated).into()
+                Ok(Some(self.destination_local != *negated))
             }
             Asked::Syn(matches_syn) => {
-                let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
-                match (asked_values(set, Field::Protocol, &tcp, true), set.state) {
-                    (ConditionAnswer::Yes, ConnState::New | ConnState::Related) => (*matches_syn).into(),
-                    (ConditionAnswer::Yes, ConnState::Established | ConnState::Invalid) => {
-                        ConditionAnswer::Unknown
-                    }
-                    (other, _) => other,
-                }
+                let tcp = Condition::protocol(Protocol::Tcp);
+                let is_tcp = asked_values(set, tcp.field, &tcp.values, true)?;
+                Ok(match set.state {
+                    _ if is_tcp != Some(true) => is_tcp,
+                    ConnState::New | ConnState::Related => Some(*matches_syn),
+                    ConnState::Established | ConnState::Invalid => None,
+                })
             }
-            Asked::Constant(holds) => (*holds).into(),
-            Asked::Unknown => ConditionAnswer::Unknown,
+            Asked::Nothing(holds) => Ok(*holds),
         }
     }
 
-    fn has(
-        &mut self,
-        set: &PacketSet,
-        condition: &Condition,
-        marks: &[Mark],
-        is_match: bool,
-    ) -> ConditionAnswer {
-        let is_positive = !condition.negated;
-        let unknown = || condition.constant_answer().map_or(ConditionAnswer::Unknown, ConditionAnswer::from);
-        match self.load(set, condition.field) {
-            Loaded::Sent => asked_values(set, condition.field, &condition.values, is_positive),
+    fn has(&mut self, set: &PacketSet, condition: &Condition, marks: &[Mark], is_match: bool) -> Truth {
+        let Condition { field, negated, values } = condition;
+        Ok(match self.load(set, *field) {
+            Loaded::Sent => asked_values(set, *field, values, !negated)?,
             Loaded::OneOf(range) => {
-                let range = Intervals::from(range);
-                match (range.within(&condition.values), range.meets(&condition.values)) {
-                    (true, _) => is_positive.into(),
-                    (false, false) => (!is_positive).into(),
-                    (false, true) => unknown(),
-                }
+                let has = Intervals::from(range).all_among(values);
+                has.map(|has| has != *negated).or_else(|| condition.constant_answer())
             }
             Loaded::Mark(mark) => {
                 // Of several groups of bits, the first that divides the set does.
-                let no: ConditionAnswer = (!is_positive).into();
-                marks.iter().fold(no, |before, bits| match before {
-                    ConditionAnswer::No if is_positive => mark_has(set, mark, *bits, true),
-                    ConditionAnswer::Yes if !is_positive => mark_has(set, mark, *bits, false),
-                    decided => decided,
-                })
+                for bits in marks {
+                    if mark_has(set, mark, *bits, !negated)? == Some(!negated) {
+                        return Ok(Some(!negated));
+                    }
+                }
+                Some(*negated)
             }
-            Loaded::Nothing => {
-                (condition.negated && is_match && !matches!(condition.field, Field::Connmark(_))).into()
-            }
-            Loaded::Unknown => unknown(),
-        }
+            Loaded::Nothing => Some(*negated && is_match && !matches!(field, Field::Connmark(_))),
+            Loaded::Unknown => condition.constant_answer(),
+        })
     }
 
     /// True if a field has the values with which the packets are sent.
@@ -240,37 +232,19 @@ impl Now {
     fn load(&mut self, set: &PacketSet, field: Field) -> Loaded {
         let one = |number: u128| Loaded::OneOf(Interval::one(number));
         let sent = |is_sent: bool| if is_sent { Loaded::Sent } else { Loaded::Unknown };
-        let interface = |interface| match interface {
-            Interface::None => one(interface_number("")),
-            Interface::Sent => Loaded::Sent,
-            Interface::Loopback => one(interface_number(super::set::LOOPBACK)),
-            Interface::Unknown => Loaded::Unknown,
-        };
         self.read.add(TouchedFields::of(field));
         match field {
-            Field::InInterface => interface(self.arrives_at),
-            Field::OutInterface => interface(self.leaves_by),
+            Field::InInterface => self.arrives_at.load(Interval::one),
+            Field::OutInterface => self.leaves_by.load(Interval::one),
             Field::Family => one(family_number(set.family).into()),
             // The same bytes in the header of the other family are not followed.
             Field::Source(of) | Field::Destination(of) if of != set.family => Loaded::Unknown,
             Field::Source(_) | Field::SourcePort => sent(self.source_sent),
-            Field::Destination(_) => match self.destination {
-                Binding::Sent => Loaded::Sent,
-                Binding::Is(address) => one(number(address)),
-                Binding::Unknown => Loaded::Unknown,
-            },
-            Field::DestinationPort => match self.destination_port {
-                Binding::Sent => Loaded::Sent,
-                Binding::Is(ports) => Loaded::OneOf(ports.interval()),
-                Binding::Unknown => Loaded::Unknown,
-            },
+            Field::Destination(_) => self.destination.load(|address| Interval::one(number(address))),
+            Field::DestinationPort => self.destination_port.load(PortRange::interval),
             Field::Protocol => Loaded::Sent,
             // `nft_meta_get_eval_skugid` in `nft_meta.c`.
-            Field::Uid | Field::Gid => match self.owner {
-                Owner::None => Loaded::Nothing,
-                Owner::Sent => Loaded::Sent,
-                Owner::Unknown => Loaded::Unknown,
-            },
+            Field::Uid | Field::Gid => self.owner,
             Field::ConnState => match self.connection() {
                 Connection::Here(state) | Connection::None(Some(state)) => one(state_bit(state).into()),
                 Connection::None(None) => one(UNTRACKED_BIT.into()),
@@ -301,8 +275,8 @@ pub(super) enum Asked {
     },
     /// The first segment of a connection fulfils it.
     Syn(bool),
-    Constant(bool),
-    Unknown,
+    /// No field; of every packet it holds, does not, or is not known.
+    Nothing(Option<bool>),
 }
 
 impl Asked {
@@ -317,43 +291,33 @@ impl Asked {
         };
         match condition {
             ListedCondition::Known(known) => {
-                known.condition().map_or(Self::Constant(true), |condition| field(condition, true))
+                known.condition().map_or(Self::Nothing(Some(true)), |condition| field(condition, true))
             }
             ListedCondition::Nft(condition) => field(condition.clone(), false),
             ListedCondition::Protocol(operand) => match operand.value() {
                 Some(protocol) => {
-                    let values = Intervals::one(protocol_number(*protocol).into());
-                    field(Condition { field: Field::Protocol, negated: operand.is_negated(), values }, true)
+                    let negated = operand.is_negated();
+                    field(Condition { negated, ..Condition::protocol(*protocol) }, true)
                 }
                 // A protocol that no packet here has.
-                None => Self::Constant(operand.is_negated()),
+                None => Self::Nothing(Some(operand.is_negated())),
             },
             ListedCondition::DestinationLocal(operand) => {
                 Self::DestinationLocal { negated: operand.is_negated() }
             }
             ListedCondition::TcpFlags { matches_syn, .. } => Self::Syn(*matches_syn),
-            ListedCondition::Always(_) => Self::Constant(true),
-            ListedCondition::Unknown(_) => Self::Unknown,
+            ListedCondition::Always(_) => Self::Nothing(Some(true)),
+            ListedCondition::Unknown(_) => Self::Nothing(None),
         }
     }
 }
 
-pub(super) enum ConditionAnswer {
-    Yes,
-    No,
-    /// Some of its packets fulfil it.
-    Divided(Divider),
-    Unknown,
-}
-
-impl From<bool> for ConditionAnswer {
-    fn from(holds: bool) -> Self {
-        if holds { Self::Yes } else { Self::No }
-    }
-}
+/// Whether all packets of a set fulfil a condition, if that is known; an error where it divides them.
+pub(super) type Truth = Result<Option<bool>, Divider>;
 
 /// A value of a packet, as `nf_tables` loads it.
-enum Loaded {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loaded {
     Sent,
     OneOf(Interval),
     Mark(MarkNow),
@@ -363,30 +327,24 @@ enum Loaded {
 }
 
 /// Asks if the packets are sent with one of the values, or, not positive, with none of them.
-pub(super) fn asked_values(
-    set: &PacketSet,
-    field: Field,
-    values: &Intervals,
-    is_positive: bool,
-) -> ConditionAnswer {
-    answer(set.part(field, values), is_positive, || By::Values(field, values.clone()))
+pub(super) fn asked_values(set: &PacketSet, field: Field, values: &Intervals, is_positive: bool) -> Truth {
+    answer(set.have(field, values), is_positive, || By::Values(field, values.clone()))
 }
 
-fn answer(part: SetPart, is_positive: bool, by: impl FnOnce() -> By) -> ConditionAnswer {
-    match part {
-        SetPart::All => is_positive.into(),
-        SetPart::None => (!is_positive).into(),
-        SetPart::Some => ConditionAnswer::Divided(Divider { by: by(), is_positive }),
+fn answer(have: Option<bool>, is_positive: bool, by: impl FnOnce() -> By) -> Truth {
+    match have {
+        Some(have) => Ok(Some(have == is_positive)),
+        None => Err(Divider { by: by(), is_positive }),
     }
 }
 
-pub(super) fn mark_has(set: &PacketSet, mark: MarkNow, bits: Mark, is_positive: bool) -> ConditionAnswer {
+pub(super) fn mark_has(set: &PacketSet, mark: MarkNow, bits: Mark, is_positive: bool) -> Truth {
     match mark.sent_bits(bits) {
-        None => (!is_positive).into(),
+        None => Ok(Some(!is_positive)),
         Some(bits) if mark.of_connection => {
-            answer(set.connmark().part(bits), is_positive, || By::Connmark(bits))
+            answer(set.connmark().have(bits), is_positive, || By::Connmark(bits))
         }
-        Some(bits) => answer(set.mark().part(bits), is_positive, || By::Mark(bits)),
+        Some(bits) => answer(set.mark().have(bits), is_positive, || By::Mark(bits)),
     }
 }
 

@@ -3,14 +3,6 @@
 use crate::Mark;
 use crate::field::Intervals;
 
-/// The part of a set that fulfils a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SetPart {
-    All,
-    Some,
-    None,
-}
-
 /// The marks with the bits of one mark, without those of others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Marks {
@@ -49,19 +41,20 @@ impl Marks {
         self.within.covers(mark) && !self.without.iter().any(|hole| hole.covers(mark))
     }
 
-    pub(super) fn part(&self, bits: Mark) -> SetPart {
-        let Some(both) = common(self.within, bits) else { return SetPart::None };
+    /// Whether they have these bits; `None` where that is true of some alone.
+    pub(super) fn have(&self, bits: Mark) -> Option<bool> {
+        let Some(both) = common(self.within, bits) else { return Some(false) };
         if both.mask == self.within.mask {
-            return SetPart::All;
+            return Some(true);
         }
         if self.without.is_empty() {
-            return SetPart::Some;
+            return None;
         }
-        if is_covered(both, &self.without) {
-            return SetPart::None;
+        if sample(both, &self.without).is_none() {
+            return Some(false);
         }
-        let holes: Vec<Mark> = self.without.iter().copied().chain([both]).collect();
-        if is_covered(self.within, &holes) { SetPart::All } else { SetPart::Some }
+        let holes = [&self.without[..], &[both]].concat();
+        sample(self.within, &holes).is_none().then_some(true)
     }
 
     /// Leaves the marks that have these bits, or those that do not.
@@ -88,10 +81,8 @@ impl Marks {
     pub fn minus(&self, other: &Self) -> Vec<Self> {
         let mut outside = self.clone();
         outside.narrow(other.within, false);
-        let holes = other
-            .without
-            .iter()
-            .filter_map(|hole| common(other.within, *hole).and_then(|hole| self.common(&Self::of(hole))));
+        let holes = other.without.iter().filter_map(|hole| common(other.within, *hole));
+        let holes = holes.filter_map(|hole| self.common(&Self::of(hole)));
         holes.chain([outside]).filter(|marks| marks.sample().is_some()).collect()
     }
 
@@ -121,11 +112,6 @@ impl Marks {
 fn common(one: Mark, other: Mark) -> Option<Mark> {
     let differ = (one.value ^ other.value) & one.mask & other.mask;
     (differ == 0).then_some(Mark { value: one.value | other.value, mask: one.mask | other.mask })
-}
-
-/// No mark with these bits is outside of all others.
-fn is_covered(bits: Mark, others: &[Mark]) -> bool {
-    sample(bits, others).is_none()
 }
 
 /// A mark with these bits that none of the others covers.
@@ -209,12 +195,12 @@ mod tests {
                 }
             }
             if !plain.is_empty() {
-                let part = match plain.iter().filter(|mark| asked.covers(**mark)).count() {
-                    0 => SetPart::None,
-                    all if all == plain.len() => SetPart::All,
-                    _ => SetPart::Some,
+                let expected = match plain.iter().filter(|mark| asked.covers(**mark)).count() {
+                    0 => Some(false),
+                    all if all == plain.len() => Some(true),
+                    _ => None,
                 };
-                prop_assert_eq!(marks.part(asked), part);
+                prop_assert_eq!(marks.have(asked), expected);
             }
         }
 

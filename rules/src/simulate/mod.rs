@@ -21,10 +21,10 @@ mod view;
 mod walk;
 
 pub use crate::net::{address, number};
-pub use atlas::{Atlas, Region, Unreached, Work, unreached, walk};
+pub use atlas::{Atlas, Region, Unreached, Work, trace, unreached, walk};
 pub use facts::Binding;
 pub use marks::Marks;
 pub use replay::{has_met_nat, is_untracked, replay};
 pub use set::{Direction, LOOPBACK, Packet, PacketSet, Routing, Way, interface_name, loopback_interface};
-pub use trace::{At, Ending, Matched, NatTarget, Observer, Outcome, Step, Trace, Verdict};
+pub use trace::{At, Ending, Matched, NatTarget, Outcome, Step, Verdict};
 pub use view::{View, ViewChain, ViewRule, statements};

@@ -14,8 +14,7 @@ pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Opt
     let mut translated: Option<(NatTarget, At)> = None;
     for (index, step) in steps.iter().enumerate() {
         let Some(rule) = view.rule(step.at) else { continue };
-        let base = base_of(view, &steps[..=index]);
-        let in_nat = base.is_some_and(|base| base.kind == Kind::Nat);
+        let in_nat = is_in_nat(view, &steps[..=index]);
         let is_source_nat = in_nat && matches!(step.hook, Hook::Input | Hook::Postrouting);
         let caller = caller(view, &steps[..=index]).map(|caller| steps[caller].at);
         let decider = view.decider(step.at, caller);
@@ -61,7 +60,7 @@ pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Opt
 
 /// NAT was asked about a packet that met these rules.
 pub fn has_met_nat(view: &View, steps: &[Step]) -> bool {
-    (1..=steps.len()).any(|end| base_of(view, &steps[..end]).is_some_and(|base| base.kind == Kind::Nat))
+    (1..=steps.len()).any(|end| is_in_nat(view, &steps[..end]))
 }
 
 /// One of these rules keeps conntrack from its packet.
@@ -74,16 +73,15 @@ pub fn is_untracked(view: &View, steps: &[Step]) -> bool {
 /// The rule that has led to the last one's chain.
 fn caller(view: &View, steps: &[Step]) -> Option<usize> {
     let (last, before) = steps.split_last()?;
-    before
-        .iter()
-        .rposition(|step| view.rule(step.at).is_some_and(|rule| rule.leads_to == Some(last.at.chain)))
+    let leads_there = |step: &Step| view.rule(step.at)?.leads_to.filter(|chain| *chain == last.at.chain);
+    before.iter().rposition(|step| leads_there(step).is_some())
 }
 
-/// The chain that the hook has called, of the last rule.
-fn base_of(view: &View, steps: &[Step]) -> Option<crate::nft::Base> {
-    let last = steps.last()?;
+/// The chain that the hook has called does NAT, of the last rule.
+fn is_in_nat(view: &View, steps: &[Step]) -> bool {
+    let Some(last) = steps.last() else { return false };
     match view.chains()[last.at.chain].base {
-        Some(base) => Some(base),
-        None => base_of(view, &steps[..=caller(view, steps)?]),
+        Some(base) => base.kind == Kind::Nat,
+        None => caller(view, steps).is_some_and(|caller| is_in_nat(view, &steps[..=caller])),
     }
 }

@@ -1,6 +1,6 @@
 //! Sets of packets: for each field the values that it may have, independent of the other fields.
 
-use super::marks::{Marks, SetPart};
+use super::marks::Marks;
 use crate::field::{Field, Interval, Intervals, interface_number, protocol_number};
 use crate::net::{address, number};
 use crate::{ConnState, Family, Gid, Mark, Protocol, Uid};
@@ -164,12 +164,9 @@ impl PacketSet {
             || self.connmark.sample().is_none()
     }
 
-    pub(super) fn part(&self, field: Field, values: &Intervals) -> SetPart {
-        match self.values(field) {
-            Some(own) if !own.meets(values) => SetPart::None,
-            Some(own) if !own.within(values) => SetPart::Some,
-            Some(_) | None => SetPart::All,
-        }
+    /// Whether the packets have one of the values; `None` where that is true of some alone.
+    pub(super) fn have(&self, field: Field, values: &Intervals) -> Option<bool> {
+        self.values(field).map_or(Some(true), |own| own.all_among(values))
     }
 
     /// Leaves the packets that have one of the values, or those that have none.
@@ -213,7 +210,9 @@ impl PacketSet {
             })
         };
         let number = |field: Field| u32::try_from(pick(field)?).ok();
-        let port = |field: Field| u16::try_from(pick(field)?).ok();
+        let socket = |ip: Field, port: Field| {
+            Some(SocketAddr::new(address(family, pick(ip)?), u16::try_from(pick(port)?).ok()?))
+        };
         let interface = pick_name(self.values(Field::InInterface)?, &usual(Field::InInterface))?;
         let direction = match self.way {
             Way::Outbound => Direction::Outbound {
@@ -227,11 +226,8 @@ impl PacketSet {
         Some(Packet {
             direction,
             protocol: if is_udp { Protocol::Udp } else { Protocol::Tcp },
-            source: SocketAddr::new(address(family, pick(Field::Source(family))?), port(Field::SourcePort)?),
-            destination: SocketAddr::new(
-                address(family, pick(Field::Destination(family))?),
-                port(Field::DestinationPort)?,
-            ),
+            source: socket(Field::Source(family), Field::SourcePort)?,
+            destination: socket(Field::Destination(family), Field::DestinationPort)?,
             mark: self.mark.sample()?,
             connmark: self.connmark.sample()?,
             state: self.state,

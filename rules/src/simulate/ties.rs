@@ -2,13 +2,13 @@
 //! be read. Each is walked from where the first one begins. If none reads a field that another one writes, every order does
 //! the same, and so does the sum of what each has done. Else the field is taken for unknown, and they are walked again.
 
-use super::facts::{MarkNow, Now, Owner, TouchedFields};
-use super::trace::{At, CaptureKind, Observer, Verdict};
-use super::walk::{SetWalk, Stop, Walker};
+use super::facts::{Loaded, MarkNow, Now, TouchedFields};
+use super::trace::{At, CaptureKind, Verdict};
+use super::walk::{ChainEnd, SetWalk, Stop, Walker};
 use crate::nft::Kind;
 
 /// The end of each chain: stopped, or not, and the packets then.
-type TiedEnd = (Result<(), (Verdict, Option<At>)>, Now);
+type TiedEnd = (ChainEnd, Now);
 
 #[derive(Clone)]
 pub(super) struct Tie {
@@ -38,7 +38,7 @@ impl Tie {
         }
     }
 
-    pub(super) fn chain_ended(&mut self, end: Result<(), (Verdict, Option<At>)>, now: Now) {
+    pub(super) fn chain_ended(&mut self, end: ChainEnd, now: Now) {
         self.ends.push((end, now));
     }
 
@@ -48,14 +48,12 @@ impl Tie {
         for (index, (_, writer)) in self.ends.iter().enumerate() {
             let others = self.ends.iter().enumerate().filter(|(other, _)| *other != index);
             for (_, (_, reader)) in others {
-                let both = writer.written.common(reader.read);
+                let mut both = writer.written.common(reader.read);
                 // Of two chains that do NAT, the one that decides ends it for the other.
-                let is_nat = writer.in_nat && reader.in_nat;
-                conflict.add(if is_nat {
-                    TouchedFields { destination: false, source: false, ..both }
-                } else {
-                    both
-                });
+                if writer.in_nat && reader.in_nat {
+                    (both.source, both.destination) = (false, false);
+                }
+                conflict.add(both);
             }
         }
         conflict
@@ -85,7 +83,7 @@ impl Tie {
     }
 }
 
-impl<O: Observer> Walker<'_, O> {
+impl Walker<'_> {
     /// Goes on behind the chains of an undefined order.
     pub(super) fn untie(&self, walk: &mut SetWalk) -> Result<(), Stop> {
         let Some(tie) = walk.tie.clone() else { return Ok(()) };
@@ -93,10 +91,10 @@ impl<O: Observer> Walker<'_, O> {
         // A mark of which some bits are not known is not known.
         let all = |bits: u32| if bits == 0 { 0 } else { u32::MAX };
         let forget = TouchedFields { mark: all(conflict.mark), connmark: all(conflict.connmark), ..conflict };
-        let mut forgotten = tie.forgotten;
+        let (entry, ends, mut forgotten) = (tie.entry, &tie.ends, tie.forgotten);
         forgotten.add(TouchedFields { destination: false, owner: false, ..forget });
         if forgotten != tie.forgotten {
-            walk.tie = Some(Box::new(Tie { forgotten, ends: Vec::new(), ..*tie }));
+            walk.tie = Some(Box::new(Tie { entry, ends: Vec::new(), forgotten }));
             walk.place.1 = 0;
             walk.is_tie = true;
             return Ok(());
@@ -106,20 +104,18 @@ impl<O: Observer> Walker<'_, O> {
             Stop::Over(Verdict::Unknown, at)
         };
         if conflict.destination || conflict.owner {
-            let at = tie
-                .ends
-                .iter()
-                .find_map(|(end, now)| now.translated.or(now.captured.map(|(_, at)| at)).or(end.err()?.1));
-            return Err(undefined(at));
+            let of_chain =
+                |(end, now): &TiedEnd| now.translated.or(now.captured.map(|(_, at)| at)).or(end.err()?.1);
+            return Err(undefined(ends.iter().find_map(of_chain)));
         }
-        let stops: Vec<(Verdict, Option<At>)> = tie.ends.iter().filter_map(|(end, _)| end.err()).collect();
+        let stops: Vec<(Verdict, Option<At>)> = ends.iter().filter_map(|(end, _)| end.err()).collect();
         // Chains of NAT behind the one that translates are not asked (`nf_nat_inet_fn` in `net/netfilter/nf_nat_core.c`).
         let translates = |now: &Now| {
             let written = now.written.destination || now.written.source;
-            now.in_nat && (written || now.captured != tie.entry.captured)
+            now.in_nat && (written || now.captured != entry.captured)
         };
-        let is_avoidable = tie.ends.iter().any(|(end, now)| end.is_ok() && translates(now))
-            && tie.ends.iter().all(|(end, now)| end.is_ok() || now.in_nat);
+        let is_avoidable = ends.iter().any(|(end, now)| end.is_ok() && translates(now))
+            && ends.iter().all(|(end, now)| end.is_ok() || now.in_nat);
         match stops[..] {
             [] => {}
             [(verdict, at), ..] if !is_avoidable && stops.iter().all(|(other, _)| *other == verdict) => {
@@ -127,30 +123,23 @@ impl<O: Observer> Walker<'_, O> {
             }
             [(_, at), ..] => return Err(undefined(at)),
         }
-        let entry = tie.entry;
-        let captures: Vec<(CaptureKind, At)> = tie
-            .ends
-            .iter()
-            .filter_map(|(_, now)| now.captured.filter(|capture| Some(*capture) != entry.captured))
-            .collect();
+        let captures = ends.iter().filter_map(|(_, now)| now.captured);
+        let captures: Vec<_> = captures.filter(|capture| Some(*capture) != entry.captured).collect();
         let by_tproxy = |(capture, _): &&(CaptureKind, At)| matches!(capture, CaptureKind::Tproxy(_));
         let captured = captures.iter().find(by_tproxy).or(captures.first()).copied();
-        let deciders: Vec<&Now> =
-            tie.ends.iter().map(|(_, now)| now).filter(|now| now.written.destination).collect();
+        let nows = ends.iter().map(|(_, now)| now);
+        let deciders: Vec<&Now> = nows.clone().filter(|now| now.written.destination).collect();
         let goes_to =
             |now: &Now| (now.captured.map(|(capture, _)| capture), now.destination, now.destination_port);
         let is_clear = deciders.iter().all(|one| goes_to(one) == goes_to(deciders[0]))
-            && captures
-                .iter()
-                .filter(by_tproxy)
-                .all(|one| captured.is_some_and(|(capture, _)| capture == one.0));
+            && captures.iter().filter(by_tproxy).all(|one| captured.is_some_and(|(kind, _)| kind == one.0));
         if !is_clear {
             let translated = deciders.first().and_then(|now| now.translated);
             return Err(undefined(captured.map(|(_, at)| at).or(translated)));
         }
         let mut now = deciders.first().map_or(entry, |now| **now);
         now.captured = captured.or(entry.captured);
-        for (_, one) in &tie.ends {
+        for one in nows.clone() {
             now.source_sent &= one.source_sent;
             now.source_done |= one.source_done;
             now.is_zoned |= one.is_zoned;
@@ -163,27 +152,20 @@ impl<O: Observer> Walker<'_, O> {
                 now.state = None;
             }
             if one.owner != entry.owner {
-                now.owner = Owner::Unknown;
+                now.owner = Loaded::Unknown;
             }
         }
         now.mark = tie.mark(|now| now.mark, |now| now.written.mark);
         now.connmark = tie.mark(|now| now.connmark, |now| now.written.connmark);
-        let is_lost = |of: fn(&Now) -> Option<MarkNow>| {
-            of(&now).is_none() && tie.ends.iter().all(|(_, one)| of(one).is_some())
-        };
+        let is_lost =
+            |of: fn(&Now) -> Option<MarkNow>| of(&now).is_none() && nows.clone().all(|one| of(one).is_some());
         walk.is_tie |= is_lost(|now| now.mark) || is_lost(|now| now.connmark);
-        now.is_tracked = tie
-            .ends
-            .first()
-            .map(|(_, now)| now.is_tracked)
-            .filter(|_| !forgotten.connection)
-            .unwrap_or(entry.is_tracked);
+        let first = ends.first().filter(|_| !forgotten.connection);
+        now.is_tracked = first.map_or(entry.is_tracked, |(_, first)| first.is_tracked);
         let before = std::mem::replace(&mut walk.now, now);
         walk.mark_before = entry.mark;
-        let group = &self.view.groups()[now.hook as usize][walk.place.0];
-        let is_route =
-            |chain: &usize| self.view.chains()[*chain].base.is_some_and(|base| base.kind == Kind::Route);
-        if group.iter().any(is_route)
+        let group = &self.view.groups[now.hook as usize][walk.place.0];
+        if group.iter().any(|chain| self.view.chains()[*chain].is(Kind::Route))
             && let Err(stop) = self.route_again(walk)
         {
             walk.now = before;

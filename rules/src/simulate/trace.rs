@@ -43,30 +43,13 @@ pub enum Matched {
     Unknown(usize),
 }
 
+/// A rule that a packet meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
     /// The hook from which the chain was reached.
     pub hook: Hook,
     pub at: At,
     pub matched: Matched,
-}
-
-/// Gets to know each rule that a packet meets, in order.
-pub trait Observer {
-    fn rule_met(&mut self, step: Step);
-}
-
-impl Observer for () {
-    fn rule_met(&mut self, _: Step) {}
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trace(pub Vec<Step>);
-
-impl Observer for Trace {
-    fn rule_met(&mut self, step: Step) {
-        self.0.push(step);
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,17 +90,8 @@ impl Ending {
             None => self.verdict,
         };
         let translated = self.translated.and_then(|(address, ports)| {
-            let address = match address {
-                Binding::Sent => sent.ip(),
-                Binding::Is(address) => address,
-                Binding::Unknown => return None,
-            };
-            let ports = match ports {
-                Binding::Sent => Port::new(sent.port())?.into(),
-                Binding::Is(ports) => ports,
-                Binding::Unknown => return None,
-            };
-            Some(NatTarget { address, ports })
+            let sent_ports = Port::new(sent.port()).map(PortRange::from);
+            Some(NatTarget { address: address.known(Some(sent.ip()))?, ports: ports.known(sent_ports)? })
         });
         Outcome { verdict, decided_by, translated, stays, is_tie }
     }

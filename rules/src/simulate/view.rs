@@ -3,7 +3,8 @@
 
 use super::facts::Asked;
 use super::runs::RuleRun;
-use crate::field::{Field, family_number};
+use super::trace::At;
+use crate::field::{Condition, Field, family_number};
 use crate::nft::{Base, Kind, LiveRule, LiveTable, base_of};
 use crate::{
     Action, Chain, ChainName, Family, Hits, Hook, ListedCondition, ListedRule, Listing, Origin, Policy,
@@ -56,9 +57,10 @@ pub(super) type ChainGroups = [Vec<Vec<usize>>; Hook::ALL.len()];
 pub struct View {
     family: Family,
     chains: Vec<ViewChain>,
-    groups: ChainGroups,
-    /// The fold of [`tracking`] over all rules, kept because every walk needs it.
-    tracks: Option<bool>,
+    pub(super) groups: ChainGroups,
+    /// The kernel tracks connections of the family where a rule requires it; `None` if that is not known. The fold of
+    /// [`tracking`] over all rules, kept because every walk needs it.
+    pub(super) tracks: Option<bool>,
     gap: Option<String>,
 }
 
@@ -110,6 +112,10 @@ impl ViewRule {
 }
 
 impl ViewChain {
+    pub(super) fn is(&self, kind: Kind) -> bool {
+        self.base.is_some_and(|base| base.kind == kind)
+    }
+
     fn of_iptables(label: Option<&str>, table: Table, chain: &Chain, rules: Vec<ViewRule>) -> Self {
         let title = match label {
             Some(label) => format!("{table} ({label})").into(),
@@ -163,8 +169,8 @@ impl View {
         self.add(table.chains.into_iter().map(|chain| ViewChain {
             table: table.name.clone().into(),
             chain: chain.name,
-            base: chain.base.map(|listed| listed.base),
-            policy: chain.base.map_or(Policy::Accept, |listed| listed.policy),
+            base: chain.base.map(|(base, _)| base),
+            policy: chain.base.map_or(Policy::Accept, |(_, policy)| policy),
             rules: chain.rules.into_iter().map(ViewRule::of_nftables).collect(),
             is_nftables: true,
             ..ViewChain::default()
@@ -175,8 +181,8 @@ impl View {
     pub fn of_state(state: &State, family: Family) -> Self {
         let mut view = Self::empty(family);
         view.add(state.tables.iter().flat_map(|(table, chains)| {
-            chains.iter().map(|(chain, content)| {
-                let rules = content.lines.iter().map(|line| ViewRule::new(line, None, None)).collect();
+            chains.iter().map(|(chain, lines)| {
+                let rules = lines.iter().map(|line| ViewRule::new(line, None, None)).collect();
                 ViewChain::of_iptables(None, *table, chain, rules)
             })
         }));
@@ -199,16 +205,12 @@ impl View {
     fn add(&mut self, chains: impl Iterator<Item = ViewChain>) {
         let start = self.chains.len();
         self.chains.extend(chains);
+        let named = self.chains.iter().map(|content| (content.table.clone(), content.chain.clone()));
+        let places: BTreeMap<(Cow<'static, str>, String), usize> = named.zip(0..).skip(start).collect();
         for chain in &mut self.chains[start..] {
             chain.runs = RuleRun::of(&chain.rules);
             chain.has_single_effect =
                 chain.rules.iter().filter(|rule| !rule.action.surely_continues()).count() == 1;
-        }
-        let mut places: BTreeMap<(Cow<'static, str>, String), usize> = BTreeMap::new();
-        for (index, content) in self.chains.iter().enumerate().skip(start) {
-            places.insert((content.table.clone(), content.chain.clone()), index);
-        }
-        for chain in &mut self.chains[start..] {
             for rule in &mut chain.rules {
                 let place = |name: &str| places.get(&(chain.table.clone(), name.to_owned())).copied();
                 let name = match &rule.action {
@@ -225,10 +227,10 @@ impl View {
 
     /// Some of the rules alone, as if no others were there.
     #[must_use]
-    pub fn only(&self, keeps: impl Fn(super::At) -> bool) -> Self {
+    pub fn only(&self, keeps: impl Fn(At) -> bool) -> Self {
         let of_chain = |(chain, content): (usize, &ViewChain)| {
             let rules = content.rules.iter().enumerate();
-            let kept = rules.filter(|(rule, _)| keeps(super::At { chain, rule: *rule }));
+            let kept = rules.filter(|(rule, _)| keeps(At { chain, rule: *rule }));
             let rules: Vec<ViewRule> = kept.map(|(_, rule)| rule.clone()).collect();
             (!rules.is_empty() || content.rules.is_empty()).then(|| ViewChain {
                 table: content.table.clone(),
@@ -246,7 +248,7 @@ impl View {
 
     /// The same with the origins of rules that were read.
     #[must_use]
-    pub fn with_origins(mut self, origins: impl IntoIterator<Item = (super::At, Origin)>) -> Self {
+    pub fn with_origins(mut self, origins: impl IntoIterator<Item = (At, Origin)>) -> Self {
         for (at, origin) in origins {
             self.chains[at.chain].rules[at.rule].origin = Some(origin);
         }
@@ -262,19 +264,19 @@ impl View {
     }
 
     /// `None` for the policy of a chain.
-    pub fn rule(&self, at: super::At) -> Option<&ViewRule> {
+    pub fn rule(&self, at: At) -> Option<&ViewRule> {
         self.chains.get(at.chain)?.rules.get(at.rule)
     }
 
     /// True for a jump, false for a goto.
-    pub(super) fn returns(&self, at: super::At) -> bool {
+    pub(super) fn returns(&self, at: At) -> bool {
         let action = self.rule(at).map(|rule| &rule.action);
         !matches!(action, Some(Action::Goto(_) | Action::Call { returns: false, .. }))
     }
 
     /// The rule to name for what `at` does: the one that led to its chain, if the chain does nothing else.
-    pub(super) fn decider(&self, at: super::At, caller: Option<super::At>) -> super::At {
-        let leads = |caller: &super::At| self.chains[at.chain].has_single_effect && self.returns(*caller);
+    pub(super) fn decider(&self, at: At, caller: Option<At>) -> At {
+        let leads = |caller: &At| self.chains[at.chain].has_single_effect && self.returns(*caller);
         caller.filter(leads).unwrap_or(at)
     }
 
@@ -282,8 +284,7 @@ impl View {
     pub fn nat_before(&self, ours: impl Fn(&ViewChain) -> bool) -> Vec<usize> {
         let of_hook = |hook: Hook| {
             let chains = self.groups[hook as usize].iter().flatten().copied();
-            let is_nat = |chain: &usize| self.chains[*chain].base.is_some_and(|base| base.kind == Kind::Nat);
-            chains.filter(is_nat).collect::<Vec<usize>>()
+            chains.filter(|chain| self.chains[*chain].is(Kind::Nat)).collect::<Vec<usize>>()
         };
         let hooks = [Hook::Prerouting, Hook::Output].map(of_hook);
         let is_ours = |chain: &usize| ours(&self.chains[*chain]);
@@ -291,24 +292,21 @@ impl View {
         let before = hooks.iter().flat_map(|chains| {
             let own = chains.iter().copied().find(is_ours).and_then(|chain| self.rank_of(chain));
             let limit = if any_ours { own } else { Some(IPTABLES_DNAT_RANK) };
-            let comes_first = move |chain: &usize| self.rank_of(*chain) <= limit;
-            chains
-                .iter()
-                .copied()
-                .filter(move |chain| limit.is_some() && !is_ours(chain) && comes_first(chain))
+            let comes_first = move |chain: &usize| limit.is_some() && self.rank_of(*chain) <= limit;
+            chains.iter().copied().filter(move |chain| !is_ours(chain) && comes_first(chain))
         });
         before.collect()
     }
 
     /// The first such rule, in a chain or in those that it leads to.
-    pub fn find(&self, chain: usize, is_it: &dyn Fn(&ViewRule) -> bool) -> Option<super::At> {
+    pub fn find(&self, chain: usize, is_it: &dyn Fn(&ViewRule) -> bool) -> Option<At> {
         let mut seen = vec![chain];
         let mut next = 0;
         while let Some(&chain) = seen.get(next) {
             next += 1;
             for (rule, content) in self.chains[chain].rules.iter().enumerate() {
                 if is_it(content) {
-                    return Some(super::At { chain, rule });
+                    return Some(At { chain, rule });
                 }
                 seen.extend(content.leads_to.filter(|chain| !seen.contains(chain)));
             }
@@ -318,12 +316,10 @@ impl View {
 
     /// A packet may be dropped in the chain, or in those that it leads to.
     pub(super) fn may_drop(&self, chain: usize) -> bool {
-        let ends = |rule: &ViewRule| {
-            rule.does(|action| {
-                matches!(action, Action::Target(Target::Drop) | Action::Reject | Action::Unknown(_))
-            })
+        let drops = |action: &Action| {
+            matches!(action, Action::Target(Target::Drop) | Action::Reject | Action::Unknown(_))
         };
-        self.chains[chain].policy == Policy::Drop || self.find(chain, &ends).is_some()
+        self.chains[chain].policy == Policy::Drop || self.find(chain, &|rule| rule.does(drops)).is_some()
     }
 
     /// The mark of a packet or of its connection may change in the chain, or in those that it leads to.
@@ -332,12 +328,7 @@ impl View {
             Action::Target(target) => target.writes().mark || target.writes().connmark,
             other => matches!(other, Action::UnknownMark(_)),
         };
-        self.find(chain, &|rule: &ViewRule| rule.does(marks)).is_some()
-    }
-
-    /// The kernel tracks connections of the family where a rule requires it; `None` if that is not known.
-    pub(super) fn tracks(&self) -> Option<bool> {
-        self.tracks
+        self.find(chain, &|rule| rule.does(marks)).is_some()
     }
 
     /// The rule makes the kernel track connections of the family (`nf_ct_netns_get`); `None` if that is not known.
@@ -362,10 +353,6 @@ impl View {
         all.fold(Some(false), either)
     }
 
-    pub(super) fn groups(&self) -> &ChainGroups {
-        &self.groups
-    }
-
     fn groups_of(&self, hook: Hook) -> Vec<Vec<usize>> {
         let is_called = |chain: &usize| {
             let content = &self.chains[*chain];
@@ -376,7 +363,7 @@ impl View {
         let mut chains: Vec<usize> = (0..self.chains.len()).filter(is_called).collect();
         chains.sort_by_key(|chain| self.rank_of(*chain));
         let place = |chain: &usize| self.rank_of(*chain).map(|(place, _)| place);
-        let is_nat = |chain: &usize| self.chains[*chain].base.is_some_and(|base| base.kind == Kind::Nat);
+        let is_nat = |chain: &usize| self.chains[*chain].is(Kind::Nat);
         let places = chains.chunk_by(|one, other| place(one) == place(other));
         let groups = places.flat_map(|at| match at.iter().all(is_nat) {
             true => at.chunk_by(|one, other| self.rank_of(*one) == self.rank_of(*other)).collect::<Vec<_>>(),
@@ -392,11 +379,11 @@ impl View {
 
     /// Of each chain, the number of first rules that packets of the family may come to, by fields that all of them share.
     pub fn reach(&self) -> Vec<usize> {
-        let mut reach = vec![0; self.chains().len()];
+        let mut reach = vec![0; self.chains.len()];
         let mut open: Vec<usize> =
-            (0..self.chains().len()).filter(|chain| self.chains()[*chain].base.is_some()).collect();
+            (0..self.chains.len()).filter(|chain| self.chains[*chain].base.is_some()).collect();
         while let Some(chain) = open.pop() {
-            let rules = &self.chains()[chain].rules;
+            let rules = &self.chains[chain].rules;
             if reach[chain] > 0 || rules.is_empty() {
                 continue;
             }
@@ -410,18 +397,14 @@ impl View {
 
     pub fn is_of_family(&self, rule: &ViewRule) -> bool {
         rule.conditions.iter().all(|condition| match condition {
-            ListedCondition::Nft(condition) => match condition.field {
-                Field::Family => self.is_family(condition),
-                Field::Source(of) | Field::Destination(of) => of == self.family(),
-                _ => true,
-            },
+            ListedCondition::Nft(condition) if condition.field == Field::Family => self.is_family(condition),
+            ListedCondition::Nft(condition) => condition.field.family().is_none_or(|of| of == self.family),
             _ => true,
         })
     }
 
-    fn is_family(&self, condition: &crate::field::Condition) -> bool {
-        let number = u128::from(family_number(self.family()));
-        condition.negated != condition.values.numbers().any(|one| one == number)
+    fn is_family(&self, condition: &Condition) -> bool {
+        condition.holds(family_number(self.family).into())
     }
 
     /// Every packet of the family leaves the chain here.

@@ -12,12 +12,10 @@
 //! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, even if rewritten by `nat`
 //!   afterwards, and a packet that has a socket is never forwarded (`ip_forward`).
 
-use super::facts::{
-    Binding, ConditionAnswer, Connection, Interface, MarkNow, Now, Owner, asked_values, mark_has,
-};
+use super::facts::{Binding, Connection, Loaded, MarkNow, Now, Truth, asked_values, mark_has};
 use super::set::{Divider, PacketSet, Routing, Way, loopback, loopback_interface};
 use super::ties::Tie;
-use super::trace::{At, CaptureKind, Ending, Matched, Observer, Step, Verdict};
+use super::trace::{At, CaptureKind, Ending, Matched, Step, Verdict};
 use super::view::{View, ViewRule};
 use crate::field::Field;
 use crate::nft::Kind;
@@ -48,13 +46,8 @@ pub(super) enum NextStep {
     Accepted,
 }
 
-pub(super) type ChainEnd = Result<ChainExit, (Verdict, Option<At>)>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ChainExit {
-    Returned,
-    Accepted,
-}
+/// The end of a base chain: packets go on, or end by a rule or a policy.
+pub(super) type ChainEnd = Result<(), (Verdict, Option<At>)>;
 
 /// A set of packets on its way.
 #[derive(Clone)]
@@ -77,9 +70,9 @@ pub(super) struct SetWalk {
     pub(super) tie: Option<Box<Tie>>,
     /// Something is not known because the order of chains is not.
     pub(super) is_tie: bool,
-    steps: usize,
-    /// The rules that its packets matched, or may have, where they are asked for.
-    pub(super) met: Option<Vec<At>>,
+    pub(super) steps: usize,
+    /// The rules that its packets matched, or may have; of one packet, all that it met.
+    pub(super) met: Vec<Step>,
 }
 
 impl SetWalk {
@@ -96,12 +89,8 @@ impl SetWalk {
             tie: None,
             is_tie: false,
             steps: 0,
-            met: None,
+            met: Vec::new(),
         }
-    }
-
-    pub(super) fn with_rules(set: PacketSet) -> Self {
-        Self { met: Some(Vec::new()), ..Self::of(set) }
     }
 
     /// The rule that has led to the chain of the next one.
@@ -115,7 +104,7 @@ impl SetWalk {
         self.is_first = self.now.is_tracked != Some(true);
         // A connection's socket is looked up before INPUT (`ip_rcv_finish_core` in `net/ipv4/ip_input.c`).
         if hook == Hook::Input && !self.now.starts_connection() {
-            self.now.owner = Owner::Unknown;
+            self.now.owner = Loaded::Unknown;
         }
     }
 
@@ -170,17 +159,16 @@ fn every_port() -> PortRange {
 }
 
 /// The rules through which packets walk, and what is around them.
-pub(super) struct Walker<'a, O> {
+pub(super) struct Walker<'a> {
     pub(super) view: &'a View,
     pub(super) routing: &'a Routing,
-    pub(super) observer: &'a mut O,
     /// The set is one packet: what is not known of it divides nothing.
     pub(super) is_single: bool,
 }
 
-impl<O: Observer> Walker<'_, O> {
+impl Walker<'_> {
     /// Goes on to the end, or to where the set is divided.
-    pub(super) fn run(&mut self, walk: &mut SetWalk) -> Result<Ending, Divider> {
+    pub(super) fn run(&self, walk: &mut SetWalk) -> Result<Ending, Divider> {
         let ending = loop {
             match self.step(walk) {
                 Ok(()) => {}
@@ -193,7 +181,7 @@ impl<O: Observer> Walker<'_, O> {
         Ok(if self.view.gap().is_some() { ending.unknown() } else { ending })
     }
 
-    fn step(&mut self, walk: &mut SetWalk) -> Result<(), Stop> {
+    fn step(&self, walk: &mut SetWalk) -> Result<(), Stop> {
         match (walk.ended, walk.rules.last()) {
             _ if walk.is_new => self.set_out(walk),
             (Some(end), _) => self.leave_chain(walk, end),
@@ -203,13 +191,8 @@ impl<O: Observer> Walker<'_, O> {
     }
 
     /// The answer, if it is known; otherwise the condition by which the set is to be divided.
-    pub(super) fn decides(&self, answer: ConditionAnswer) -> Result<Option<bool>, Stop> {
-        match answer {
-            ConditionAnswer::Yes => Ok(Some(true)),
-            ConditionAnswer::No => Ok(Some(false)),
-            ConditionAnswer::Divided(divider) if !self.is_single => Err(Stop::Divided(divider)),
-            ConditionAnswer::Divided(_) | ConditionAnswer::Unknown => Ok(None),
-        }
+    pub(super) fn decides(&self, answer: Truth) -> Result<Option<bool>, Stop> {
+        answer.or_else(|divider| if self.is_single { Ok(None) } else { Err(Stop::Divided(divider)) })
     }
 
     /// The mark keeps packets on this machine.
@@ -233,7 +216,7 @@ impl<O: Observer> Walker<'_, O> {
             walk.now.destination_local = is_local;
             walk.now.stays = is_local || taken;
             if taken {
-                walk.now.leaves_by = Interface::Loopback;
+                walk.now.leaves_by = Binding::loopback();
             }
         }
         walk.is_new = false;
@@ -243,7 +226,7 @@ impl<O: Observer> Walker<'_, O> {
 
     /// Enters the next base chain of the hook, or leaves the hook.
     fn next_chain(&self, walk: &mut SetWalk) -> Result<(), Stop> {
-        let groups = &self.view.groups()[walk.now.hook as usize];
+        let groups = &self.view.groups[walk.now.hook as usize];
         let Some(group) = groups.get(walk.place.0) else { return self.leave_hook(walk) };
         let Some(&chain) = group.get(walk.place.1) else {
             if walk.tie.is_some() {
@@ -260,7 +243,7 @@ impl<O: Observer> Walker<'_, O> {
         now.in_nat = base.kind == Kind::Nat;
         let is_asked = now.starts_connection() && !now.is_settled();
         // NAT needs connections, and the kernel tracks none that no rule requires.
-        if now.in_nat && (!is_asked || self.view.tracks() == Some(false)) {
+        if now.in_nat && (!is_asked || self.view.tracks == Some(false)) {
             walk.place.1 += 1;
             if let Some(tie) = &mut walk.tie {
                 tie.chain_ended(Ok(()), *now);
@@ -275,10 +258,9 @@ impl<O: Observer> Walker<'_, O> {
         Ok(())
     }
 
-    fn meet(&mut self, walk: &mut SetWalk, at: At) -> Result<(), Stop> {
-        let view = self.view;
+    fn meet(&self, walk: &mut SetWalk, at: At) -> Result<(), Stop> {
         let at = self.led(walk, at);
-        let Some(rule) = view.rule(at) else {
+        let Some(rule) = self.view.rule(at) else {
             self.go_back(walk);
             return Ok(());
         };
@@ -288,9 +270,8 @@ impl<O: Observer> Walker<'_, O> {
             walk.ended = Some(Err((Verdict::Unknown, Some(at))));
             return Ok(());
         }
-        self.observer.rule_met(Step { hook: walk.now.hook, at, matched });
-        if let (Some(met), Matched::Yes | Matched::Unknown(_)) = (&mut walk.met, matched) {
-            met.push(at);
+        if self.is_single || !matches!(matched, Matched::No(_)) {
+            walk.met.push(Step { hook: walk.now.hook, at, matched });
         }
         let before = walk.now;
         let flow = match matched {
@@ -307,7 +288,7 @@ impl<O: Observer> Walker<'_, O> {
             Ok(NextStep::Next) => self.go_on(walk),
             Ok(NextStep::Call(chain)) => walk.rules.push(At { chain, rule: 0 }),
             Ok(NextStep::Returned) => self.go_back(walk),
-            Ok(NextStep::Accepted) => walk.ended = Some(Ok(ChainExit::Accepted)),
+            Ok(NextStep::Accepted) => walk.ended = Some(Ok(())),
             Err(Stop::Over(verdict, at)) => walk.ended = Some(Err((verdict, at))),
             Err(stop) => {
                 walk.now = before;
@@ -317,7 +298,7 @@ impl<O: Observer> Walker<'_, O> {
         Ok(())
     }
 
-    /// The next rule that the packets may match, where the rule is one of a long run. An observer of one packet sees them all.
+    /// The next rule that the packets may match, where the rule is one of a long run. One packet meets them all.
     fn led(&self, walk: &mut SetWalk, at: At) -> At {
         if self.is_single {
             return at;
@@ -356,10 +337,10 @@ impl<O: Observer> Walker<'_, O> {
         let (mut unsure, mut divided) = (None, None);
         for (index, asked) in rule.asked.iter().enumerate() {
             match walk.now.fulfils(&walk.set, asked) {
-                ConditionAnswer::Yes => {}
-                ConditionAnswer::No => return Ok(Matched::No(index)),
-                ConditionAnswer::Divided(divider) if !self.is_single => divided = divided.or(Some(divider)),
-                ConditionAnswer::Divided(_) | ConditionAnswer::Unknown => unsure = unsure.or(Some(index)),
+                Ok(Some(true)) => {}
+                Ok(Some(false)) => return Ok(Matched::No(index)),
+                Err(divider) if !self.is_single => divided = divided.or(Some(divider)),
+                Err(_) | Ok(None) => unsure = unsure.or(Some(index)),
             }
         }
         match divided {
@@ -383,34 +364,33 @@ impl<O: Observer> Walker<'_, O> {
             }
             walk.rules.pop();
         }
-        walk.ended = Some(Ok(ChainExit::Returned));
+        let chain = self.base_chain(walk);
+        let content = &self.view.chains()[chain];
+        walk.ended = Some(match content.policy {
+            Policy::Accept => Ok(()),
+            Policy::Drop => Err((Verdict::Drop, Some(At { chain, rule: content.rules.len() }))),
+        });
     }
 
-    fn leave_chain(&self, walk: &mut SetWalk, end: ChainEnd) -> Result<(), Stop> {
-        let chain = self.view.groups()[walk.now.hook as usize][walk.place.0][walk.place.1];
-        let content = &self.view.chains()[chain];
-        let tracks = if walk.now.in_nat { self.view.tracks() } else { Some(true) };
-        let policy = At { chain, rule: content.rules.len() };
-        let mut end = match (end, content.policy) {
-            // Source NAT that drops nothing leaves the source unknown, perhaps the marks too, and the packet goes on.
-            (Err((Verdict::Unknown, _)), _) if walk.now.is_source_nat() && !self.nat_may_drop(walk) => {
-                walk.now.source_sent = false;
-                walk.now.written.source = true;
-                if self.view.may_mark(chain) {
-                    walk.now.forget_marks();
-                }
-                Ok(())
+    fn base_chain(&self, walk: &SetWalk) -> usize {
+        self.view.groups[walk.now.hook as usize][walk.place.0][walk.place.1]
+    }
+
+    fn leave_chain(&self, walk: &mut SetWalk, mut end: ChainEnd) -> Result<(), Stop> {
+        let chain = self.base_chain(walk);
+        // Source NAT that drops nothing leaves the source unknown, perhaps the marks too, and the packet goes on.
+        if matches!(end, Err((Verdict::Unknown, _))) && walk.now.is_source_nat() && !self.nat_may_drop(walk) {
+            walk.now.source_sent = false;
+            walk.now.written.source = true;
+            if self.view.may_mark(chain) {
+                walk.now.forget_marks();
             }
-            (Ok(ChainExit::Returned), Policy::Drop) => Err((Verdict::Drop, Some(policy))),
-            (Err(stop), _) => Err(stop),
-            (Ok(ChainExit::Accepted), _) | (Ok(ChainExit::Returned), Policy::Accept) => Ok(()),
-        };
-        if let Err((verdict, _)) = &mut end
-            && tracks.is_none()
-        {
-            *verdict = Verdict::Unknown;
+            end = Ok(());
         }
-        if end.is_ok() && content.base.is_some_and(|base| base.kind == Kind::Route) {
+        if walk.now.in_nat && self.view.tracks.is_none() {
+            end = end.map_err(|(_, at)| (Verdict::Unknown, at));
+        }
+        if end.is_ok() && self.view.chains()[chain].is(Kind::Route) {
             self.route_again(walk)?;
         }
         walk.ended = None;
@@ -426,9 +406,9 @@ impl<O: Observer> Walker<'_, O> {
 
     /// A chain of NAT from this one on may drop. Those behind it are asked only while the source is not settled.
     fn nat_may_drop(&self, walk: &SetWalk) -> bool {
-        let groups = &self.view.groups()[walk.now.hook as usize][walk.place.0..];
-        let is_nat = |chain: usize| self.view.chains()[chain].base.is_some_and(|base| base.kind == Kind::Nat);
-        groups.iter().flatten().any(|chain| is_nat(*chain) && self.view.may_drop(*chain))
+        let groups = &self.view.groups[walk.now.hook as usize][walk.place.0..];
+        let mut chains = groups.iter().flatten();
+        chains.any(|chain| self.view.chains()[*chain].is(Kind::Nat) && self.view.may_drop(*chain))
     }
 
     /// A packet whose mark or type of service changed in `mangle` is routed again (`ip_route_me_harder`). Routes of others
@@ -488,16 +468,16 @@ impl<O: Observer> Walker<'_, O> {
             }
             Hook::Output => {
                 if walk.now.stays {
-                    walk.now.leaves_by = Interface::Loopback;
+                    walk.now.leaves_by = Binding::loopback();
                 } else if walk.now.translated.is_some() || walk.now.rerouted {
-                    walk.now.leaves_by = Interface::Unknown;
+                    walk.now.leaves_by = Binding::Unknown;
                 }
                 walk.enter(Hook::Postrouting);
             }
             Hook::Postrouting if is_outbound && walk.now.stays => {
-                walk.now.owner = Owner::None;
-                walk.now.leaves_by = Interface::None;
-                walk.now.arrives_at = Interface::Loopback;
+                walk.now.owner = Loaded::Nothing;
+                walk.now.leaves_by = Binding::NO_INTERFACE;
+                walk.now.arrives_at = Binding::loopback();
                 walk.enter(Hook::Prerouting);
             }
             Hook::Prerouting if is_outbound => walk.enter(Hook::Input),
@@ -511,13 +491,13 @@ impl<O: Observer> Walker<'_, O> {
                         return Err(Stop::Over(Verdict::Drop, Some(at)));
                     }
                     (Some(false), _) => {
-                        walk.now.leaves_by = Interface::Unknown;
+                        walk.now.leaves_by = Binding::Unknown;
                         walk.enter(Hook::Forward);
                     }
                 }
             }
             Hook::Forward => {
-                walk.now.arrives_at = Interface::None;
+                walk.now.arrives_at = Binding::NO_INTERFACE;
                 walk.enter(Hook::Postrouting);
             }
             Hook::Input | Hook::Postrouting => return self.arrive(walk),
@@ -544,7 +524,7 @@ impl<O: Observer> Walker<'_, O> {
         }
         let loopback = loopback(walk.set.family);
         let is_sent = |field| self.decides(asked_values(&walk.set, field, &loopback, true));
-        let came_in = now.hook == Hook::Input && now.arrives_at != Interface::Loopback;
+        let came_in = now.hook == Hook::Input && now.arrives_at != Binding::loopback();
         if !now.stays && is_sent(Field::Source(walk.set.family))? == Some(true) {
             return Ok(true);
         }

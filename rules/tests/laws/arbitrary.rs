@@ -7,10 +7,9 @@ use rules::{
     PortSet, Position, Protocol, Rule, RuleSet, State, Statement, Table, Target, Uid, UidRange, Zone,
     check::check, parse,
 };
-use std::{
-    net::{IpAddr, Ipv6Addr},
-    ops::RangeInclusive,
-};
+use std::fmt::Debug;
+use std::net::{IpAddr, Ipv6Addr};
+use std::{ops::RangeInclusive, str::FromStr};
 
 pub(super) const OWNER: Ownership = Ownership {
     name: "the owner",
@@ -117,11 +116,17 @@ fn states() -> impl Strategy<Value = ConnStates> {
     vec(select(&ConnState::ALL[..]), 1..5).prop_map(|states| ConnStates::new(states).expect("not empty"))
 }
 
-fn negatable<T: std::fmt::Debug + Clone>(
+pub(super) fn negatable<T: Debug + Clone>(
     value: impl Strategy<Value = T>,
 ) -> impl Strategy<Value = Negatable<T>> {
-    (value, any::<bool>())
-        .prop_map(|(value, not)| if not { Negatable::Not(value) } else { Negatable::Is(value) })
+    let either = |(value, not)| if not { Negatable::Not(value) } else { Negatable::Is(value) };
+    (value, prop::bool::weighted(0.3)).prop_map(either)
+}
+
+pub(super) fn parsed<T: FromStr<Err: Debug> + Debug>(
+    texts: &'static [&'static str],
+) -> impl Strategy<Value = T> {
+    select(texts).prop_map(|text| text.parse().expect("valid"))
 }
 
 fn condition(family: Family) -> impl Strategy<Value = Match> {
@@ -149,8 +154,8 @@ fn target(names: &'static [&'static str]) -> impl Strategy<Value = Target> {
         1 => Just(Target::Accept),
         1 => Just(Target::Drop),
         1 => Just(Target::Return),
-        5 => select(names).prop_map(|name| Target::Jump(name.parse().expect("valid"))),
-        1 => select(OTHERS).prop_map(|name| Target::JumpForeign(name.parse().expect("valid"))),
+        5 => parsed(names).prop_map(Target::Jump),
+        1 => parsed(OTHERS).prop_map(Target::JumpForeign),
         1 => range().prop_map(Target::Redirect),
         1 => (port(), mark()).prop_map(|(port, mark)| Target::Tproxy { port, mark }),
         1 => mark().prop_map(Target::SetMark),
@@ -159,14 +164,13 @@ fn target(names: &'static [&'static str]) -> impl Strategy<Value = Target> {
         1 => (1..=u16::MAX).prop_map(|zone| Target::SetZone(Zone::new(zone).expect("not 0"))),
         1 => (any::<u16>(), prefix()).prop_map(|(group, prefix)| Target::Nflog { group, prefix }),
         1 => mark().prop_map(Target::SetConnmark),
-        1 => (log_prefix(), select(&LogLevel::ALL[..]))
+        1 => (log_prefix(), (0u32..8).prop_filter_map("a level", LogLevel::new))
             .prop_map(|(prefix, level)| Target::Log { prefix, level }),
     ]
 }
 
 fn chain(names: &'static [&'static str]) -> impl Strategy<Value = Chain> {
-    let own = select(names).prop_map(|name| Chain::User(name.parse().expect("valid")));
-    prop_oneof![select(&Hook::ALL[..]).prop_map(Chain::Base), own]
+    prop_oneof![select(&Hook::ALL[..]).prop_map(Chain::Base), parsed(names).prop_map(Chain::User)]
 }
 
 /// Conditions as a program that reads from left to right takes them: the protocol before its ports, and
@@ -180,14 +184,12 @@ fn readable(matches: Vec<Match>, protocol: Protocol) -> Vec<Match> {
         owner || matches!(m, Match::Mark(_) | Match::Connmark(_) | Match::Comment(_))
     };
     // It is the protocol's own, and loaded by ports already.
-    let matches: Vec<Match> = match matches.iter().any(ports) {
-        true => matches.into_iter().filter(|m| !matches!(m, Match::ProtocolModule(_))).collect(),
-        false => {
-            let own =
-                |m: Match| if let Match::ProtocolModule(_) = m { Match::ProtocolModule(protocol) } else { m };
-            matches.into_iter().map(own).collect()
-        }
+    let with_ports = matches.iter().any(ports);
+    let own = |m: Match| match m {
+        Match::ProtocolModule(_) => (!with_ports).then_some(Match::ProtocolModule(protocol)),
+        other => Some(other),
     };
+    let matches: Vec<Match> = matches.into_iter().filter_map(own).collect();
     let mut kept: Vec<Match> = Vec::new();
     if matches.iter().any(|m| ports(m) || matches!(m, Match::ProtocolModule(_))) {
         kept.push(Match::Protocol(protocol));
@@ -232,11 +234,9 @@ pub(super) fn lawful(family: Family, mut statements: Vec<Statement>, owner: &Own
         match check(RuleSet { family, statements: statements.clone() }, owner) {
             Ok(checked) => return checked,
             Err(violations) => {
-                let mut number = 0;
-                statements.retain(|_| {
-                    number += 1;
-                    violations.iter().all(|violation| violation.number != number)
-                });
+                let is_refused = |number| violations.iter().any(|violation| violation.number == number);
+                let kept = (1..).zip(statements).filter(|(number, _)| !is_refused(*number));
+                statements = kept.map(|(_, statement)| statement).collect();
             }
         }
     }
@@ -259,12 +259,12 @@ pub(super) fn live() -> impl Strategy<Value = State> {
     (desired(), strangers, chains).prop_map(|(mut state, strangers, chains)| {
         for (table, hook, index, text) in strangers.into_iter().filter(|s| s.0.hooks().contains(&s.1)) {
             let chains = state.tables.entry(table).or_default();
-            let lines = &mut chains.entry(Chain::Base(hook)).or_default().lines;
+            let lines = chains.entry(Chain::Base(hook)).or_default();
             lines.insert(index.index(lines.len() + 1), line(text));
         }
         for (table, name, text) in chains {
             let chains = state.tables.entry(table).or_default();
-            chains.entry(name.parse().expect("valid")).or_default().lines.push(line(text));
+            chains.entry(name.parse().expect("valid")).or_default().push(line(text));
         }
         state
     })

@@ -29,7 +29,7 @@ fn check(view: &View, packets: &[Packet], most: usize) -> TestCaseResult {
         let Some(region) = atlas.regions.iter().find(|region| region.packets.contains(packet)) else {
             continue;
         };
-        let (alone, among) = (walk(view, &routing(), packet, &mut ()), region.ending.of(packet));
+        let (alone, among) = (walk(view, &routing(), packet), region.ending.of(packet));
         // Where the order of chains is not known, or marks of packet and connection are compared, one packet may be clearer.
         let is_coarser = among.verdict == Verdict::Unknown;
         prop_assert!(among == alone || is_coarser, "{:?}: {:?}, but {:?}", packet, among, alone);

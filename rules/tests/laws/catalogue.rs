@@ -132,12 +132,7 @@ fn packets(family: Family) -> Vec<(&'static str, Packet)> {
     };
     let into = |interface: &str, source: IpAddr, port| Packet {
         direction: Direction::Inbound { interface: interface.to_owned(), local: true },
-        protocol: Protocol::Tcp,
-        source: SocketAddr::new(source, 40_000),
-        destination: SocketAddr::new(pod, port),
-        mark: 0,
-        connmark: 0,
-        state: ConnState::New,
+        ..from(0, 0, Protocol::Tcp, source, pod, port)
     };
     use Protocol::{Tcp, Udp};
     let mut packets = vec![
@@ -208,8 +203,8 @@ fn verdicts() {
             let listed = View::of_listing(listing);
             let (mut ports, mut line) = (Vec::new(), String::new());
             for (what, packet) in packets(family) {
-                let verdict = walk(&made, &routing, &packet, &mut ()).verdict;
-                let as_listed = walk(&listed, &routing, &packet, &mut ()).verdict;
+                let verdict = walk(&made, &routing, &packet).verdict;
+                let as_listed = walk(&listed, &routing, &packet).verdict;
                 assert_eq!(verdict, as_listed, "{}: {what}", scenario.name());
                 line.push(match verdict {
                     Verdict::Pass => '-',

@@ -39,7 +39,7 @@ fn verdict(view: &View, uid: u32) -> Verdict {
         connmark: 0,
         state: ConnState::New,
     };
-    walk(view, &Routing::default(), &packet, &mut ()).verdict
+    walk(view, &Routing::default(), &packet).verdict
 }
 
 fn faults(owner: &Ownership) -> Vec<Fault> {
@@ -67,12 +67,13 @@ fn somebody_elses_chain_is_neither_made_nor_missed_nor_removed() {
     let theirs = ":DOCKER_OUTPUT - [0:0]\n-A DOCKER_OUTPUT -d 127.0.0.11/32 -p udp -j DNAT --to-destination 127.0.0.11:4053\n";
     let text = |rules: &str| format!("*nat\n:OUTPUT ACCEPT [0:0]\n{theirs}{rules}COMMIT\n");
     let state = |rules: &str| parse::save(&text(rules), Family::V4, &OWNER).expect("a listing");
-    let steps = plan(&state(""), &desired, &OWNER);
+    let steps = plan(&state(""), &desired, &OWNER, false);
     let script: String = steps.iter().map(change).collect();
     assert!(script.contains("-j DOCKER_OUTPUT\n") && !script.contains("DOCKER_OUTPUT -"), "{script}");
     let done = steps.iter().fold(state(""), |state, step| state.after(step));
-    assert_eq!(plan(&done, &desired, &OWNER), []);
-    let cleaned = plan(&done, &State::default(), &OWNER).iter().fold(done, |state, step| state.after(step));
+    assert_eq!(plan(&done, &desired, &OWNER, false), []);
+    let cleaned =
+        plan(&done, &State::default(), &OWNER, false).iter().fold(done, |state, step| state.after(step));
     let kept = |state: &State| state.lines(Table::Nat, &"DOCKER_OUTPUT".parse().expect("a name")).to_vec();
     assert_eq!(kept(&cleaned).len(), 1);
     assert_eq!(cleaned.lines(Table::Nat, &Chain::Base(Hook::Output)), &[] as &[ListedRule]);

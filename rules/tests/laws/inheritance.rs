@@ -36,8 +36,7 @@ fn state(table: Table, rules: &str, family: Family) -> State {
 fn check(table: Table, rules: &[&str], inherited: &[&str], unproven: &[&str]) {
     let text: String = rules.iter().map(|rule| format!("{rule}\n")).collect();
     let state = state(table, &text, Family::V4);
-    let lines =
-        state.chains(table).flat_map(|(chain, held)| held.lines.iter().map(move |line| (chain, line)));
+    let lines = state.chains(table).flat_map(|(chain, held)| held.iter().map(move |line| (chain, line)));
     let found = lines.filter(|(_, line)| matches!(line, ListedRule::Inherited(_)));
     let found: Vec<String> = found.map(|(chain, line)| appended(chain, line)).collect();
     assert_eq!(found, inherited, "inherited of\n{text}");
@@ -122,8 +121,10 @@ fn check_routing(evidence: &Evidence, others: &[RoutingEntry], proven: &[usize],
 
 #[test]
 fn routing_is_inherited_by_marks_tables_and_captures() {
-    let evidence =
-        |v4: &State, v6: &State| Evidence::of([(Family::V4, v4), (Family::V6, v6)].into_iter(), &HEIR);
+    let evidence_beside = |v4: &State, v6: &State, has_tables, has_objects| {
+        Evidence::of([(Family::V4, v4), (Family::V6, v6)].into_iter(), &HEIR, has_tables, has_objects)
+    };
+    let evidence = |v4: &State, v6: &State| evidence_beside(v4, v6, false, false);
     let none = State::default();
     let nothing = evidence(&none, &none);
     let (default_rule, default_route) =
@@ -152,17 +153,12 @@ fn routing_is_inherited_by_marks_tables_and_captures() {
     check_routing(&nothing, &address, &[], &[0]);
     check_routing(&evidence(&captured(Family::V4), &none), &address, &[], &[0]);
     check_routing(&evidence(&none, &captured(Family::V6)), &address, &[0], &[]);
-    check_routing(
-        &evidence(&none, &captured(Family::V6)).with_other_evidence(false, true),
-        &address,
-        &[],
-        &[0],
-    );
+    check_routing(&evidence_beside(&none, &captured(Family::V6), false, true), &address, &[], &[0]);
     check_routing(&evidence(&none, &owned), &address, &[], &[0]);
     check_routing(&evidence(&inherited, &owned), &address, &[0], &[]);
-    check_routing(&nothing.clone().with_other_evidence(true, true), &address, &[0], &[]);
+    check_routing(&evidence_beside(&none, &none, true, true), &address, &[0], &[]);
     let with_rule = [address[0], route(rule(Family::V6, 1337, 133), 0)];
-    check_routing(&nothing.clone().with_other_evidence(false, true), &with_rule, &[0, 1], &[]);
+    check_routing(&evidence_beside(&none, &none, false, true), &with_rule, &[0, 1], &[]);
     assert_eq!(classify_routing(&OWNER, &nothing, &with_rule.into_iter().collect()), Inheritance::default());
 }
 

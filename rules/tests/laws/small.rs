@@ -1,10 +1,10 @@
 //! Strategies for values so few that rules meet each other, and packets the rules.
 
-use super::arbitrary::EVERYBODY;
+use super::arbitrary::{EVERYBODY, negatable, parsed};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use rules::{
-    Chain, ConnState, ConnStates, Gid, LogLevel, Mark, Match, Negatable, PortRange, PortSet, Position,
-    Protocol, Rule, Statement, Table, Target, Uid, UidRange, Zone,
+    Chain, ConnState, ConnStates, Gid, LogLevel, Mark, Match, PortRange, PortSet, Position, Protocol, Rule,
+    Statement, Table, Target, Uid, UidRange, Zone,
     simulate::{Direction, Packet, Routing},
 };
 use std::net::{IpAddr, SocketAddr};
@@ -14,19 +14,6 @@ const NETWORKS: [&str; 6] =
     ["10.0.0.1/32", "10.0.0.0/31", "10.0.0.0/24", "10.0.0.0/16", "10.0.0.0/8", "0.0.0.0/0"];
 const INTERFACES: [&str; 4] = ["lo", "eth0", "eth1", "eth+"];
 const CHAINS: [&str; 4] = ["A", "B", "C", "D"];
-
-fn negatable<T: std::fmt::Debug + Clone>(
-    value: impl Strategy<Value = T>,
-) -> impl Strategy<Value = Negatable<T>> {
-    let either = |(value, not)| if not { Negatable::Not(value) } else { Negatable::Is(value) };
-    (value, prop::bool::weighted(0.3)).prop_map(either)
-}
-
-fn parsed<T: std::str::FromStr<Err: std::fmt::Debug> + std::fmt::Debug>(
-    texts: &'static [&'static str],
-) -> impl Strategy<Value = T> {
-    select(texts).prop_map(|text| text.parse().expect("valid"))
-}
 
 fn range() -> impl Strategy<Value = PortRange> {
     parsed(&["1", "2", "3", "1-2", "2-4"])
@@ -73,7 +60,7 @@ fn target() -> impl Strategy<Value = Target> {
         2 => Just(Target::SaveMark),
         2 => Just(Target::RestoreMark),
         1 => (1..3u16).prop_map(|zone| Target::SetZone(Zone::new(zone).expect("not 0"))),
-        1 => parsed(&["seen:", "seen "]).prop_map(|prefix| Target::Log { prefix, level: LogLevel::Debug }),
+        1 => parsed(&["seen:", "seen "]).prop_map(|prefix| Target::Log { prefix, level: LogLevel::DEBUG }),
     ]
 }
 

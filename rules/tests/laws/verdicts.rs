@@ -9,7 +9,7 @@ use rules::{
     Checked, ConnState, Family, Gid, Protocol, State, Statement, Uid,
     check::check,
     nft, parse,
-    simulate::{Direction, Matched, Packet, Step, Trace, Verdict, View, Work, replay, unreached, walk},
+    simulate::{Direction, Matched, Packet, Verdict, View, Work, replay, trace, unreached, walk},
 };
 use testkit::scope;
 
@@ -43,7 +43,7 @@ fn views(rules: &Checked, v6: Option<&Checked>) -> [View; 4] {
 fn check_verdicts(rules: &Checked, v6: Option<&Checked>, packets: &[Packet]) -> TestCaseResult {
     let [made, table, listed, reached] = views(rules, v6);
     for packet in packets {
-        let end = |view: &View| walk(view, &routing(), packet, &mut ()).verdict;
+        let end = |view: &View| walk(view, &routing(), packet).verdict;
         let expected = end(&made);
         prop_assert_eq!(end(&listed), expected, "listed: {:?}", packet);
         // What is not known of a packet may not matter any more in fewer rules.
@@ -58,9 +58,8 @@ fn check_verdicts(rules: &Checked, v6: Option<&Checked>, packets: &[Packet]) -> 
 /// The rules that a packet has fulfilled decide again as they did, and name the same rule.
 fn check_replay(view: &View, packets: &[Packet]) -> TestCaseResult {
     for packet in packets {
-        let mut trace = Trace::default();
-        let outcome = walk(view, &routing(), packet, &mut trace);
-        let steps: Vec<Step> = trace.0.into_iter().filter(|step| step.matched == Matched::Yes).collect();
+        let (outcome, mut steps) = trace(view, &routing(), packet);
+        steps.retain(|step| step.matched == Matched::Yes);
         let dropped = outcome.decided_by.filter(|_| outcome.verdict == Verdict::Drop);
         let replayed = replay(view, packet.destination, &steps, dropped);
         if let Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Drop = outcome.verdict {
@@ -110,7 +109,7 @@ fn check_sent_as(state: ConnState, rules: &str, expected: Verdict) {
         state,
     };
     for view in views(&rules, None) {
-        assert_eq!(walk(&view, &routing(), &packet, &mut ()).verdict, expected, "{text}");
+        assert_eq!(walk(&view, &routing(), &packet).verdict, expected, "{text}");
     }
 }
 
@@ -176,7 +175,7 @@ fn an_address_that_is_not_known_lies_in_the_network_of_all() {
         state: ConnState::New,
     };
     for view in views(&rules, None) {
-        assert_eq!(walk(&view, &routing(), &packet, &mut ()).verdict, Verdict::Drop);
+        assert_eq!(walk(&view, &routing(), &packet).verdict, Verdict::Drop);
     }
 }
 

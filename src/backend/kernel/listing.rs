@@ -176,9 +176,9 @@ impl Kernel {
 /// True if the kernel has the chains of a table as the state has them, with as many rules; those of others may be left out.
 fn agree(state: &State, table: Table, counts: &Counts, owner: &Ownership) -> bool {
     let count = |name: &str| counts.get(table.name()).and_then(|chains| chains.get(name)).copied();
-    let shown = state.chains(table).all(|(chain, content)| match chain {
-        Chain::Base(_) => count(chain.as_str()).unwrap_or(0) == content.lines.len(),
-        Chain::User(_) => count(chain.as_str()) == Some(content.lines.len()),
+    let shown = state.chains(table).all(|(chain, lines)| match chain {
+        Chain::Base(_) => count(chain.as_str()).unwrap_or(0) == lines.len(),
+        Chain::User(_) => count(chain.as_str()) == Some(lines.len()),
     });
     let is_shown = |chain: &Chain| state.tables.get(&table).is_some_and(|chains| chains.contains_key(chain));
     let is_missed = |(name, count_of): (&String, &usize)| match name.parse::<Chain>() {

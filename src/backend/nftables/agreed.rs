@@ -196,7 +196,7 @@ fn is_of_extension(condition: &ListedCondition, matches: &[&str]) -> bool {
         ListedCondition::Known(Match::SourcePort(_) | Match::DestinationPort(_))
         | ListedCondition::TcpFlags { .. } => has("tcp") || has("udp"),
         ListedCondition::Known(Match::ConnState(_)) => has("conntrack") || has("state"),
-        ListedCondition::Known(m) => m.asks_nothing() || is_everything(m) || m.module().is_some_and(has),
+        ListedCondition::Known(m) => m.field().is_none() || is_everything(m) || m.module().is_some_and(has),
         ListedCondition::DestinationLocal(_) => has("addrtype"),
         ListedCondition::Always(_) => true,
         ListedCondition::Unknown(_) => !matches.is_empty(),

@@ -4,7 +4,7 @@
 use super::expression::{EncodedVerdict, Expression};
 use super::record::{NFTNL_UDATA_RULE_COMMENT, TableRecord, item};
 use crate::sys::header::*;
-use rules::nft::{self, DataType, Interval, SetKind};
+use rules::nft::{self, DataType, Field, Interval, SetKind};
 use rules::{Chain, Table};
 use std::borrow::Cow;
 
@@ -171,7 +171,7 @@ impl EncodedSet {
     pub(super) fn data_type(&self) -> Option<DataType> {
         let is_such =
             |kind: &DataType| (kind.number(), kind.width()) == (self.key_type, self.key_length as usize);
-        DataType::ALL.into_iter().find(is_such)
+        Field::ALL.map(Field::data_type).into_iter().find(is_such)
     }
 
     /// The byte order of keys, by which `nft` lists them (`enum byteorder` of its `datatype.h`); that of the host for strings.

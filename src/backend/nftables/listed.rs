@@ -5,7 +5,7 @@ use super::lift::{self, Context};
 use super::read::TableCounters;
 use crate::sys::header::*;
 use rules::nft::{
-    self, Condition, DataType, Field, Interval, Intervals, Kind, LiveBase, LiveChain, LiveRule, LiveTable,
+    Base, Condition, DataType, Field, Interval, Intervals, Kind, LiveChain, LiveRule, LiveTable,
     interface_number,
 };
 use rules::{Action, Family, Hook, Policy, Target, render};
@@ -72,8 +72,7 @@ fn of_bridges(table: &EncodedTable, bridges: &[String]) -> LiveTable {
         };
         let text = "rules for bridges, which are not followed".to_owned();
         let mut rules = vec![added(text.clone(), Vec::new(), Action::Unknown(text))];
-        let place = nft::Base { kind: Kind::Filter, hook, priority };
-        let mut listed = LiveBase { base: place, policy: Policy::Accept };
+        let mut listed = (Base { kind: Kind::Filter, hook, priority }, Policy::Accept);
         of_devices(bridges, &mut listed, &mut rules);
         let says_anything = !chain.rules.is_empty() || base.policy == NF_DROP;
         says_anything.then(|| LiveChain { name: chain.name.clone(), base: Some(listed), rules })
@@ -88,7 +87,7 @@ pub(super) fn is_of_iptables(family: u8, table: &EncodedTable) -> bool {
     bases.peek().is_some() && bases.all(|chain| chain.is_of_iptables(family, &table.name))
 }
 
-fn base_chain(family: u8, base: &BaseChain) -> LiveBase {
+fn base_chain(family: u8, base: &BaseChain) -> (Base, Policy) {
     // Before the first hook of the family, or after its last.
     let (hook, priority) = match (family, base.hook) {
         (NFPROTO_NETDEV, NF_NETDEV_INGRESS) | (NFPROTO_INET, NF_INET_INGRESS) => {
@@ -103,7 +102,7 @@ fn base_chain(family: u8, base: &BaseChain) -> LiveBase {
     let kind = [Kind::Nat, Kind::Route].into_iter().find(|kind| kind.name() == base.kind);
     let kind = kind.unwrap_or(Kind::Filter);
     let policy = if base.policy == NF_DROP { Policy::Drop } else { Policy::Accept };
-    LiveBase { base: nft::Base { kind, hook, priority }, policy }
+    (Base { kind, hook, priority }, policy)
 }
 
 /// The names of interfaces, as numbers, that a chain names so: one, or all with the prefix before `*`.
@@ -120,12 +119,12 @@ fn added(text: String, conditions: Vec<rules::ListedCondition>, action: Action) 
 }
 
 /// Makes the rules of a chain ask for its interfaces, and the policy a rule that does.
-fn of_devices(devices: &[String], base: &mut LiveBase, rules: &mut Vec<LiveRule>) {
-    let field = if base.base.hook == Hook::Prerouting { Field::InInterface } else { Field::OutInterface };
+fn of_devices(devices: &[String], (base, policy): &mut (Base, Policy), rules: &mut Vec<LiveRule>) {
+    let field = if base.hook == Hook::Prerouting { Field::InInterface } else { Field::OutInterface };
     let names = devices.iter().map(|name| device_names(name));
     let condition = rules::ListedCondition::Nft(Condition::is(field, names.collect()));
     rules.iter_mut().for_each(|rule| rule.conditions.insert(0, condition.clone()));
-    if std::mem::take(&mut base.policy) == Policy::Drop {
+    if std::mem::take(policy) == Policy::Drop {
         let drop = |conditions| added("policy drop".to_owned(), conditions, Action::Target(Target::Drop));
         *rules = std::mem::take(rules).into_iter().flat_map(|rule| with_policy(rule, &drop)).collect();
         rules.push(drop(vec![condition]));
@@ -200,8 +199,8 @@ pub(super) fn type_name(set: &EncodedSet) -> String {
 }
 
 pub(super) fn base_text(base: &BaseChain) -> String {
-    let listed = base_chain(NFPROTO_INET, base);
-    let mut text = render::nft::base(listed.base, listed.policy);
+    let (place, policy) = base_chain(NFPROTO_INET, base);
+    let mut text = render::nft::base(place, policy);
     if !base.devices.is_empty() {
         text.push_str(&format!(" devices {}", base.devices.join(", ")));
     }

@@ -165,7 +165,7 @@ fn target(target: &Target, family: Option<Family>) -> Vec<Expression> {
         Target::SaveMark => vec![Expression::Meta(Meta::Mark), Expression::SetCt(Ct::Mark)],
         Target::RestoreMark => vec![Expression::Ct(Ct::Mark), Expression::SetMeta(Meta::Mark)],
         Target::SetZone(zone) => {
-            let zone = zone.number().to_ne_bytes().to_vec();
+            let zone = zone.get().to_ne_bytes().to_vec();
             vec![Expression::Immediate(Register::First, zone), Expression::SetCt(Ct::Zone)]
         }
         Target::Nflog { group, prefix } => vec![Expression::Log(*group, prefix.as_str().to_owned())],

@@ -194,7 +194,7 @@ impl Nftables {
             let generation = self.generation().map_err(unread)?;
             let state = self.unlistable(family, table).map_err(unread)?.state(owner);
             let handles = self.rule_handles(family_number(family)).map_err(unread)?;
-            let changes = [(family, plan::plan(&state, &State::default(), owner))];
+            let changes = [(family, plan::plan(&state, &State::default(), owner, false))];
             // A rule without a handle has come or gone since.
             let (jobs, _) = jobs(|_| Some(&state), &handles, &changes)
                 .ok_or_else(|| Refusal::Conflict(io::ErrorKind::ResourceBusy.into()))?;

@@ -19,7 +19,7 @@ fn upstream(variant: Variant) -> Memory {
         for (table, chains) in rules.tables {
             for (chain, made) in chains {
                 let held = state.tables.entry(table).or_default().entry(chain).or_default();
-                held.lines.extend(made.lines);
+                held.extend(made);
             }
         }
         inheritance::mark_inherited(&mut state, &OWNERSHIP);
@@ -58,7 +58,7 @@ fn ways() -> Vec<(Variant, Goal, BackendName)> {
 #[test]
 fn upstreams_rules_are_inherited() {
     let state = upstream(Variant::Nft).snapshot.iptables(Variant::Nft, Family::V4);
-    let inherited = state.chains(Table::Mangle).flat_map(|(_, held)| &held.lines);
+    let inherited = state.chains(Table::Mangle).flat_map(|(_, held)| held);
     assert_eq!(inherited.filter(|line| matches!(line, ListedRule::Inherited(_))).count(), 6);
 }
 

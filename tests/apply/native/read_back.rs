@@ -48,7 +48,7 @@ fn check_walks(table: &nft::InetTable, packets: &[Packet]) {
         };
         let (there, desired) = (view(read(family)), view(table.listed()));
         for packet in packets {
-            let end = |view: &View| walk(view, &routing(), packet, &mut ()).verdict;
+            let end = |view: &View| walk(view, &routing(), packet).verdict;
             assert_eq!(end(&there), end(&desired), "{packet:?}\n{}\n{there:#?}", render::nft::script(table));
         }
     }

@@ -37,7 +37,7 @@ fn check_listed(variant: Variant, family: Family, names: &'static [&'static str]
         let rules = one(&mut runner, checked_of(family, names));
         let made = State::of(rules.rules());
         let preview = render::iptables::restore(&rules);
-        let changes = plan(&State::default(), &made, owner);
+        let changes = plan(&State::default(), &made, owner, false);
         let script: String = changes.iter().map(render::iptables::change).collect();
         let listed = in_namespace(|| {
             if names == OURS {

@@ -52,7 +52,7 @@ pub(crate) fn changed(pod: &Pod, calls: &[Call]) -> Vec<String> {
     });
     let verdict = |call: &Call| {
         let scene = scenes.iter().find(|scene| scene.family == call.packet.family()).expect("both families");
-        walk(&scene.view, &scene.routing, &call.packet, &mut ()).verdict
+        walk(&scene.view, &scene.routing, &call.packet).verdict
     };
     let differs = |call: &Call| {
         let now = verdict(call);

@@ -157,7 +157,7 @@ fn one_change_in_a_long_list_is_found_in_bounded_work() {
 }
 
 fn verdict(rule_view: &RuleView, packet: &Packet) -> Verdict {
-    walk(&rule_view.view, &rule_view.routing, packet, &mut ()).verdict
+    walk(&rule_view.view, &rule_view.routing, packet).verdict
 }
 
 /// The number of compared packets.

@@ -37,7 +37,7 @@ impl Explanation<'_> {
 
     /// The listener that gets the packet, such as `the proxy's inbound port`, by the last rule that matched and captures.
     fn listener(&self, noun: &str) -> String {
-        let steps = self.trace.0.iter().rev().filter(|step| step.matched == Matched::Yes);
+        let steps = self.steps.iter().rev().filter(|step| step.matched == Matched::Yes);
         let is_tproxy = matches!(self.outcome.verdict, Verdict::Tproxy(_));
         let names_it = |rule: &&ViewRule| {
             rule.action.captures()
@@ -133,7 +133,7 @@ impl Explanation<'_> {
             let effect = rule.origin.map(|origin| origin.effect);
             rule.leads_to.is_some() && matches!(effect, Some(TrafficEffect::Captured | TrafficEffect::LedOn))
         };
-        self.trace.0.iter().any(|step| match (self.view.rule(step.at), step.matched) {
+        self.steps.iter().any(|step| match (self.view.rule(step.at), step.matched) {
             (Some(rule), Matched::No(index)) => {
                 field_condition(&rule.conditions[index]).is_some_and(|one| kind(&one))
                     && rule.conditions[index + 1..].iter().all(may_hold)
@@ -158,7 +158,7 @@ impl Explanation<'_> {
 
     pub fn limits(&self) -> Vec<Limited> {
         let mut found: Vec<Limited> = Vec::new();
-        for (limit, rule) in limits_met(self.view, self.packet, &self.trace.0) {
+        for (limit, rule) in limits_met(self.view, self.packet, &self.steps) {
             if found.iter().all(|known| known.code != limit.code.name()) {
                 let (text, remedy) = limit.about_items(&self.value(rule).unwrap_or_default());
                 found.push(Limited { code: limit.code.name().to_owned(), text, remedy });

@@ -11,8 +11,7 @@ use mesh::visible;
 use rules::nft::Field;
 use rules::render::listed;
 use rules::simulate::{
-    At, Atlas, Direction, Matched, Outcome, Packet, PacketSet, Routing, Step, Trace, Verdict, View, Work,
-    walk,
+    At, Atlas, Direction, Matched, Outcome, Packet, PacketSet, Routing, Step, Verdict, View, Work, trace,
 };
 
 #[derive(Debug)]
@@ -20,7 +19,7 @@ pub struct Explanation<'a> {
     pub(super) view: &'a View,
     pub(super) packet: &'a Packet,
     pub(super) outcome: Outcome,
-    pub(super) trace: Trace,
+    pub(super) steps: Vec<Step>,
     pub(super) dialect: Dialect,
     /// The reason where nothing is captured at all.
     pub(super) nothing: Option<String>,
@@ -32,9 +31,8 @@ pub struct Explanation<'a> {
 }
 
 pub fn explain<'a>(view: &'a View, routing: &Routing, packet: &'a Packet) -> Explanation<'a> {
-    let mut trace = Trace::default();
-    let outcome = walk(view, routing, packet, &mut trace);
-    Explanation::of_walk(view, packet, outcome, trace)
+    let (outcome, steps) = trace(view, routing, packet);
+    Explanation::of_walk(view, packet, outcome, steps)
 }
 
 impl Explanation<'_> {
@@ -72,14 +70,14 @@ impl Explanation<'_> {
         view: &'a View,
         packet: &'a Packet,
         outcome: Outcome,
-        trace: Trace,
+        steps: Vec<Step>,
     ) -> Explanation<'a> {
         let (dialect, endpoint_names) = (Dialect::default(), EndpointNames::default());
         Explanation {
             view,
             packet,
             outcome,
-            trace,
+            steps,
             dialect,
             nothing: None,
             doubt: String::new(),
@@ -105,7 +103,7 @@ impl Explanation<'_> {
 
     /// The rules that match, or may.
     pub fn rules_met(&self) -> impl Iterator<Item = At> {
-        self.trace.0.iter().filter(|step| !matches!(step.matched, Matched::No(_))).map(|step| step.at)
+        self.steps.iter().filter(|step| !matches!(step.matched, Matched::No(_))).map(|step| step.at)
     }
 
     pub fn outcome(&self) -> &Outcome {
@@ -137,7 +135,7 @@ impl Explanation<'_> {
             example: self.packet_line(),
             decided_by: self.deciding_rule(),
             limits: self.limits(),
-            trace: self.trace.0.iter().filter_map(|step| self.entry(step)).collect(),
+            trace: self.steps.iter().filter_map(|step| self.entry(step)).collect(),
         }
     }
 

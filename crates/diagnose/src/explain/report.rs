@@ -352,7 +352,7 @@ impl Display for ExplainedRule {
 mod tests {
     use super::super::{PodContext, Sender, explain, usual_packet};
     use crate::painted;
-    use rules::nft::{Base, Kind, LiveBase, LiveChain, LiveRule, LiveTable};
+    use rules::nft::{Base, Kind, LiveChain, LiveRule, LiveTable};
     use rules::simulate::{Routing, View};
     use rules::{Action, Family, Hook, Policy, Protocol, Target};
 
@@ -368,7 +368,7 @@ mod tests {
             hits: None,
         };
         let base = Base { kind: Kind::Filter, hook: Hook::Output, priority: 0 };
-        let base = Some(LiveBase { base, policy: Policy::Accept });
+        let base = Some((base, Policy::Accept));
         let chain = LiveChain { name: "c\u{1b}[2J".to_owned(), base, rules: vec![rule] };
         let table = LiveTable { family: None, name: "inet t\u{7}".to_owned(), chains: vec![chain] };
         let mut view = View::empty(Family::V4);

@@ -8,7 +8,7 @@ use mesh::sources::Raw;
 use mesh::{Capture, DNS_PORT, Setting};
 use rules::nft::{Field, Intervals};
 use rules::simulate::{
-    At, Atlas, Ending, Marks, PacketSet, Region, Trace, Unreached, Verdict, Work, statements, unreached, walk,
+    At, Atlas, Ending, Marks, PacketSet, Region, Unreached, Verdict, Work, statements, trace, unreached,
 };
 use rules::{Chain, Checked, Rule, Statement, Table};
 use std::cell::OnceCell;
@@ -142,9 +142,8 @@ impl<'a> LintComparison<'a> {
             };
             let sets = family.atlas(pod, work).regions.iter().flat_map(some).flatten();
             for packet in sets.filter_map(|set| packets.example(&set)) {
-                let mut trace = Trace::default();
-                walk(&rule_view.view, &rule_view.routing, &packet, &mut trace);
-                for (limit, rule) in limits_met(&rule_view.view, &packet, &trace.0) {
+                let (_, steps) = trace(&rule_view.view, &rule_view.routing, &packet);
+                for (limit, rule) in limits_met(&rule_view.view, &packet, &steps) {
                     let about = item_texts(rule).join(",");
                     let of_limit = met.iter_mut().find(|(one, _)| std::ptr::eq(*one, limit));
                     let abouts = of_limit.map(|(_, abouts)| abouts).filter(|known| !known.contains(&about));
@@ -196,7 +195,7 @@ impl FamilyBaseline {
         self.atlas.get_or_init(|| {
             let RuleView { view, routing, .. } = &self.rule_view;
             let packets = PodPackets::of(&[view], pod, false);
-            Atlas::with_rules(view, routing, packets.sets().cloned(), work)
+            Atlas::of(view, routing, packets.sets().cloned(), work)
         })
     }
 

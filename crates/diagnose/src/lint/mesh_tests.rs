@@ -249,8 +249,8 @@ proptest! {
         for (finding, changed) in each.chain([(None, all)]) {
             for (before, after) in rule_views(&capture).iter().zip(&rule_views(&changed.capture)) {
                 for packet in packets.iter().filter(|packet| packet.family() == before.family && !is_martian(packet)) {
-                    let then = walk(&before.view, &before.routing, packet, &mut ()).verdict;
-                    let now = walk(&after.view, &after.routing, packet, &mut ()).verdict;
+                    let then = walk(&before.view, &before.routing, packet).verdict;
+                    let now = walk(&after.view, &after.routing, packet).verdict;
                     prop_assert_eq!(then, now, "{:?}: {:?}\n{:?}", finding, packet, changed);
                 }
             }

@@ -289,7 +289,7 @@ fn row_at(drawing: &mut Drawing, part: TrafficPart, row: &LayoutRow<'_>) {
     if let Some(ports) = ports {
         let middle = PROXY.0 + PROXY.1 / 2;
         let ink = if quiet { Ink::Quiet } else { Ink::Plain };
-        drawing.centred(middle, arrow + 4, SMALL, ink, &ports.dashed().to_string());
+        drawing.centred(middle, arrow + 4, SMALL, ink, &ports.dashed());
     }
     drawing.items.extend(path(part, flow, *arrow, quiet).into_iter().map(DrawingItem::Line));
 }

@@ -149,7 +149,7 @@ fn tells_the_truth(capture: &Capture, packets: &[Packet]) -> Result<(), TestCase
         let given = packets.iter().chain(examples).filter(|packet| packet.family() == family);
         for packet in given.chain(borders.iter().step_by(7)) {
             let Some(flow) = flow_of(&picture, packet) else { continue };
-            let verdict = walk(&rule_view.view, &rule_view.routing, packet, &mut ()).verdict;
+            let verdict = walk(&rule_view.view, &rule_view.routing, packet).verdict;
             prop_assert_eq!(flow.verdict, verdict, "{:?}\n{:?}\n{:?}", capture, packet, flow);
         }
     }

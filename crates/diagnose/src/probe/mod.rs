@@ -212,7 +212,7 @@ impl<'a> CallList<'a> {
         let RuleView { view, routing, .. } = self.rule_view;
         let mut by_rules: BTreeMap<(Vec<At>, Caller, u8), (AlikeCalls, Call)> = BTreeMap::new();
         for Region { packets, ending, rules } in
-            Atlas::with_rules(view, routing, [set], &mut Work::new(MAX_WORK)).regions
+            Atlas::of(view, routing, [set], &mut Work::new(MAX_WORK)).regions
         {
             let Some(call) = self.call(&packets, ending, is_within) else { continue };
             let key = (rules, call.caller, protocol_number(call.protocol));

@@ -8,8 +8,8 @@ use crate::explain::{Explanation, PacketEnd, VerdictKind};
 use rules::nft::protocol_number;
 use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind, protocol_name};
 use rules::simulate::{
-    At, Direction, Matched, Outcome, Packet, Routing, Step, Trace, Verdict, View, ViewRule, has_met_nat,
-    is_untracked, replay, walk,
+    At, Direction, Matched, Packet, Routing, Step, Verdict, View, ViewRule, has_met_nat, is_untracked,
+    replay, trace,
 };
 use rules::{Action, ConnState, Family, Gid, Hook, Protocol, Target, TrafficEffect, Uid};
 use std::net::SocketAddr;
@@ -70,11 +70,11 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     let later = Packet { state: ConnState::Established, ..packet.clone() };
     let later = Some(&later).filter(|_| !is_untracked(view, &steps));
     for packet in [&packet].into_iter().chain(later).filter(|_| can_be_simulated) {
-        let (outcome, trace) = simulate(view, &rules.routing(family), packet);
-        let is_same = chain_steps(&trace).eq(steps.iter().map(|step| step.at))
+        let (outcome, simulated) = trace(view, &rules.routing(family), packet);
+        let is_same = matched(&simulated).eq(steps.iter().map(|step| step.at))
             && (outcome.verdict == Verdict::Drop) == dropped.is_some();
         if is_same {
-            return Ok(judged(block, view, &Explanation::of_walk(view, packet, outcome, trace), true));
+            return Ok(judged(block, view, &Explanation::of_walk(view, packet, outcome, simulated), true));
         }
     }
     if walked.is_incomplete && dropped.is_none() {
@@ -82,11 +82,11 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     }
     let outcome = replay(view, packet.destination, &steps, dropped);
     let is_past_nat = |later: &&Packet| {
-        let explained = Explanation::of_walk(view, later, outcome, Trace::default());
+        let explained = Explanation::of_walk(view, later, outcome, Vec::new());
         outcome.verdict == Verdict::Pass && !has_met_nat(view, &steps) && explained.state_past_nat().is_some()
     };
     let later = later.filter(is_past_nat);
-    let explained = Explanation::of_walk(view, later.unwrap_or(&packet), outcome, Trace(steps));
+    let explained = Explanation::of_walk(view, later.unwrap_or(&packet), outcome, steps);
     Ok(judged(block, view, &explained, later.is_some()))
 }
 
@@ -109,10 +109,10 @@ pub fn of_reports(
     };
     let family = packet.family();
     let view = rules.view(family);
-    let (outcome, trace) = simulate(view, &rules.routing(family), &packet);
-    let names = chain_steps(&trace).filter_map(|at| reports_as(view.rule(at)?));
+    let (outcome, simulated) = trace(view, &rules.routing(family), &packet);
+    let names = matched(&simulated).filter_map(|at| reports_as(view.rule(at)?));
     match names.eq(reports.iter().map(|report| report.prefix.clone())) {
-        true => Ok(judged(block, view, &Explanation::of_walk(view, &packet, outcome, trace), true)),
+        true => Ok(judged(block, view, &Explanation::of_walk(view, &packet, outcome, simulated), true)),
         false => Err(Box::new(unknown(block, UNCERTAIN))),
     }
 }
@@ -211,13 +211,8 @@ fn packet(block: &Block, is_local: bool, headers: &Headers) -> Option<Packet> {
     })
 }
 
-fn simulate(view: &View, routing: &Routing, packet: &Packet) -> (Outcome, Trace) {
-    let mut trace = Trace::default();
-    (walk(view, routing, packet, &mut trace), trace)
-}
-
-fn chain_steps(trace: &Trace) -> impl Iterator<Item = At> {
-    trace.0.iter().filter(|step| step.matched == Matched::Yes).map(|step| step.at)
+fn matched(steps: &[Step]) -> impl Iterator<Item = At> {
+    steps.iter().filter(|step| step.matched == Matched::Yes).map(|step| step.at)
 }
 
 fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_failed: bool) -> Block {

@@ -139,7 +139,7 @@ impl PodCapture {
             connmark: 0,
             state: ConnState::New,
         };
-        match walk(&self.of.view.view, &self.of.view.routing, &packet, &mut ()).verdict {
+        match walk(&self.of.view.view, &self.of.view.routing, &packet).verdict {
             Verdict::Redirect(_) | Verdict::Tproxy(_) | Verdict::Unknown => true,
             Verdict::Pass | Verdict::Drop => false,
         }

@@ -137,7 +137,7 @@ mod tests {
         let state = parse::save(&text, Family::V4, &OWNERSHIP).expect("a listing");
         let lines = state
             .chains(table)
-            .flat_map(|(chain, chain_rules)| chain_rules.lines.iter().map(move |line| (chain, line)));
+            .flat_map(|(chain, chain_rules)| chain_rules.iter().map(move |line| (chain, line)));
         let found = lines.filter(|(_, line)| line.is_inherited());
         let found: Vec<String> = found.map(|(chain, line)| appended(chain, line)).collect();
         assert_eq!(found, inherited, "inherited of\n{rules}");

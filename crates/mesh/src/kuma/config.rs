@@ -163,7 +163,7 @@ fn dns(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> DnsCaptur
 fn log_level(reader: &mut SettingReader<'_>) -> Option<LogLevel> {
     let complaint = "is not a level of the kernel's log; expected a number from 0 to 7";
     let parse = |text: &str| unsigned(text).and_then(LogLevel::new);
-    let level = reader.scalar(Kuma::LogLevel, complaint, parse).unwrap_or(LogLevel::Debug);
+    let level = reader.scalar(Kuma::LogLevel, complaint, parse).unwrap_or(LogLevel::DEBUG);
     reader.switch(Kuma::Logs).then_some(level)
 }
 

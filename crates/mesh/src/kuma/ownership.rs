@@ -94,8 +94,7 @@ mod tests {
         );
         let state = parse::save(&text, Family::V4, &OWNERSHIP).expect("a listing");
         let lines = state.tables.values().flatten();
-        let lines =
-            lines.flat_map(|(chain, chain_rules)| chain_rules.lines.iter().map(move |line| (chain, line)));
+        let lines = lines.flat_map(|(chain, chain_rules)| chain_rules.iter().map(move |line| (chain, line)));
         let found = lines.filter(|(_, line)| matches!(line, ListedRule::Inherited(_)));
         let mut found: Vec<String> = found.map(|(chain, line)| appended(chain, line)).collect();
         found.sort();

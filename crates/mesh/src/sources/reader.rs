@@ -8,7 +8,7 @@ use crate::facts::DnsCapture;
 use crate::mesh::Feature;
 use crate::settings::{Setting, Topic, alternatives, nearest_value};
 use crate::{InputProblem, Problems};
-use rules::{Cidr, Family, Gid, InterfaceName, Port, PortError, PortRange, Uid};
+use rules::{Cidr, Family, Gid, InterfaceName, NumberError, Port, PortRange, Uid};
 use std::{io, net::IpAddr, str::FromStr, time::Duration};
 
 const PORT_FORM: &str = "expected a port from 1 to 65535 or a range such as 8000-9000";
@@ -283,8 +283,8 @@ impl<'a> SettingReader<'a> {
 
     pub fn port_item(&mut self, source: &Source, item: &str) -> Option<PortRange> {
         let found = item.parse().map_err(|error| match error {
-            PortError::Zero | PortError::Backwards => format!("{error}; {PORT_FORM}"),
-            PortError::NoPort => format!("is not a port; {PORT_FORM}"),
+            NumberError::NoPort => format!("is not a port; {PORT_FORM}"),
+            other => format!("{other}; {PORT_FORM}"),
         });
         self.taken(source, item, found)
     }

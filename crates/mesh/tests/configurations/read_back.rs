@@ -4,7 +4,7 @@ use super::check;
 use mesh::recognition::{named, recognized};
 use mesh::settings::Setting;
 use mesh::{Capture, Mesh, RuleReason};
-use rules::nft::{self, LiveBase, LiveChain, LiveRule, LiveTable};
+use rules::nft::{self, LiveChain, LiveRule, LiveTable};
 use rules::simulate::{View, ViewChain, ViewRule};
 use rules::{Action, Family, ListedCondition, parse, render};
 use std::fmt::Write;
@@ -50,7 +50,7 @@ fn native_mode(view: &View) -> Vec<LiveTable> {
     };
     let chain = |chain: &ViewChain| LiveChain {
         name: native_name(&chain.chain),
-        base: chain.base.map(|base| LiveBase { base, policy: chain.policy }),
+        base: chain.base.map(|base| (base, chain.policy)),
         rules: chain.rules.iter().map(rule).collect(),
     };
     let table = |name: &str| {
