@@ -160,12 +160,9 @@ fn lost<'a>(submitted: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
     (!containers.iter().any(stays)).then_some(first.name())
 }
 
-/// A pod as templates see it at its first and any later injection: with the user's proxy after his other containers.
+/// The pod as templates see it: with its namespace, which controllers leave to the API server.
 fn template_view(original: &CheckedPod, admission: &AdmissionContext) -> Value {
     let mut template_view = original.clone();
-    if let Some(proxy) = template_view.take(PodSpecList::Containers, PROXY) {
-        template_view.edit(PodSpecList::Containers, |containers| containers.push(proxy));
-    }
     if !admission.is_namespace_assumed {
         template_view.set_default_namespace(&admission.namespace.name);
     }

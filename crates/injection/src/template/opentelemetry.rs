@@ -1,7 +1,6 @@
 //! Resource attributes of OpenTelemetry for a pod's service, which a proxy adds to its spans where the mesh asks for them
 //! (`serviceAttributeEnrichment`). The name of the service is not among them; the control plane sets that itself.
 
-use crate::sidecar::PROXY;
 use serde_json::Value;
 
 /// The text of `OTEL_RESOURCE_ATTRIBUTES`: by annotations `resource.opentelemetry.io/`, else by what Kubernetes knows. An
@@ -17,15 +16,14 @@ pub(super) fn attributes(
         provider["opentelemetry"]["serviceAttributeEnrichment"] == "OTEL_SEMANTIC_CONVENTIONS"
     };
     providers.find(asks)?;
-    let mut own = containers.as_array().into_iter().flatten().filter(|container| container["name"] != PROXY);
-    // Of several, it is unknown which version a span is about.
-    let single = own.next().filter(|_| own.next().is_none()).unwrap_or(&Value::Null);
+    // As in Istio, the pod's own `istio-proxy` counts among its containers. Of several, none is known to make the span.
+    let image = if containers[1].is_null() { &containers[0]["image"] } else { &Value::Null };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let set = |text: &String| !text.is_empty();
     let version = Some(text(&labels["app.kubernetes.io/version"])).filter(set);
     let by_pod = [
         ("service.namespace", namespace.to_owned()),
-        ("service.version", version.unwrap_or_else(|| version_of(&text(&single["image"])))),
+        ("service.version", version.unwrap_or_else(|| version_of(&text(image)))),
         ("service.instance.id", format!("{namespace}.$(POD_NAME).{}", text(&containers[0]["name"]))),
     ];
     let known = by_pod.into_iter().filter_map(|(name, otherwise)| {
@@ -77,7 +75,7 @@ mod tests {
         check(&[], &[VERSION], "shop", &web, all);
         check(&[], &[VERSION], "shop", &[web[0], ("istio-proxy", "auto")], all);
         let proxy = "service.namespace=shop,service.instance.id=shop.$(POD_NAME).istio-proxy";
-        check(&[], &[], "shop", &[("istio-proxy", "auto"), web[0]], proxy);
+        check(&[], &[], "shop", &[("istio-proxy", "auto"), ("web", "web:1")], proxy);
         let given = [
             ("resource.opentelemetry.io/service.namespace", "all"),
             ("resource.opentelemetry.io/service.version", "2"),
