@@ -7,7 +7,7 @@ use super::tree::{Extent, HELP, VERSION};
 use super::{Exit, RunResult, help, linkerd_init, report};
 use crate::cni;
 use command_line::errors;
-use mesh::settings::{self, Setting, SettingRow, nearest};
+use mesh::settings::{self, Setting, SettingKind, SettingRow, nearest};
 use mesh::sources::pflag::{self, Flags, PflagWord};
 use mesh::{InputProblem, Mesh, Problems, sources};
 use std::ffi::{OsStr, OsString};
@@ -288,15 +288,30 @@ impl Parser {
             Some(CommandEntry { trailing: Some(_), .. }) => {
                 "is not expected; a command follows --".to_owned()
             }
-            Some(_) | None => stray(&word, &self.flags),
+            Some(_) | None => self.continued(&word).unwrap_or_else(|| stray(&word, &self.flags)),
         };
         self.problems.push(InputProblem::with_item("argument", &word, text));
     }
 
+    /// The problem with a word that continues the flag before it, as in `--dual-stack true` and `-b 80 443`.
+    fn continued(&self, word: &str) -> Option<String> {
+        let (setting, value) = self.given.last()?;
+        let option = setting.row().option();
+        if setting.row().kind == SettingKind::Switch && sources::boolean(word).is_some() {
+            return Some(format!("is not expected; write {option}={word}"));
+        }
+        let is_port = |text: &str| text.split(',').all(|port| port.parse::<u16>().is_ok());
+        (is_port(value) && is_port(word))
+            .then(|| format!("is not expected; separate values with commas: {option}={value},{word}"))
+    }
+
     fn refuse(&mut self, flag: &str) {
+        let is_flag = |row: &SettingRow| {
+            flag == row.option() || row.short.is_some_and(|short| flag == format!("-{short}"))
+        };
         let mut of_commands = settings::of(self.mesh).filter(|row| !row.long.is_empty());
         let text = match self.entry {
-            None if of_commands.any(|row| flag == row.option()) => {
+            None if of_commands.any(is_flag) => {
                 format!("belongs after a command: sidecar-init COMMAND {flag}")
             }
             Some(_) if NAMESPACE_FLAGS.contains(&flag) && takes(&self.flags, Setting::NetworkNamespace) => {

@@ -44,8 +44,16 @@ pub(super) fn run(words: &[OsString], mesh: Mesh) -> RunResult {
     match find(&name, columns::of_help()) {
         Some(topic) => report::text(&topic.text),
         None => {
-            let text = match nearest(&name, self::words().iter().map(|(word, _)| word.as_str())) {
-                Some(intended) => format!("unknown topic; did you mean {intended}?"),
+            let known = self::words();
+            let words = || known.iter().map(|(word, _)| word.as_str());
+            let beginnings = words().filter_map(|word| word.split('-').next());
+            let alike = match words().any(|word| word.starts_with(&name)) {
+                true => Some(&*name),
+                false => nearest(&name, words().chain(beginnings)),
+            };
+            let alike = alike.map(|start| words().filter(|word| word.starts_with(start)).collect::<Vec<_>>());
+            let text = match alike {
+                Some(alike) => format!("unknown topic; did you mean {}?", alike.join(" or ")),
                 None => format!("unknown topic (see sidecar-init help {ALL})"),
             };
             Err(Problems(vec![InputProblem::of(&name, text)]).into())

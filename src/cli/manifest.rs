@@ -1,4 +1,4 @@
-//! The subjects of a call: pods of a manifest (`-f FILE`), flags, or the settings that are noted beside the rules.
+//! The subjects of a call: pods of a manifest (`-f FILE`), flags, or the settings that are stored with the rules.
 
 use super::report::{self, Answers, Encoding, ObjectAnswer};
 use super::run::{self, Run};
@@ -181,7 +181,9 @@ pub(super) fn settings(subject: &Subject) -> Result<NotedSettings, Box<dyn Error
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the rules that are here can't be read; to ask about others, give the flags of apply, or -f FILE")]
+#[error(
+    "cannot read the rules of this network namespace; to ask about other rules, give flags of apply, or -f FILE"
+)]
 pub(super) struct Unread(#[source] pub(super) backend::Error);
 
 fn read_noted(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Error> {
@@ -196,11 +198,11 @@ fn read_noted(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Er
                 NotedSettings::Found(Box::new(Subject::of_flags(raw, Vec::new(), machine)), basis)
             }
             None => NotedSettings::Unknown(format!(
-                "those noted beside the rules are another version's ({settings})"
+                "those stored with the rules are another version's ({settings})"
             )),
         },
         [(_, None)] => NotedSettings::Unknown(
-            "they were too long to be noted beside the rules, or the rules were loaded by nft".to_owned(),
+            "they were too long to be stored with the rules, or the rules were loaded by nft".to_owned(),
         ),
         [] => unnoted(&snapshot, run),
         [..] => {
@@ -221,19 +223,18 @@ fn unnoted(snapshot: &Snapshot, run: &Run) -> NotedSettings {
     let known: Vec<String> = run.every_owner().each().filter_map(known).collect();
     match known.is_empty() {
         true => NotedSettings::NoRules,
-        false => NotedSettings::Unknown(format!(
-            "none are noted beside the rules that are here ({})",
-            known.join("; ")
-        )),
+        false => {
+            NotedSettings::Unknown(format!("none are stored with the existing rules ({})", known.join("; ")))
+        }
     }
 }
 
 pub(super) fn needed(here: &NotedSettings) -> Problems {
     let why = match here {
         NotedSettings::Unknown(why) => why,
-        NotedSettings::NoRules => "no rules of a mesh are here",
+        NotedSettings::NoRules => "no rules of a mesh exist here",
         NotedSettings::Found(..) => unreachable!("these are settings"),
     };
-    let text = format!("no flag gives any, and {why}; give the flags of apply, or -f FILE");
+    let text = format!("no flags are given, and {why}; give flags of apply, or -f FILE");
     Problems(vec![InputProblem::of("settings", text)])
 }

@@ -56,7 +56,7 @@ pub(super) struct Run {
     pub(super) probe_timeout: Duration,
     pub(super) mesh: Mesh,
     pub(super) names_mesh: bool,
-    /// The capture settings, to be noted beside the rules.
+    /// The capture settings, to be stored with the rules.
     pub(super) settings: String,
 }
 

@@ -23,7 +23,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StatusFailure {
-    #[error("what is here can't be read")]
+    #[error("cannot read the rules of this network namespace")]
     Read(#[from] backend::Error),
     #[error("the network namespaces of this machine can't be listed")]
     List(#[source] io::Error),

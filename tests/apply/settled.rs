@@ -38,7 +38,7 @@ impl Call<'_> {
         self.run(command, &flags)
     }
 
-    /// Scenarios may leave all flags out, and then the question would be about what is noted beside the rules.
+    /// Scenarios may leave all flags out, and then the question would be about what is stored with the rules.
     fn check(&self) -> Outcome {
         let mut flags = self.case.flags();
         let says_nothing = flags.first().is_some_and(|flag| flag == "--pod-ips");

@@ -10,7 +10,7 @@ pub enum Basis {
     Rules {
         namespace: Option<String>,
     },
-    /// Settings that are noted beside the rules.
+    /// Settings that are stored with the rules.
     Noted {
         namespace: Option<String>,
         settings: String,
@@ -52,7 +52,7 @@ impl Basis {
             Self::Rules { namespace } => ("rules", format!("the rules in {}", place(namespace.as_deref()))),
             Self::Noted { namespace, settings } => {
                 let settings = if settings.is_empty() { "no flags" } else { settings };
-                ("noted", format!("the settings noted in {} ({settings})", place(namespace.as_deref())))
+                ("noted", format!("the settings stored in {} ({settings})", place(namespace.as_deref())))
             }
             Self::Flags => ("flags", "the flags given".to_owned()),
             Self::Object(title) => ("object", title.clone()),

@@ -73,23 +73,26 @@ impl Problems {
 
     /// For a command that would have changed something.
     pub fn unchanged(&self) -> String {
-        self.headed("the input; nothing was changed")
+        self.headed("the input", "; nothing was changed")
     }
 
     pub fn joined(&self) -> String {
         self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
-    pub fn headed(&self, place: &str) -> String {
-        let (count, noun) = (self.0.len(), if self.0.len() == 1 { "problem" } else { "problems" });
+    /// The only problem, or the number of problems in `place` with a line for each; `effect` on the command ends the first line.
+    pub fn headed(&self, place: &str, effect: &str) -> String {
+        if let [only] = &self.0[..] {
+            return format!("{only}{effect}");
+        }
         let problems: String = self.0.iter().map(|problem| format!("\n  {problem}")).collect();
-        format!("{count} {noun} in {place}{problems}")
+        format!("{} problems in {place}{effect}{problems}", self.0.len())
     }
 }
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.headed("the input"))
+        f.write_str(&self.headed("the input", ""))
     }
 }
 
@@ -137,7 +140,7 @@ mod tests {
         let two = InputProblem::of("--mesh", "needs a value");
         assert_eq!(
             Problems(vec![one.clone()]).unchanged(),
-            "1 problem in the input; nothing was changed\n  --proxy-uid: \"root\" is not a number"
+            "--proxy-uid: \"root\" is not a number; nothing was changed"
         );
         let both = Problems(vec![one, two]);
         assert_eq!(both.joined(), "--proxy-uid: \"root\" is not a number; --mesh: needs a value");

@@ -158,7 +158,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         command: Command::Lint,
         name: "lint",
         about: "Find likely mistakes in flags or manifests",
-        long_about: "Checks capture flags, or those of a manifest (-f), or else those that are noted beside the \
+        long_about: "Checks capture flags, or those of a manifest (-f), or else those that are stored with the \
             rules of the network namespace, for what is valid but probably not intended: rules that nothing \
             reaches, options without effect, items that other items contain, misspelt annotations, containers that \
             run as the proxy's user. Each finding names the option and a remedy. With --network-namespace, IPv6 of \
@@ -181,7 +181,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             the first side, + for the second, and after # the reason: missing, extra, moved, changed, or a foreign \
             rule that comes first. Touches nothing.\n\nThe first side is the network namespace, and the second \
             what is asked for: with flags or -f, what apply would set with the same, else the settings that are \
-            noted beside the rules (those of iptables have no note). Both are given by -f twice: the pods of two \
+            stored with the rules (those of iptables store none). Both are given by -f twice: the pods of two \
             manifests, matched by kind, namespace and name where a file has several; by -f and capture flags, \
             without --network-namespace: the manifest without and with these flags; and by --from-save or \
             --network-namespace twice.",
@@ -254,7 +254,7 @@ commands, or as JSON. Touches nothing.",
         about: "Test capture with real connections",
         long_about: "Makes connections in the network namespace and observes where each arrives: outbound ones, \
             the proxy's own, those to the pod itself, DNS, one for each list of networks, ports or groups, by IPv4 \
-            and IPv6. The expected outcomes follow from flags or -f, else from the settings that are noted beside \
+            and IPv6. The expected outcomes follow from flags or -f, else from the settings that are stored with \
             the rules, or from the rules; the first line names their source. The command's own listener proves an \
             outcome by a token and by the original destination; where a proxy listens already, conntrack proves \
             it.\n\nOther machines are not affected: calls go to the pod itself, to addresses for documentation, or \

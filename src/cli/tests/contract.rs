@@ -109,21 +109,6 @@ fn every_command_that_takes_a_format_has_a_form() {
     }
 }
 
-/// The fields of the glossary, whose lines are "- `NAME`, `NAME`: MEANING".
-fn glossary() -> BTreeSet<String> {
-    let text = fs::read_to_string(folder().join("README.md")).expect("the glossary");
-    let list = text.split("\n## Fields\n").nth(1).expect("the list of fields");
-    let mut found = BTreeSet::new();
-    for line in list.lines().filter_map(|line| line.strip_prefix("- `")) {
-        let (names, meaning) = line.split_once("`: ").expect("names and a meaning");
-        assert!(!meaning.is_empty(), "{names} mean something");
-        for name in names.split("`, `") {
-            assert!(found.insert(name.to_owned()), "{name} is listed twice");
-        }
-    }
-    found
-}
-
 /// The fields of a schema and of all that it defines, each with the kinds of its values.
 fn fields(schema: &Value, into: &mut BTreeMap<String, BTreeSet<String>>) {
     match schema {
@@ -154,13 +139,9 @@ fn kind(property: &Value) -> String {
 fn fields_are_named_alike_everywhere() {
     let mut found = BTreeMap::new();
     OUTPUTS.iter().for_each(|output| fields(&(output.schema)(), &mut found));
-    let glossary = glossary();
     for (name, kinds) in &found {
         let is_snake = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         assert!(is_snake, "{name}");
-        assert!(glossary.contains(name), "{name} is not in the glossary");
         assert_eq!(kinds.len(), 1, "{name} is of several kinds: {kinds:?}");
     }
-    let unused: Vec<&String> = glossary.iter().filter(|name| !found.contains_key(*name)).collect();
-    assert_eq!(unused, Vec::<&String>::new(), "no command prints these");
 }

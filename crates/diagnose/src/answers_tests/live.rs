@@ -268,12 +268,12 @@ fn an_answer_names_what_it_goes_by() {
         (
             Basis::Noted { namespace: None, settings: String::new() },
             "noted",
-            "by the settings noted in this network namespace (no flags)",
+            "by the settings stored in this network namespace (no flags)",
         ),
         (
             Basis::Noted { namespace: namespace(), settings: "--dual-stack".to_owned() },
             "noted",
-            "by the settings noted in namespace web (--dual-stack)",
+            "by the settings stored in namespace web (--dual-stack)",
         ),
         (Basis::Flags, "flags", "by the flags given"),
         (Basis::Object("Pod web".to_owned()), "object", "by Pod web"),

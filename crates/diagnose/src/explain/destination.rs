@@ -29,8 +29,6 @@ pub(super) fn destination(
         return None;
     };
     let text = given.value.trim_matches([' ', '\t']);
-    let expected = "ADDRESS:PORT with a port from 1 to 65535, such as 10.0.0.5:443 or [2001:db8::1]:443, NAME:PORT, a URL, or \
-                    for a call from outside a port of the pod's";
     let to = |address: IpAddr, port| {
         SocketAddr::new(if inbound { address.to_canonical() } else { met(address) }, port)
     };
@@ -56,7 +54,20 @@ pub(super) fn destination(
              127.0.0.1:{text}"
         ));
     }
-    let Some((name, port)) = named(text) else { return problem(&format!("is not {expected}")) };
+    if let Ok(address) = text.parse() {
+        return problem(&format!("has no port; give one, such as {}", SocketAddr::new(address, 443)));
+    }
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return problem("is not a port; expected 1 to 65535");
+    }
+    if let Some(pod) = text.strip_prefix("pod/") {
+        return problem(&format!("is a pod of a cluster; ask: kubectl capture explain {pod} PORT"));
+    }
+    let Some((name, port)) = named(text) else {
+        return problem(
+            "is no destination; expected PORT of the pod, ADDRESS:PORT such as 10.0.0.5:443, NAME:PORT, or a URL",
+        );
+    };
     let Some(port) = port else {
         return problem(&format!("names no port; give one, such as {name}:443"));
     };

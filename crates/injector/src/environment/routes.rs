@@ -59,7 +59,7 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     manifests.warnings.iter().chain(&notes).map(|text| visible(text)).for_each(warn);
     // The command changes nothing, so the message does not mention changes.
     Problems::check(problems.into_iter().map(|problem| manifests.located(problem)))
-        .map_err(|problems| problems.headed("the manifests; nothing is printed"))?;
+        .map_err(|problems| problems.headed("the manifests", "; nothing is printed"))?;
     if flags.table {
         let several = routed.len() > 1;
         let part = |routed: &Routed<'_>| {

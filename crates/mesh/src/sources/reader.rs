@@ -165,7 +165,7 @@ impl<'a> SettingReader<'a> {
         expected: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Option<T> {
-        self.scalar(setting, &format!("is not {expected}"), parse)
+        self.scalar(setting, &format!("is not valid; expected {expected}"), parse)
     }
 
     /// The empty text means that none is given.
