@@ -117,9 +117,8 @@ impl ManifestInjection<'_> {
         let Some(subject) = AdmissionSubject::of(object, self.around) else { return };
         let name = subject.name("(no name)");
         let at = format!("{}: document {}, {} {name}", self.file, object.document, object.kind());
-        let name_in_file = |problem: &InputProblem| format!("{}: {}", self.file, problem.name);
-        let form = subject.described.problems.iter();
-        self.problems.extend(form.map(|one| InputProblem { name: name_in_file(one), ..one.clone() }));
+        let form = subject.described.problems.iter().cloned();
+        self.problems.extend(form.map(|one| InputProblem { name: format!("{at}: {}", one.name), ..one }));
         // A patch of another manifest need not have containers.
         if let Some(text) = without_containers(&subject.pod) {
             return self.warn(&at, [&format!("{text}; left as it is")]);
