@@ -77,13 +77,29 @@ fn help_takes_commands_and_topics() {
     assert_eq!(stdout(&["help", "conntrack"]), stdout(&["help", "conntrack-is-full"]));
     let refused = |words: &[&str], text: &str| {
         let said = output(words, Path::new(".")).with(2, text).stderr;
-        assert_eq!(said, format!("error: 1 problem in the input\n  {text}\n"));
+        assert_eq!(said, format!("error: {text}\n"));
     };
     refused(&["help", "exit-cods"], "unknown topic exit-cods; did you mean exit-codes?");
     refused(&["help", "zzz"], "unknown topic zzz (see sidecar-init help topics)");
+    refused(&["help", "tproxi"], "unknown topic tproxi; did you mean tproxy-captures-nothing?");
+    refused(
+        &["help", "connection"],
+        "unknown topic connection; did you mean connection-refused-while-the-pod-starts or connections-are-reset?",
+    );
     refused(&["clen"], "unknown command clen; did you mean clean?");
     refused(&["cni", "repai"], "unknown command cni repai; did you mean cni repair?");
     refused(&["zzz", "--flag"], "unknown command zzz (see --help)");
     refused(&["--bogus"], "unknown flag --bogus (see --help)");
+    let unchanged = |words: &[&str], text: &str| refused(words, &format!("{text}; nothing was changed"));
+    let joined = "separate values with commas: --istio-inbound-ports=80,443";
+    unchanged(&["apply", "-b", "80", "443"], &format!("argument: \"443\" is not expected; {joined}"));
+    unchanged(
+        &["apply", "--dual-stack", "true"],
+        "argument: \"true\" is not expected; write --dual-stack=true",
+    );
+    refused(
+        &["-b", "*", "apply"],
+        "-b: belongs after a command: sidecar-init COMMAND -b; nothing was changed",
+    );
     refused(&["version", "x"], "argument: \"x\" is not expected; version takes no arguments");
 }

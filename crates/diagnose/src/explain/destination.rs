@@ -65,7 +65,7 @@ pub(super) fn destination(
     }
     let Some((name, port)) = named(text) else {
         return problem(
-            "is no destination; expected PORT of the pod, ADDRESS:PORT such as 10.0.0.5:443, NAME:PORT, or a URL",
+            "is not a destination; expected PORT of the pod, ADDRESS:PORT such as 10.0.0.5:443, NAME:PORT, or a URL",
         );
     };
     let Some(port) = port else {

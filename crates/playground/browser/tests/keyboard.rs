@@ -108,7 +108,7 @@ fn a_screen_reader_announces_names_and_verdicts() {
     // Announced after a pause, in a live region.
     let printed = "const place = document.getElementById('announcement');
       return place.getAttribute('aria-live') === 'polite' && place.textContent.includes(arguments[0]) && place.textContent";
-    browser.wait(printed, &[json!("1 problem in the input: --istio-inbound-ports: \"http\" is not a port")]);
+    browser.wait(printed, &[json!("--istio-inbound-ports: \"http\" is not a port")]);
     browser.erase("flags", ",http".len());
     browser.wait(printed, &[json!("captured: goes to the proxy's inbound port 15006")]);
     let nodes = announced(&browser);
