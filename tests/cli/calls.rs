@@ -29,7 +29,7 @@ fn settings_are_refused_by_the_names_of_their_flags_and_variables() {
             call.args(flags.iter().map(|flag| format!("{flag}={BAD}")));
             let refused = call.envs(variables.iter().map(|name| (name, BAD))).outcome().with(2, mesh.name());
             for name in flags.into_iter().chain(variables.iter().map(|name| (*name).to_owned())) {
-                let complaint = format!("\n  {name}: {BAD:?} ");
+                let complaint = format!(" {name}: {BAD:?} ");
                 assert!(refused.stderr.contains(&complaint), "{mesh}: {name}: {}", refused.stderr);
             }
         };

@@ -148,5 +148,5 @@ fn long_settings_are_kept_as_a_digest() {
     let status = pod.outcome(&mut binary(&["status", "--verbose"])).with(1, "nothing listens").stdout;
     assert!(status.contains("made with more settings than the note can hold"), "{status}");
     let refused = run(&pod, &["diff"]).with(2, "no flag and no note").stderr;
-    assert!(refused.contains("they were too long to be noted beside the rules"), "{refused}");
+    assert!(refused.contains("they were too long to be stored with the rules"), "{refused}");
 }

@@ -390,7 +390,7 @@ mod tests {
         ]);
         let mut reader = SettingReader::new(&raw, Vec::new());
         let json = |text: &str| (text == "json").then_some(7);
-        assert_eq!(reader.one_of(Setting::Format, "a format; expected text or json", json), None);
+        assert_eq!(reader.one_of(Setting::Format, "text or json", json), None);
         assert_eq!(reader.problem_count(), 1);
         let second = Duration::from_secs(1);
         assert_eq!(reader.duration(Setting::Timeout, second), Duration::from_secs(90));
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(
             problems(reader),
             [
-                "--format: \"jso\" is not a format; did you mean json? expected text or json",
+                "--format: \"jso\" is not valid; did you mean json? expected text or json",
                 "--probe-timeout: \"5\" is not a duration; expected numbers with units, such as 5s, 250ms or 1m30s",
                 "--mesh: is missing; give --mesh",
                 "--a: \"x\" is wrong",
