@@ -5,7 +5,7 @@ use mesh::{Mesh, OWNERS};
 use nix::errno::Errno;
 use rules::Ownership;
 use sidecar_init::backend::{self, Backend};
-use sidecar_init::engine::{self, Choice, Session};
+use sidecar_init::engine::{Choice, EngineError, Session};
 use sidecar_init::sys::namespace::{self, OpenNamespace};
 use sidecar_init::{
     backend::iptables::Lock, backend::nftables::Nftables, sys::address, sys::lock::LockError,
@@ -118,10 +118,7 @@ pub(super) fn mesh_set_by_add() -> io::Result<Option<Mesh>> {
 /// As [`open`], with the namespace's lock until the session is dropped.
 pub(super) fn open_locked(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
     let mut session = open(timeout, owner, choice)?;
-    session
-        .kernel
-        .hold()
-        .map_err(|error| engine_error("the namespace can't be changed", &engine::EngineError::from(error)))?;
+    session.kernel.hold().map_err(|error| engine_error("the namespace can't be changed", error))?;
     Ok(session)
 }
 
@@ -134,14 +131,15 @@ pub(super) fn choice(backend: &str) -> Choice {
 pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
     let wait = u32::try_from(timeout.as_secs().saturating_sub(1)).unwrap_or(u32::MAX);
     Session::open(Lock { timeout, ..Lock::on_node(wait) }, owner, choice, OWNERS)
-        .map_err(|error| engine_error("the namespace can't be read", &engine::EngineError::from(error)))
+        .map_err(|error| engine_error("the namespace can't be read", error))
 }
 
-pub(super) fn engine_error(what: &str, error: &engine::EngineError) -> CniError {
+pub(super) fn engine_error(what: &str, error: impl Into<EngineError>) -> CniError {
     use backend::Error::{Conflict, Locked, NoProgram};
-    let of_backend = match error {
-        engine::EngineError::Backend(error) => Some(error),
-        engine::EngineError::Failed(failure) => Some(&failure.source),
+    let error = error.into();
+    let of_backend = match &error {
+        EngineError::Backend(error) => Some(error),
+        EngineError::Failed(failure) => Some(&failure.source),
         _ => None,
     };
     let code = match of_backend {
@@ -154,5 +152,5 @@ pub(super) fn engine_error(what: &str, error: &engine::EngineError) -> CniError 
         Some(NoProgram(_)) => CniErrorCode::NotAvailable,
         Some(_) | None => CniErrorCode::Namespace,
     };
-    CniError::caused(code, format!("{what}: {error}"), error)
+    CniError::caused(code, format!("{what}: {error}"), &error)
 }

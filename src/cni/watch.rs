@@ -203,8 +203,8 @@ pub(super) struct Done {
 pub(super) type Undo = Box<dyn FnOnce() -> Result<(), CniError>>;
 
 impl Done {
-    pub(super) fn new(outcome: &'static str, reason: String) -> Self {
-        Self { answer: None, outcome, reason, undo: None }
+    pub(super) fn new(outcome: &'static str, reason: impl Into<String>) -> Self {
+        Self { answer: None, outcome, reason: reason.into(), undo: None }
     }
 
     pub(super) fn answering(self, answer: String) -> Self {

@@ -6,9 +6,8 @@ use crate::cni::files::{self, CopiedProgram};
 use crate::cni::protocol::{KUBECONFIG, has_key};
 use crate::cni::{NODE_PROGRAM, PLUGIN, beside};
 use nix::fcntl::{Flock, FlockArg};
-use nix::libc::O_DIRECTORY;
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{env, io, net::SocketAddr, time::Duration};
 
@@ -50,12 +49,7 @@ impl Folders {
 
     /// Locks the folder of configurations until the process ends; `None` if another installer has the lock.
     pub(super) fn lock(&self) -> Result<Option<Flock<File>>, InstallError> {
-        let mut options = File::options();
-        let folder = options
-            .read(true)
-            .custom_flags(O_DIRECTORY)
-            .open(&self.configurations)
-            .map_err(|error| self.unchanged(error))?;
+        let folder = File::open(&self.configurations).map_err(|error| self.unchanged(error))?;
         match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
             Ok(held) => Ok(Some(held)),
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
@@ -68,11 +62,14 @@ impl Folders {
         InstallError::Configurations(self.configurations.clone(), error)
     }
 
+    fn not_copied(&self, error: io::Error) -> InstallError {
+        InstallError::Programs(self.programs.clone(), error)
+    }
+
     /// Removes what killed runs have left. The caller holds the lock.
     pub(super) fn sweep(&self) -> Result<(), InstallError> {
         files::sweep(&self.configurations, Duration::ZERO).map_err(|error| self.unchanged(error))?;
-        files::sweep(&self.programs, Duration::ZERO)
-            .map_err(|error| InstallError::Programs(self.programs.clone(), error))
+        files::sweep(&self.programs, Duration::ZERO).map_err(|error| self.not_copied(error))
     }
 }
 
@@ -117,7 +114,7 @@ impl Folders {
 
     /// Copies the programs, `sidecar-node` first, because the plugin starts it. Returns how many were missing or differed.
     pub(super) fn put_programs(&self, placed: &mut Placed) -> Result<u64, InstallError> {
-        let failed = |error| InstallError::Programs(self.programs.clone(), error);
+        let failed = |error| self.not_copied(error);
         let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
         let is_new_node = ours.is_file()
             && !is_one_file(&ours, &place)
@@ -128,19 +125,13 @@ impl Folders {
     }
 
     pub(super) fn remove_programs(&self) -> Result<Vec<PathBuf>, InstallError> {
-        let mut programs = vec![self.program()];
-        if !self.holds_originals() {
-            programs.push(self.node_program());
-        }
-        let mut removed = Vec::new();
-        for program in programs {
-            match fs::remove_file(&program) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(InstallError::Programs(self.programs.clone(), error)),
-                Ok(()) => removed.push(program),
-            }
-        }
-        Ok(removed)
+        let node = (!self.holds_originals()).then(|| self.node_program());
+        let programs = [self.program()].into_iter().chain(node);
+        let removed = programs.filter_map(|program| {
+            let removed = files::present(fs::remove_file(&program));
+            removed.map(|there| there.map(|()| program)).transpose()
+        });
+        removed.collect::<io::Result<_>>().map_err(|error| self.not_copied(error))
     }
 
     /// True if `sidecar-node` in this folder is an original: the running program is in the folder too, and is not the plugin.

@@ -21,7 +21,7 @@ use nix::{errno::Errno, fcntl::Flock};
 use serve::{Installer, SharedStatus};
 use sidecar_init::sys::wait::{Requests, Woken};
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, io, mem};
@@ -42,13 +42,8 @@ const QUIET: Duration = Duration::from_secs(10);
 const AT_ONCE: u32 = 4;
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum InstallOutcome {
-    Installed(PathBuf),
-    Asked(Option<RemovedInstallation>),
-}
-
-pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, InstallError> {
+/// Installs, and returns at once or watches until it is asked to end. Returns the installation that it has removed then.
+pub(crate) fn keep(options: &CniInstallOptions) -> Result<Option<RemovedInstallation>, InstallError> {
     options.folders.exist()?;
     options.warn_of_missing_node();
     // Before there is any other thread, which would take the signals.
@@ -75,23 +70,17 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, Instal
     };
     install.show(false)?;
     let Some(_held) = install.lock()? else {
-        return if options.watch.is_some() {
-            Ok(InstallOutcome::Asked(None))
-        } else {
-            Err(InstallError::Ended)
-        };
+        return if options.watch.is_some() { Ok(None) } else { Err(InstallError::Ended) };
     };
     options.folders.sweep()?;
-    let ended = install.run();
-    let shown = install.show(matches!(ended, Ok(InstallOutcome::Installed(_))));
-    let ended = ended?;
+    let is_installed = install.run();
+    let shown = install.show(matches!(is_installed, Ok(true)));
+    let is_installed = is_installed?;
     shown?;
-    match (ended, &options.watch) {
-        (InstallOutcome::Asked(_), Some(WatchOptions { uninstall: true, .. })) => {
-            remove(&options.folders, false).map(|removed| InstallOutcome::Asked(Some(removed)))
-        }
-        (InstallOutcome::Asked(_), None) => Err(InstallError::Ended),
-        (ended, _) => Ok(ended),
+    match &options.watch {
+        None if is_installed => Ok(None),
+        None => Err(InstallError::Ended),
+        Some(watch) => watch.uninstall.then(|| remove(&options.folders, false)).transpose(),
     }
 }
 
@@ -135,7 +124,7 @@ impl InstallLoop<'_> {
                 return Ok(Some(held));
             }
             let busy = InstallError::Busy(self.options.folders.configurations.clone());
-            if self.end.is_some_and(|end| Instant::now() >= end) {
+            if self.is_late() {
                 return Err(busy);
             }
             self.report_once(format!("waiting: {busy}"));
@@ -145,26 +134,22 @@ impl InstallLoop<'_> {
         }
     }
 
-    fn run(&mut self) -> Result<InstallOutcome, InstallError> {
+    /// Returns true once the plugin is installed, unless it is to be watched, and false for a signal.
+    fn run(&mut self) -> Result<bool, InstallError> {
         let watcher = DirectoryWatcher::open(&self.options.folders)?;
         let mut broken = Broken::default();
         loop {
             let (state, again) = self.check(&mut broken)?;
             match state {
-                InstallState::Installed(path) if self.options.watch.is_none() => {
-                    return Ok(InstallOutcome::Installed(path));
-                }
-                InstallState::Installed(_) => {}
-                InstallState::Waiting(why) if self.end.is_some_and(|end| Instant::now() >= end) => {
-                    return Err(InstallError::Late(why));
-                }
-                InstallState::Waiting(_) => {}
+                InstallState::Installed(_) if self.options.watch.is_none() => return Ok(true),
+                InstallState::Waiting(why) if self.is_late() => return Err(InstallError::Late(why)),
+                InstallState::Installed(_) | InstallState::Waiting(_) => {}
             }
             let limits = [Some(Instant::now() + MAX_SLEEP), again, self.end];
             let until = limits.into_iter().flatten().min();
             loop {
                 match self.requests.wait(&watcher.0, until).map_err(InstallError::Watch)? {
-                    Woken::Asked => return Ok(InstallOutcome::Asked(None)),
+                    Woken::Asked => return Ok(false),
                     Woken::Late => break,
                     Woken::Ready if watcher.has_relevant_events(&self.options.folders)? => break,
                     Woken::Ready => {}
@@ -173,7 +158,7 @@ impl InstallLoop<'_> {
             if let Some(pause) = self.interval.pause()
                 && self.sleep(pause)? == Woken::Asked
             {
-                return Ok(InstallOutcome::Asked(None));
+                return Ok(false);
             }
         }
     }
@@ -245,6 +230,10 @@ impl InstallLoop<'_> {
             self.status.change(|installer| installer.state.clone_from(&what));
             self.reported = Some(what);
         }
+    }
+
+    fn is_late(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
     }
 
     fn sleep(&self, time: Duration) -> Result<Woken, InstallError> {

@@ -151,7 +151,10 @@ impl CniError {
 
 /// The result: that of the plugins before us, to the byte where it is of this version, else in its form; or an empty one.
 pub(crate) fn result(before: Option<&RawValue>, version: CniVersion) -> String {
-    let Some(before) = before else { return empty(version) };
+    let Some(before) = before else {
+        let name = version.name();
+        return format!(r#"{{"cniVersion":"{name}","interfaces":[],"ips":[],"routes":[],"dns":{{}}}}"#);
+    };
     match serde_json::from_str::<Map<String, Value>>(before.get()) {
         Ok(fields) if fields.get("cniVersion").and_then(Value::as_str) != Some(version.name()) => {
             converted(fields, version)
@@ -159,11 +162,6 @@ pub(crate) fn result(before: Option<&RawValue>, version: CniVersion) -> String {
         // Beyond the depth that we read, it is still theirs.
         Ok(_) | Err(_) => before.get().to_owned(),
     }
-}
-
-fn empty(version: CniVersion) -> String {
-    let name = version.name();
-    format!(r#"{{"cniVersion":"{name}","interfaces":[],"ips":[],"routes":[],"dns":{{}}}}"#)
 }
 
 /// Versions differ in `ips`, whose items have a `version` (the family) before 1.0.0 only.
