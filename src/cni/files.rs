@@ -17,6 +17,8 @@ use std::time::{Duration, SystemTime};
 pub(super) const UNFINISHED: &str = ".sidecar-cni-";
 /// The longest network configuration that is read or written. Real ones have a few kilobytes.
 pub(super) const MAX_CONFIGURATION: u64 = 1024 * 1024;
+/// The permissions of an installed program.
+const MODE: u32 = 0o755;
 const CHUNK_SIZE: u64 = 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,9 +118,6 @@ pub(super) fn put(folder: &Path, name: &str, content: &[u8], durability: Durabil
 
 /// Creates a folder that only root can read, with its parents.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
@@ -165,8 +164,7 @@ pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
         }
         let found = configuration(&aside.0).ok().flatten();
         if found == expected {
-            sync(&path)?;
-            return Ok(put);
+            return sync(&path).map(|()| put);
         }
         (expected, placed, put) = (placed, found, Put::Overtaken);
     }
@@ -179,8 +177,7 @@ pub(super) fn create(path: &Path, new: &[u8], like: &Path) -> io::Result<Put> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(Put::Overtaken),
         other => other?,
     }
-    sync(path)?;
-    Ok(Put::Done)
+    sync(path).map(|()| Put::Done)
 }
 
 pub(super) fn remove_known(path: &Path, old: &[u8]) -> io::Result<Put> {
@@ -195,27 +192,22 @@ pub(super) fn remove_known(path: &Path, old: &[u8]) -> io::Result<Put> {
     {
         fs::rename(&aside.0, path)?;
     }
-    sync(path)?;
-    Ok(put)
+    sync(path).map(|()| put)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileIdentity([u64; 3], [i64; 4], u32);
-
-impl FileIdentity {
-    fn of(found: io::Result<Metadata>) -> Option<Self> {
-        let found = found.ok().filter(Metadata::is_file)?;
-        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
-        Some(Self([found.dev(), found.ino(), found.size()], times, found.mode()))
-    }
-}
-
+type FileIdentity = ([u64; 3], [i64; 4], u32);
 pub(super) type CopiedProgram = (FileIdentity, FileIdentity);
+
+fn identity(found: io::Result<Metadata>) -> Option<FileIdentity> {
+    let found = found.ok().filter(Metadata::is_file)?;
+    let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+    Some(([found.dev(), found.ino(), found.size()], times, found.mode()))
+}
 
 /// Copies a program, unless the same is there. Returns whether it was copied. Two files that were `seen` to be the same are
 /// not read again. On failure the old program is in place.
 pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<CopiedProgram>) -> io::Result<bool> {
-    let now = FileIdentity::of(fs::metadata(from)).zip(FileIdentity::of(fs::symlink_metadata(to)));
+    let now = identity(fs::metadata(from)).zip(identity(fs::symlink_metadata(to)));
     if now.is_some() && now == *seen {
         return Ok(false);
     }
@@ -227,24 +219,22 @@ pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<CopiedProgr
 
 fn copied(from: &Path, to: &Path) -> io::Result<bool> {
     let mut from = File::open(from)?;
-    let mode = Permissions::from_mode(0o755);
-    let is_there =
-        fs::symlink_metadata(to).is_ok_and(|there| there.is_file() && there.mode() & 0o7777 == 0o755);
-    let is_same = || are_equal(&from, &open(to, Links::Refused).ok()??).ok();
-    if is_there && is_same() == Some(true) {
+    if let Ok(Some(there)) = open(to, Links::Refused)
+        && there.metadata()?.mode() & 0o7777 == MODE
+        && are_equal(&from, &there).is_ok_and(|are_equal| are_equal)
+    {
         return Ok(false);
     }
     from.rewind()?;
     let aside = Aside::beside(to);
     let mut file = aside.create()?;
     io::copy(&mut from, &mut file)?;
-    file.set_permissions(mode)?;
+    file.set_permissions(Permissions::from_mode(MODE))?;
     file.sync_all()?;
     // A program that is open for writing can't be started.
     drop(file);
     fs::rename(&aside.0, to)?;
-    sync(to)?;
-    Ok(true)
+    sync(to).map(|()| true)
 }
 
 /// Compares piece by piece: whole programs in memory would be most of what an installer takes of a node.
@@ -298,8 +288,7 @@ impl Aside {
             return Ok(Put::Overtaken);
         }
         fs::rename(&self.0, path)?;
-        sync(path)?;
-        Ok(Put::Done)
+        sync(path).map(|()| Put::Done)
     }
 }
 

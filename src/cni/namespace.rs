@@ -70,11 +70,8 @@ pub(super) fn enter_existing(path: &Path) -> Result<(), CniError> {
         Entered::Inside => Ok(()),
         Entered::Gone => {
             let msg = format!("CNI_NETNS: {:?} is not a network namespace", path.display().to_string());
-            Err(CniError::new(
-                CniErrorCode::Environment,
-                msg,
-                "expected one such as /run/netns/NAME or /proc/PID/ns/net",
-            ))
+            let details = "expected one such as /run/netns/NAME or /proc/PID/ns/net";
+            Err(CniError::new(CniErrorCode::Environment, msg, details))
         }
     }
 }
@@ -89,14 +86,12 @@ pub(super) fn addresses() -> Result<Vec<IpAddr>, CniError> {
     let found = address::all().map_err(|error| {
         CniError::caused(CniErrorCode::Namespace, "the container's interfaces can't be listed", &error)
     })?;
-    match found.iter().all(IpAddr::is_loopback) {
-        false => Ok(found),
-        true => Err(CniError::new(
-            CniErrorCode::Configuration,
-            "the container has no address, and whether IPv6 is to be captured depends on it",
-            "in the list of plugins, this one comes after those that give the container its interface and addresses",
-        )),
+    if found.iter().all(IpAddr::is_loopback) {
+        let msg = "the container has no address, and whether IPv6 is to be captured depends on it";
+        let details = "in the list of plugins, this one comes after those that give the container its interface and addresses";
+        return Err(CniError::new(CniErrorCode::Configuration, msg, details));
     }
+    Ok(found)
 }
 
 /// The mesh for which an ADD has set rules of nf_tables here, by their record; `None` where others have. Starts no program.

@@ -64,21 +64,15 @@ impl CallContext {
     /// The record of an attachment before ADD; an error for one of another mesh, as DEL removes the rules of one.
     fn before(&self, key: &AttachmentKey, mesh: Mesh) -> Result<StoredRecord, CniError> {
         let stored = self.state.record(key)?;
-        match stored.mesh() {
-            Some(earlier) if earlier != mesh => {
-                let msg = format!(
-                    "an earlier ADD has captured this container for {}, and {} is requested now",
-                    earlier.ownership().name,
-                    mesh.ownership().name
-                );
-                Err(CniError::new(
-                    CniErrorCode::Configuration,
-                    msg,
-                    "DEL removes what is there; call ADD after it",
-                ))
-            }
-            Some(_) | None => Ok(stored),
+        if let Some(earlier) = stored.mesh().filter(|earlier| *earlier != mesh) {
+            let (earlier, now) = (earlier.ownership().name, mesh.ownership().name);
+            let msg = format!(
+                "an earlier ADD has captured this container for {earlier}, and {now} is requested now"
+            );
+            let details = "DEL removes what is there; call ADD after it";
+            return Err(CniError::new(CniErrorCode::Configuration, msg, details));
         }
+        Ok(stored)
     }
 
     fn decide(
@@ -214,11 +208,9 @@ impl CallContext {
     /// GC: removes the records of attachments that the runtime does not list.
     pub(super) fn gc(&self, configuration: &PluginConfiguration<'_>) -> Result<Done, CniError> {
         let Some(valid) = &configuration.valid else {
-            return Err(CniError::new(
-                CniErrorCode::Configuration,
-                "GC is called without valid attachments",
-                "expected cni.dev/valid-attachments, a list of objects, each with a containerID and an ifname",
-            ));
+            let msg = "GC is called without valid attachments";
+            let details = "expected cni.dev/valid-attachments, a list of objects, each with a containerID and an ifname";
+            return Err(CniError::new(CniErrorCode::Configuration, msg, details));
         };
         let mut left = Vec::new();
         let mut forgotten = 0;
@@ -388,28 +380,24 @@ fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -
     let unreadable = "what the API server knows of the pod can't be read";
     let objects = pod::objects("the pod", &answer)
         .map_err(|problems| CniError::of_problems(CniErrorCode::TryAgain, unreadable, &problems.0))?;
-    match objects.into_iter().next() {
-        Some(object) => Ok(object.pod),
-        None => Err(CniError::new(CniErrorCode::TryAgain, unreadable, "it is none")),
-    }
+    let object = objects.into_iter().next();
+    let none = || CniError::new(CniErrorCode::TryAgain, unreadable, "it is none");
+    object.map(|object| object.pod).ok_or_else(none)
 }
 
 fn unknown(error: &ExecError) -> CniError {
     let what = "the pod can't be read from the API server (kubeconfig)";
     match error {
-        ExecError::Start { .. } => CniError::caused(
-            CniErrorCode::NotAvailable,
-            format!("{what}: {NODE_PROGRAM} belongs beside the plugin"),
-            error,
-        ),
+        ExecError::Start { .. } => {
+            let msg = format!("{what}: {NODE_PROGRAM} belongs beside the plugin");
+            CniError::caused(CniErrorCode::NotAvailable, msg, error)
+        }
         ExecError::Late { .. } | ExecError::Long { .. } => {
             CniError::caused(CniErrorCode::TryAgain, what, error)
         }
         ExecError::Status { status, stderr, .. } => {
-            let code = match status.code() {
-                Some(BAD_INPUT) => CniErrorCode::Configuration,
-                Some(_) | None => CniErrorCode::TryAgain,
-            };
+            let is_bad_input = status.code() == Some(BAD_INPUT);
+            let code = if is_bad_input { CniErrorCode::Configuration } else { CniErrorCode::TryAgain };
             CniError::new(code, format!("{what}: {}", stderr.trim()), "")
         }
     }

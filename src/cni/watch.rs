@@ -77,13 +77,10 @@ impl TimedCall {
             Ok(mut done) => {
                 // Undoing needs the namespace's lock, which is held until the answer is written.
                 let undo = done.undo.take();
-                match write_stdout(done.answer.as_deref().unwrap_or_default(), end) {
-                    Ok(()) => {
-                        self.exit.store(0, Ordering::Release);
-                        Ok(done)
-                    }
-                    Err(error) => Err(unanswered(&error, undo)),
-                }
+                write_stdout(done.answer.as_deref().unwrap_or_default(), end)
+                    .map_err(|error| unanswered(&error, undo))?;
+                self.exit.store(0, Ordering::Release);
+                Ok(done)
             }
             Err(fault) => {
                 // Where this fails, the exit code is left.
@@ -141,11 +138,8 @@ impl TimedCall {
         }
         let msg = format!("time is up: the call took longer than {:?} (timeout)", progress.timeout);
         drop(progress);
-        let fault = CniError::new(
-            CniErrorCode::TryAgain,
-            msg,
-            "what it waited for: standard input, a lock, or the kernel",
-        );
+        let details = "what it waited for: standard input, a lock, or the kernel";
+        let fault = CniError::new(CniErrorCode::TryAgain, msg, details);
         if self.is_first() {
             let _ = write_stdout(&fault.json(self.progress().version), Instant::now() + TRACE_TIMEOUT);
             let watch = Arc::clone(&self);
@@ -169,11 +163,8 @@ fn unanswered(error: &io::Error, undo: Option<Undo>) -> CniError {
         Some(Ok(())) => "what was done is undone",
         Some(Err(_)) => "what was done stays until DEL",
     };
-    let fault = CniError::caused(
-        CniErrorCode::Io,
-        format!("the result can't be written to standard output; {undone}"),
-        error,
-    );
+    let msg = format!("the result can't be written to standard output; {undone}");
+    let fault = CniError::caused(CniErrorCode::Io, msg, error);
     // Only the runtime's log is left.
     let _ = writeln!(io::stderr(), "sidecar-init cni: {}: {}", fault.msg, fault.details);
     fault

@@ -75,12 +75,11 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
             return Ok(Attempt::new(InstallState::Waiting(why), warnings));
         }
         warnings.extend(second_meshes(path, network));
+        let to = path.with_extension("conflist");
         // `None` where the entry is there.
-        let (to, new) = match kind {
-            FileKind::Single => {
-                (path.with_extension("conflist"), Some(network.list(&file_name(path), entry)))
-            }
-            FileKind::List => (path.clone(), network.with(entry)),
+        let new = match kind {
+            FileKind::Single => Some(network.list(&file_name(path), entry)),
+            FileKind::List => network.with(entry),
         };
         let put = match (&new, kind) {
             (None, _) => Ok(Put::Done),
@@ -98,11 +97,8 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
         };
         // An entry of an earlier version stays there until the delegate's is called.
         let is_called = !warnings.iter().any(|warning| warning.is_blocking);
-        if matches!(state, InstallState::Installed(_))
-            && delegate.is_some()
-            && first.1.kind == FileKind::List
-            && is_called
-        {
+        let is_left = delegate.is_some() && first.1.kind == FileKind::List;
+        if is_left && is_called && matches!(state, InstallState::Installed(_)) {
             withdraw_of(&first.0)?;
         }
         return Ok(Attempt { replaced, ..Attempt::new(state, warnings) });

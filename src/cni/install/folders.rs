@@ -71,39 +71,7 @@ impl Folders {
         files::sweep(&self.configurations, Duration::ZERO).map_err(|error| self.unchanged(error))?;
         files::sweep(&self.programs, Duration::ZERO).map_err(|error| self.not_copied(error))
     }
-}
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum InstallError {
-    #[error("{} is not a directory; {flag} names the one that the runtime reads", .folder.display())]
-    NoFolder { folder: PathBuf, flag: &'static str },
-    #[error("the entry can't be put into, or taken out of, the network configurations in {}", .0.display())]
-    Configurations(PathBuf, #[source] io::Error),
-    #[error("the program can't be put into, or taken out of, {}", .0.display())]
-    Programs(PathBuf, #[source] io::Error),
-    #[error("another install is at work in {}; end it first", .0.display())]
-    Busy(PathBuf),
-    #[error("{0} can't be served at")]
-    Serve(SocketAddr, #[source] io::Error),
-    #[error("{} can't be written (--ready-file)", .0.display())]
-    ReadyFile(PathBuf, #[source] io::Error),
-    #[error("folders can't be watched")]
-    Watch(#[source] io::Error),
-    #[error("{} was removed while it was watched", .0.display())]
-    Removed(PathBuf),
-    #[error("nothing to install into has come in time: {0}")]
-    Late(String),
-    #[error("asked to end before there was anything to install into")]
-    Ended,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Placed {
-    plugin: Option<CopiedProgram>,
-    node: Option<CopiedProgram>,
-}
-
-impl Folders {
     pub(super) fn program(&self) -> PathBuf {
         self.programs.join(PLUGIN)
     }
@@ -139,13 +107,11 @@ impl Folders {
         let is_plugin = env::current_exe().is_ok_and(|program| program.ends_with(PLUGIN));
         !is_plugin && is_one_file(&beside(NODE_PROGRAM), &self.node_program())
     }
-}
 
-impl CniInstallOptions {
     /// Warns that `sidecar-node` is missing, without which the plugin would fail for every pod.
-    pub(super) fn warn_of_missing_node(&self) {
-        let (ours, place) = (beside(NODE_PROGRAM), self.folders.node_program());
-        if has_key(&self.entry, &[KUBECONFIG]) && !ours.is_file() && !place.is_file() {
+    pub(super) fn warn_of_missing_node(&self, entry: &str) {
+        let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
+        if has_key(entry, &[KUBECONFIG]) && !ours.is_file() && !place.is_file() {
             tracing::warn!(
                 target: "install",
                 "the entry has a kubeconfig, but {NODE_PROGRAM}, which asks the API server by it, is not there: the plugin \
@@ -154,6 +120,36 @@ impl CniInstallOptions {
             );
         }
     }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InstallError {
+    #[error("{} is not a directory; {flag} names the one that the runtime reads", .folder.display())]
+    NoFolder { folder: PathBuf, flag: &'static str },
+    #[error("the entry can't be put into, or taken out of, the network configurations in {}", .0.display())]
+    Configurations(PathBuf, #[source] io::Error),
+    #[error("the program can't be put into, or taken out of, {}", .0.display())]
+    Programs(PathBuf, #[source] io::Error),
+    #[error("another install is at work in {}; end it first", .0.display())]
+    Busy(PathBuf),
+    #[error("{0} can't be served at")]
+    Serve(SocketAddr, #[source] io::Error),
+    #[error("{} can't be written (--ready-file)", .0.display())]
+    ReadyFile(PathBuf, #[source] io::Error),
+    #[error("folders can't be watched")]
+    Watch(#[source] io::Error),
+    #[error("{} was removed while it was watched", .0.display())]
+    Removed(PathBuf),
+    #[error("nothing to install into has come in time: {0}")]
+    Late(String),
+    #[error("asked to end before there was anything to install into")]
+    Ended,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    plugin: Option<CopiedProgram>,
+    node: Option<CopiedProgram>,
 }
 
 fn is_one_file(one: &Path, other: &Path) -> bool {

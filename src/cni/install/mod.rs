@@ -45,7 +45,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)
 /// Installs, and returns at once or watches until it is asked to end. Returns the installation that it has removed then.
 pub(crate) fn keep(options: &CniInstallOptions) -> Result<Option<RemovedInstallation>, InstallError> {
     options.folders.exist()?;
-    options.warn_of_missing_node();
+    options.folders.warn_of_missing_node(&options.entry);
     // Before there is any other thread, which would take the signals.
     let requests = Requests::take().map_err(InstallError::Watch)?;
     let silence = Inotify::init(InitFlags::IN_CLOEXEC).map_err(|error| InstallError::Watch(error.into()))?;
