@@ -103,10 +103,6 @@ impl AttachmentKey {
         format!("{container}{BETWEEN}{interface}{BETWEEN}{network}{ENDING}")
     }
 
-    pub(super) fn is_of(&self, container: &str) -> bool {
-        self.attachment.container == container
-    }
-
     /// The attachment that a file belongs to; `None` for other files.
     fn of_file(name: &str) -> Option<Self> {
         let (container, rest) = name.strip_suffix(ENDING)?.split_once(BETWEEN)?;

@@ -310,7 +310,10 @@ fn record_with_same_rules(
     key: &AttachmentKey,
     stored: &StoredRecord,
 ) -> Result<Option<StoredRecord>, CniError> {
-    for other in state.keys()?.iter().filter(|other| *other != key && other.is_of(&key.attachment.container))
+    for other in state
+        .keys()?
+        .iter()
+        .filter(|other| *other != key && other.attachment.container == key.attachment.container)
     {
         let theirs = state.record(other)?;
         let differs = matches!((stored.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);

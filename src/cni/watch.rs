@@ -6,7 +6,6 @@ use super::traces::{self, FAILED, LogEntry};
 use diagnose::trace::utc;
 use sidecar_init::sys::streams::write_stdout;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 use std::{process, thread};
@@ -17,18 +16,16 @@ pub(super) struct Progress {
     /// `None` until it is known.
     pub(super) places: Option<Places>,
     pub(super) line: LogEntry,
+    /// The exit code, once an answer is on its way.
+    exit: Option<i32>,
 }
 
 pub(super) struct TimedCall {
     started: Instant,
     progress: Mutex<Progress>,
     changed: Condvar,
-    /// The exit code, once an answer is on its way.
-    exit: AtomicI32,
 }
 
-/// No exit code.
-const UNANSWERED: i32 = -1;
 const FAILURE: i32 = 1;
 /// The longest delay of a call's end by logging and counting.
 pub(super) const TRACE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -40,13 +37,10 @@ impl TimedCall {
             version: CniVersion::LATEST,
             places: None,
             line: LogEntry::default(),
+            exit: None,
         };
-        let watch = Arc::new(Self {
-            started: Instant::now(),
-            progress: Mutex::new(progress),
-            changed: Condvar::new(),
-            exit: AtomicI32::new(UNANSWERED),
-        });
+        let (started, progress) = (Instant::now(), Mutex::new(progress));
+        let watch = Arc::new(Self { started, progress, changed: Condvar::new() });
         let guard = Arc::clone(&watch);
         // Without the thread, the call has no time limit.
         let _ = thread::Builder::new().spawn(move || guard.guard());
@@ -79,7 +73,7 @@ impl TimedCall {
                 let undo = done.undo.take();
                 write_stdout(done.answer.as_deref().unwrap_or_default(), end)
                     .map_err(|error| unanswered(&error, undo))?;
-                self.exit.store(0, Ordering::Release);
+                self.progress().exit = Some(0);
                 Ok(done)
             }
             Err(fault) => {
@@ -92,7 +86,10 @@ impl TimedCall {
 
     /// True for the first answer. Until it is written, the call has failed.
     fn is_first(&self) -> bool {
-        self.exit.compare_exchange(UNANSWERED, FAILURE, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        let mut progress = self.progress();
+        let is_first = progress.exit.is_none();
+        progress.exit.get_or_insert(FAILURE);
+        is_first
     }
 
     pub(super) fn leave_traces(&self, outcome: &Result<Done, CniError>) {
@@ -148,11 +145,12 @@ impl TimedCall {
                 watch.leave_traces(&Err(fault));
                 Ok(())
             });
-        } else if self.exit.load(Ordering::Acquire) == FAILURE {
+        } else if self.progress().exit == Some(FAILURE) {
             // The answer was given up when time was up, and what was done is being undone.
             thread::sleep(TRACE_TIMEOUT);
         }
-        process::exit(self.exit.load(Ordering::Acquire));
+        let exit = self.progress().exit;
+        process::exit(exit.unwrap_or(FAILURE));
     }
 }
 

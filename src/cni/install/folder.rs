@@ -5,7 +5,7 @@ use super::neighbours::{Delegation, InstallWarning, Replaced, UNUSABLE_FILE, sec
 use crate::cni::PLUGIN;
 use crate::cni::files::{self, MAX_CONFIGURATION, Put, UnreadableFile};
 use crate::cni::protocol::{CAPTURE, KUBECONFIG, has_key};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{borrow::Cow, collections::BTreeMap, fs, thread};
@@ -146,6 +146,8 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
                 return Ok(false);
             }
         };
+        let file = path.display();
+        let mut obstacle = format!("other programs keep writing {file}; end them first");
         let put = match NetworkConfiguration::decode(&bytes, FileKind::List) {
             Ok(network) => match (single_of(path, &network).zip(network.original()), network.without()) {
                 (Some((single, original)), _) => restore(path, &bytes, &single, &original)?,
@@ -153,19 +155,15 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
                 (None, None) => return Ok(false),
             },
             Err(_) if !String::from_utf8_lossy(&bytes).contains(PLUGIN) => return Ok(false),
-            Err(why) if Instant::now() >= end => {
-                let text = format!("{} {why}, and names {PLUGIN}; mend it first", path.display());
-                return Err(io::Error::new(ErrorKind::InvalidData, text));
-            }
             // Another program may be writing it.
-            Err(_) => Put::Overtaken,
+            Err(why) => {
+                obstacle = format!("{file} {why}, and names {PLUGIN}; mend it first");
+                Put::Overtaken
+            }
         };
         match put {
             Put::Done => return Ok(true),
-            Put::Overtaken if Instant::now() >= end => {
-                let text = format!("other programs keep writing {}; end them first", path.display());
-                return Err(io::Error::new(ErrorKind::ResourceBusy, text));
-            }
+            Put::Overtaken if Instant::now() >= end => return Err(io::Error::other(obstacle)),
             Put::Overtaken => thread::sleep(Duration::from_millis(10)),
         }
     }

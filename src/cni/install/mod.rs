@@ -18,11 +18,11 @@ use folders::{Placed, remove};
 use neighbours::{InstallWarning, Removals};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::{errno::Errno, fcntl::Flock};
-use serve::{Installer, SharedStatus};
+use serve::InstallerServer;
 use sidecar_init::sys::wait::{Requests, Woken};
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, io, mem};
 
@@ -49,10 +49,10 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<Option<RemovedInstalla
     // Before there is any other thread, which would take the signals.
     let requests = Requests::take().map_err(InstallError::Watch)?;
     let silence = Inotify::init(InitFlags::IN_CLOEXEC).map_err(|error| InstallError::Watch(error.into()))?;
-    let installer = Mutex::new(Installer::default());
-    let status = Arc::new(SharedStatus { state: state_directory(&options.entry), installer });
+    let state = state_directory(&options.entry);
+    let server = Arc::new(InstallerServer { state, ..InstallerServer::default() });
     for address in options.watch.iter().flat_map(|watch| &watch.addresses) {
-        let served = serve::serve(*address, Arc::clone(&status))
+        let served = serve::serve(*address, Arc::clone(&server))
             .map_err(|error| InstallError::Serve(*address, error))?;
         tracing::info!(target: "install", "listening at http://{served}");
     }
@@ -61,7 +61,7 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<Option<RemovedInstalla
         options,
         requests,
         silence,
-        status,
+        server,
         end,
         interval: RetryInterval::default(),
         placed: Placed::default(),
@@ -88,7 +88,7 @@ struct InstallLoop<'a> {
     options: &'a CniInstallOptions,
     requests: Requests,
     silence: Inotify,
-    status: Arc<SharedStatus>,
+    server: Arc<InstallerServer>,
     end: Option<Instant>,
     interval: RetryInterval,
     placed: Placed,
@@ -186,7 +186,7 @@ impl InstallLoop<'_> {
         };
         if new > 0 || attempt.replaced.is_some() {
             self.interval.repaired();
-            self.status.change(|installer| {
+            self.server.change(|installer| {
                 installer.programs += new;
                 installer.entries += u64::from(attempt.replaced.is_some());
             });
@@ -195,7 +195,7 @@ impl InstallLoop<'_> {
         attempt.replaced.into_iter().for_each(|replaced| self.removals.inserted(replaced));
         let warnings: Vec<InstallWarning> =
             attempt.warnings.into_iter().chain(self.removals.warning()).collect();
-        let before = self.status.change(|installer| mem::replace(&mut installer.warnings, warnings.clone()));
+        let before = self.server.change(|installer| mem::replace(&mut installer.warnings, warnings.clone()));
         for new in warnings.iter().filter(|warning| !before.contains(warning)) {
             tracing::warn!(target: "install", "{}", new.text);
         }
@@ -212,7 +212,7 @@ impl InstallLoop<'_> {
     }
 
     fn show(&self, is_installed: bool) -> Result<(), InstallError> {
-        self.status.change(|installer| installer.is_installed = is_installed);
+        self.server.change(|installer| installer.is_installed = is_installed);
         let Some(file) = self.options.watch.as_ref().and_then(|watch| watch.ready_file.as_ref()) else {
             return Ok(());
         };
@@ -227,7 +227,7 @@ impl InstallLoop<'_> {
     fn report_once(&mut self, what: String) {
         if self.reported.as_ref() != Some(&what) {
             tracing::info!(target: "install", "{what}");
-            self.status.change(|installer| installer.state.clone_from(&what));
+            self.server.change(|installer| installer.state.clone_from(&what));
             self.reported = Some(what);
         }
     }
