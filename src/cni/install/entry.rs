@@ -25,11 +25,13 @@ pub(crate) fn entry(
     if problems.is_empty() {
         problems = refusals(&keys);
     }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
     let named = keys.iter().map(|(key, value)| format!(",{}:{value}", Value::from(key.as_str())));
+    let named: String = named.collect();
     let capability = json!({ ANNOTATIONS: true });
-    let text =
-        format!("{{\"type\":\"{PLUGIN}\",\"capabilities\":{capability}{}}}", named.collect::<String>());
-    if problems.is_empty() { Ok(text) } else { Err(problems) }
+    Ok(format!("{{\"type\":\"{PLUGIN}\",\"capabilities\":{capability}{named}}}"))
 }
 
 pub(super) fn state_directory(entry: &str) -> PathBuf {
@@ -45,11 +47,11 @@ fn keys_of(text: &str, problems: &mut Vec<InputProblem>) -> Vec<(String, Value)>
         return Vec::new();
     };
     fields.doubles().for_each(|name| blame(format!("has the key {name:?} twice; remove one")));
-    let ours = || KEYS.iter().map(|key| key.name);
-    for (name, _) in fields.iter().filter(|(name, _)| !ours().any(|key| key == *name)) {
-        let hint = match nearest(name, ours()) {
+    let ours = KEYS.map(|key| key.name);
+    for (name, _) in fields.iter().filter(|(name, _)| !ours.contains(name)) {
+        let hint = match nearest(name, ours.into_iter()) {
             Some(similar) => format!("did you mean {similar:?}?"),
-            None => format!("those are {}", ours().collect::<Vec<_>>().join(", ")),
+            None => format!("those are {}", ours.join(", ")),
         };
         blame(format!("has the unknown key {name:?}; {hint}"));
     }

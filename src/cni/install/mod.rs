@@ -48,7 +48,6 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<Option<RemovedInstalla
     options.folders.warn_of_missing_node(&options.entry);
     // Before there is any other thread, which would take the signals.
     let requests = Requests::take().map_err(InstallError::Watch)?;
-    let silence = Inotify::init(InitFlags::IN_CLOEXEC).map_err(|error| InstallError::Watch(error.into()))?;
     let state = state_directory(&options.entry);
     let server = Arc::new(InstallerServer { state, ..InstallerServer::default() });
     for address in options.watch.iter().flat_map(|watch| &watch.addresses) {
@@ -60,7 +59,6 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<Option<RemovedInstalla
     let mut install = InstallLoop {
         options,
         requests,
-        silence,
         server,
         end,
         interval: RetryInterval::default(),
@@ -87,7 +85,6 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<Option<RemovedInstalla
 struct InstallLoop<'a> {
     options: &'a CniInstallOptions,
     requests: Requests,
-    silence: Inotify,
     server: Arc<InstallerServer>,
     end: Option<Instant>,
     interval: RetryInterval,
@@ -237,7 +234,7 @@ impl InstallLoop<'_> {
     }
 
     fn sleep(&self, time: Duration) -> Result<Woken, InstallError> {
-        self.requests.wait(&self.silence, Some(Instant::now() + time)).map_err(InstallError::Watch)
+        self.requests.pause(Instant::now() + time).map_err(InstallError::Watch)
     }
 }
 

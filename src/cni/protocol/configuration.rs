@@ -80,12 +80,10 @@ impl<'a> PartialConfiguration<'a> {
 }
 
 fn sound<T>(value: T, code: CniErrorCode, problems: &[InputProblem]) -> Result<T, CniError> {
-    match problems.is_empty() {
-        true => Ok(value),
-        false => {
-            Err(CniError::of_problems(code, "the network configuration is not as it should be", problems))
-        }
+    if problems.is_empty() {
+        return Ok(value);
     }
+    Err(CniError::of_problems(code, "the network configuration is not as it should be", problems))
 }
 
 fn short(value: &str) -> String {
@@ -122,16 +120,14 @@ impl<'a> PluginConfigurationReader<'a> {
         let of_network = std::mem::take(&mut self.problems);
         let name = name.unwrap_or_default();
         let network = sound(name.clone(), CniErrorCode::Configuration, &of_network);
+        let capabilities = self.fields.value("capabilities");
         let configuration = PluginConfiguration {
             version: version.clone().unwrap_or(CniVersion::LATEST),
             name,
             previous_result: self.previous_result(),
             annotations: self.annotations(),
             // `libcni` leaves the capabilities of an entry in its configuration (`injectRuntimeConfig`).
-            requests_annotations: self
-                .fields
-                .value("capabilities")
-                .is_some_and(|all| all.get().contains(ANNOTATIONS)),
+            requests_annotations: capabilities.is_some_and(|all| all.get().contains(ANNOTATIONS)),
             valid: self.valid(),
             capture: self.layer(keys::CAPTURE),
             defaults: self.layer(keys::DEFAULTS).unwrap_or_default(),
@@ -146,10 +142,8 @@ impl<'a> PluginConfigurationReader<'a> {
         self.problems.extend(self.fields.doubles().map(twice));
         // The specification wants to see the key and its value.
         let complaint = |(name, value): (&str, &RawValue)| {
-            Some(InputProblem::of(
-                name,
-                format!("{} (its value is {})", keys::complaint(name)?, short(value.get())),
-            ))
+            let text = format!("{} (its value is {})", keys::complaint(name)?, short(value.get()));
+            Some(InputProblem::of(name, text))
         };
         let unsupported: Vec<InputProblem> = self.fields.iter().filter_map(complaint).collect();
         let code = match of_network.is_empty() && self.problems.is_empty() {
