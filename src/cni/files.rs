@@ -149,6 +149,10 @@ pub(super) fn configuration(path: &Path) -> Result<Option<Vec<u8>>, UnreadableFi
     read(path, MAX_CONFIGURATION, Links::Followed)
 }
 
+fn holds(path: &Path, content: &[u8]) -> bool {
+    configuration(path).is_ok_and(|found| found.as_deref() == Some(content))
+}
+
 /// Replaces a file with content `old` by `new`, with the same owner and permissions. On failure the file is as it was.
 pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
     // A link is kept, and its target replaced.
@@ -159,7 +163,12 @@ pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
     loop {
         match present(exchange(&aside.0, &path))? {
             None => return Ok(Put::Overtaken),
-            Some(false) => return aside.rename(&path, old),
+            // Where the file system can't exchange two, the content is compared as late as possible.
+            Some(false) if !holds(&path, old) => return Ok(Put::Overtaken),
+            Some(false) => {
+                fs::rename(&aside.0, &path)?;
+                return sync(&path).map(|()| Put::Done);
+            }
             Some(true) => {}
         }
         let found = configuration(&aside.0).ok().flatten();
@@ -185,7 +194,7 @@ pub(super) fn remove_known(path: &Path, old: &[u8]) -> io::Result<Put> {
     if present(fs::rename(path, &aside.0))?.is_none() {
         return Ok(Put::Done);
     }
-    let is_known = configuration(&aside.0).ok().flatten().as_deref() == Some(old);
+    let is_known = holds(&aside.0, old);
     let put = if is_known { Put::Done } else { Put::Overtaken };
     // A file that has come since is newer. A folder has one name only.
     if !is_known && fs::hard_link(&aside.0, path).is_err_and(|error| error.kind() != ErrorKind::AlreadyExists)
@@ -280,15 +289,6 @@ impl Aside {
         file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
         file.sync_all()?;
         Ok(aside)
-    }
-
-    /// Replaces a file where the file system can't exchange two: compares it as late as possible.
-    fn rename(&self, path: &Path, expected: &[u8]) -> io::Result<Put> {
-        if configuration(path).ok().flatten().as_deref() != Some(expected) {
-            return Ok(Put::Overtaken);
-        }
-        fs::rename(&self.0, path)?;
-        sync(path).map(|()| Put::Done)
     }
 }
 

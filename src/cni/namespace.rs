@@ -16,19 +16,13 @@ use std::{io, net::IpAddr, path::Path, time::Duration};
 /// `made.command` in the table record that ADD writes.
 pub(super) const ADD_COMMAND: &str = "cni-add";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entered {
-    Inside,
-    Gone,
-}
-
 const IS_HOST: &str =
     "is the runtime's own network namespace; capturing there would catch the traffic of everything in it";
 const MAY_BE_HOST: &str = "may be the runtime's own network namespace, where capturing would catch the traffic of everything \
                       in it: /proc is needed to know; mount it";
 
-/// Moves this thread into the namespace behind `CNI_NETNS`, for good.
-pub(super) fn enter(path: &Path) -> Result<Entered, CniError> {
+/// Moves this thread into the namespace behind `CNI_NETNS`, for good. Returns false if there is none.
+pub(super) fn enter(path: &Path) -> Result<bool, CniError> {
     let shown = path.display().to_string();
     let refused =
         |text: &str| CniError::new(CniErrorCode::Environment, format!("CNI_NETNS: {shown:?} {text}"), "");
@@ -38,7 +32,7 @@ pub(super) fn enter(path: &Path) -> Result<Entered, CniError> {
     };
     // The opened namespace is compared and entered, even if the path changes meanwhile.
     let (held, id) = match OpenNamespace::open(path).and_then(|held| held.id().map(|id| (held, id))) {
-        Err(error) if is_gone(&error) => return Ok(Entered::Gone),
+        Err(error) if is_gone(&error) => return Ok(false),
         other => other.map_err(|error| failed(&error))?,
     };
     match OpenNamespace::own().and_then(|own| own.id()) {
@@ -48,11 +42,11 @@ pub(super) fn enter(path: &Path) -> Result<Entered, CniError> {
     }
     match held.enter() {
         // The name of an unmounted namespace is an empty file.
-        Err(error) if is_gone(&error) => return Ok(Entered::Gone),
+        Err(error) if is_gone(&error) => return Ok(false),
         other => other.map_err(|error| failed(&error))?,
     }
     refuse_host_namespace().map_err(refused)?;
-    Ok(Entered::Inside)
+    Ok(true)
 }
 
 /// Fails, with the reason, where this thread is or may be in the host's network namespace.
@@ -66,14 +60,12 @@ pub(super) fn refuse_host_namespace() -> Result<(), &'static str> {
 
 /// As [`enter`], but a namespace that does not exist is an error.
 pub(super) fn enter_existing(path: &Path) -> Result<(), CniError> {
-    match enter(path)? {
-        Entered::Inside => Ok(()),
-        Entered::Gone => {
-            let msg = format!("CNI_NETNS: {:?} is not a network namespace", path.display().to_string());
-            let details = "expected one such as /run/netns/NAME or /proc/PID/ns/net";
-            Err(CniError::new(CniErrorCode::Environment, msg, details))
-        }
+    if enter(path)? {
+        return Ok(());
     }
+    let msg = format!("CNI_NETNS: {:?} is not a network namespace", path.display().to_string());
+    let details = "expected one such as /run/netns/NAME or /proc/PID/ns/net";
+    Err(CniError::new(CniErrorCode::Environment, msg, details))
 }
 
 fn is_gone(error: &io::Error) -> bool {

@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, fs, io, time::Duration};
 
 #[derive(Clone)]
 pub(super) struct AttachmentStore {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 /// An attachment in a network, which the specification makes its key.
@@ -115,10 +115,6 @@ impl AttachmentKey {
 impl AttachmentStore {
     pub(super) fn new(root: &Path) -> Self {
         Self { folder: root.join(FOLDER) }
-    }
-
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
     }
 
     pub(super) fn prepare(&self) -> io::Result<()> {

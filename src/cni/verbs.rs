@@ -3,7 +3,7 @@
 
 use super::NODE_PROGRAM;
 use super::decision::{CaptureDecision, ResolvedCapture, decide, resolve};
-use super::namespace::{self, ADD_COMMAND, Entered, choice, enter_existing};
+use super::namespace::{self, ADD_COMMAND, choice, enter_existing};
 use super::protocol::{self, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration};
 use super::state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord};
 use super::watch::{Done, Undo};
@@ -141,7 +141,7 @@ impl CallContext {
         let key = key(target, network);
         let nothing = || Ok(Done::new("nothing", "nothing was done for it"));
         let entered = netns.map(namespace::enter);
-        if !matches!(entered, Some(Ok(Entered::Inside))) {
+        if !matches!(entered, Some(Ok(true))) {
             let why = match entered {
                 _ if self.state.record(&key)? == StoredRecord::Absent => return nothing(),
                 Some(Err(fault)) => return Err(fault),
@@ -241,8 +241,7 @@ impl CallContext {
         let unavailable = |what: &str, fault: &dyn std::error::Error| {
             CniError::caused(CniErrorCode::NotAvailable, what, fault)
         };
-        let writable =
-            self.state.prepare().and_then(|()| Ok(access(self.state.folder(), AccessFlags::W_OK)?));
+        let writable = self.state.prepare().and_then(|()| Ok(access(&self.state.folder, AccessFlags::W_OK)?));
         writable.map_err(|error| unavailable("the state directory can't be written (state_dir)", &error))?;
         let sample = annotated(&Pod::default(), "a pod", &configuration.defaults).raw;
         let raw = configuration.capture.clone().unwrap_or(sample);

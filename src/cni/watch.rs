@@ -58,10 +58,7 @@ impl TimedCall {
 
     /// Prints the answer, or undoes the work. Does not return if time was up before.
     pub(super) fn answer(&self, outcome: Result<Done, CniError>) -> Result<Done, CniError> {
-        let (version, end) = {
-            let progress = self.progress();
-            (progress.version, self.started + progress.timeout)
-        };
+        let end = self.started + self.progress().timeout;
         if !self.is_first() {
             loop {
                 thread::park();
@@ -78,7 +75,8 @@ impl TimedCall {
             }
             Err(fault) => {
                 // Where this fails, the exit code is left.
-                let _ = write_stdout(&fault.json(version), end.max(Instant::now() + TRACE_TIMEOUT));
+                let answer = fault.json(self.progress().version);
+                let _ = write_stdout(&answer, end.max(Instant::now() + TRACE_TIMEOUT));
                 Err(fault)
             }
         }
@@ -112,10 +110,8 @@ impl TimedCall {
             };
             (places, verb, line)
         };
-        let count = {
-            let folder = places.state.clone();
-            move || traces::count(&folder, verb, outcome, took)
-        };
+        let folder = places.state.clone();
+        let count = move || traces::count(&folder, verb, outcome, took);
         for left in [traces::write_line(&places, &line), within(TRACE_TIMEOUT, count)] {
             if let Err(error) = left {
                 // Only the runtime's log is left.

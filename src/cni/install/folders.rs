@@ -35,10 +35,8 @@ pub(crate) struct WatchOptions {
 impl Folders {
     pub(super) fn exist(&self) -> Result<(), InstallError> {
         let named = [(&self.configurations, "--conf-dir"), (&self.programs, "--bin-dir")];
-        match named.into_iter().find(|(folder, _)| !folder.is_dir()) {
-            Some((folder, flag)) => Err(InstallError::NoFolder { folder: folder.clone(), flag }),
-            None => Ok(()),
-        }
+        let missing = named.into_iter().find(|(folder, _)| !folder.is_dir());
+        missing.map_or(Ok(()), |(folder, flag)| Err(InstallError::NoFolder { folder: folder.clone(), flag }))
     }
 
     /// A folder that was removed. Mounted in a container, it may still exist without a name.

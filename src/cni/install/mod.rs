@@ -253,15 +253,11 @@ impl DirectoryWatcher {
             // A watched directory that is held open reports no removal; its parent does.
             let goes = AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM;
             let both = [&folders.configurations, &folders.programs];
-            for folder in both {
-                if let Some(above) = fs::canonicalize(folder).ok().as_deref().and_then(Path::parent) {
-                    inotify.add_watch(above, goes)?;
-                }
+            for folder in both.iter().filter_map(|folder| fs::canonicalize(folder).ok()) {
+                folder.parent().map(|above| inotify.add_watch(above, goes)).transpose()?;
             }
             // Last, as the last word about a folder counts: one may be above the other.
-            for folder in both {
-                inotify.add_watch(folder, changes)?;
-            }
+            both.iter().try_for_each(|folder| inotify.add_watch(folder.as_path(), changes).map(drop))?;
             nix::Result::Ok(inotify)
         };
         open().map(Self).map_err(|error| InstallError::Watch(error.into()))

@@ -98,10 +98,6 @@ fn absolute(text: &str) -> Option<PathBuf> {
     (text.starts_with('/') && !text.contains('\0')).then(|| PathBuf::from(text))
 }
 
-fn id(text: &str) -> Option<String> {
-    is_id(text).then(|| text.to_owned())
-}
-
 struct PluginConfigurationReader<'a> {
     fields: PluginFields<'a>,
     problems: Vec<InputProblem>,
@@ -110,6 +106,7 @@ struct PluginConfigurationReader<'a> {
 impl<'a> PluginConfigurationReader<'a> {
     fn read(mut self) -> PartialConfiguration<'a> {
         let version = self.version();
+        let id = |text: &str| is_id(text).then(|| text.to_owned());
         let name = self.text("name", id, "expected a letter or digit, then at most 109 more, _ . or -");
         if self.fields.value("name").is_none() {
             self.problems.push(InputProblem::of("name", "is not there; the network needs one"));
