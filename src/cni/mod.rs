@@ -73,11 +73,10 @@ fn serve(watch: &TimedCall) -> Result<Done, CniError> {
     let input = input(verb)?;
     if verb == Verb::Version {
         // In the version that the runtime speaks, or in ours if that is none that we know.
-        let spoken = match input.trim_ascii().is_empty() {
-            true => Ok(CniVersion::LATEST),
-            false => PartialConfiguration::of(&input)?.version,
+        let version = match input.trim_ascii().is_empty() {
+            true => CniVersion::LATEST,
+            false => PartialConfiguration::of(&input)?.version.unwrap_or(CniVersion::LATEST),
         };
-        let version = spoken.unwrap_or(CniVersion::LATEST);
         return Ok(Done::new("answered", "").answering(version.answer()));
     }
     let partial = PartialConfiguration::of(&input)?;

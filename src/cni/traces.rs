@@ -50,8 +50,7 @@ pub(super) fn write_line(places: &Places, line: &LogEntry) -> io::Result<()> {
         LogTarget::None => Ok(()),
         LogTarget::Journal => {
             // A field ends with its line, and JSON on one line has no other.
-            let failed = line.outcome == FAILED;
-            let priority = if failed { 3 } else { 6 };
+            let priority = if line.outcome == FAILED { 3 } else { 6 };
             let message = format!("PRIORITY={priority}\nSYSLOG_IDENTIFIER=sidecar-cni\nMESSAGE={text}\n");
             let socket = UnixDatagram::unbound()?;
             socket.set_nonblocking(true)?;

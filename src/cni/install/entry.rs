@@ -67,11 +67,10 @@ fn refusals(keys: &Map<String, Value>) -> Vec<InputProblem> {
     whole.insert("name".to_owned(), "any".into());
     whole.insert("type".to_owned(), PLUGIN.into());
     let text = Value::Object(whole).to_string();
-    let configuration = match PartialConfiguration::of(text.as_bytes()).and_then(|read| read.whole) {
-        Ok(configuration) => configuration,
+    let (capture, defaults) = match PartialConfiguration::of(text.as_bytes()).and_then(|read| read.whole) {
+        Ok(configuration) => (configuration.capture, configuration.defaults),
         Err(fault) => return problems(&fault),
     };
-    let (capture, defaults) = (configuration.capture, configuration.defaults);
     // Injected pods get both.
     let both = capture.clone().map(|capture| capture.over(defaults.clone()));
     // In a namespace with some address.

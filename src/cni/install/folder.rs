@@ -30,8 +30,8 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    fn new(state: InstallState, warnings: Vec<InstallWarning>) -> Self {
-        Self { state, replaced: None, warnings, again: None }
+    fn waiting(why: String, warnings: Vec<InstallWarning>) -> Self {
+        Self { state: InstallState::Waiting(why), replaced: None, warnings, again: None }
     }
 }
 
@@ -48,22 +48,21 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
         let faults: Vec<String> =
             unusable.iter().map(|(path, why)| format!("{} {why}", path.display())).collect();
         if let Some(until) = broken.until(&unusable) {
-            let attempt = Attempt::new(InstallState::Waiting(faults.join("; ")), Vec::new());
-            return Ok(Attempt { again: Some(until), ..attempt });
+            return Ok(Attempt { again: Some(until), ..Attempt::waiting(faults.join("; "), Vec::new()) });
         }
         // Runtimes accept such a file, and use none after it.
         let is_used =
             |why: &Unusable| matches!(why, Unusable::Twice(_) | Unusable::Encoding | Unusable::Folder(_));
         if unusable.iter().any(|(_, why)| is_used(why)) {
             let warnings = faults.iter().cloned().map(unusable_file).collect();
-            return Ok(Attempt::new(InstallState::Waiting(faults.join("; ")), warnings));
+            return Ok(Attempt::waiting(faults.join("; "), warnings));
         }
         let passed_over = faults.iter().map(|fault| unusable_file(format!("{fault}: passed over")));
         let mut warnings: Vec<InstallWarning> = passed_over.collect();
         let Some(first) = first else {
             let none = format!("no network configuration is in {}", folder.display());
             let why = if faults.is_empty() { none } else { faults.join("; ") };
-            return Ok(Attempt::new(InstallState::Waiting(why), warnings));
+            return Ok(Attempt::waiting(why, warnings));
         };
         let delegate = delegate(folder, &first, entry, &mut warnings)?;
         let (path, network) = delegate.as_ref().unwrap_or(&first);
@@ -72,7 +71,7 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
             // A file after it would not be used.
             let why = format!("{} {why}", path.display());
             warnings.push(unusable_file(why.clone()));
-            return Ok(Attempt::new(InstallState::Waiting(why), warnings));
+            return Ok(Attempt::waiting(why, warnings));
         }
         warnings.extend(second_meshes(path, network));
         let to = path.with_extension("conflist");
@@ -101,11 +100,10 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
         if is_left && is_called && matches!(state, InstallState::Installed(_)) {
             withdraw_of(&first.0)?;
         }
-        return Ok(Attempt { replaced, ..Attempt::new(state, warnings) });
+        return Ok(Attempt { state, replaced, warnings, again: None });
     }
-    let why = "other programs keep writing it".to_owned();
     let again = Some(Instant::now() + RETRY_INTERVAL);
-    Ok(Attempt { again, ..Attempt::new(InstallState::Waiting(why), Vec::new()) })
+    Ok(Attempt { again, ..Attempt::waiting("other programs keep writing it".to_owned(), Vec::new()) })
 }
 
 fn unusable_file(text: String) -> InstallWarning {

@@ -41,8 +41,9 @@ impl Delegation {
         if let Some(name) = name {
             return Some(Self { name, copy_has_entry: None });
         }
-        let copy = fields.value("delegates").and_then(|list| serde_json::from_str::<Value>(list.get()).ok());
-        let copy = copy.and_then(|mut list| list.get_mut(0).map(Value::take)).unwrap_or_default();
+        let copies =
+            fields.value("delegates").and_then(|list| serde_json::from_str::<Value>(list.get()).ok());
+        let copy = &copies.unwrap_or_default()[0];
         let mut plugins = copy["plugins"].as_array().into_iter().flatten();
         let has_entry = plugins.any(|plugin| plugin["type"] == PLUGIN);
         let name = copy["name"].as_str().unwrap_or_default().to_owned();
