@@ -1,9 +1,7 @@
 //! `sidecar-init cni install` and `cni uninstall`: flags into options of an installation.
 
 use super::{Exit, RunResult, run};
-use crate::cni::install::{
-    self, CniInstallOptions, Folders, InstallOutcome, RemovedInstallation, WatchOptions,
-};
+use crate::cni::install::{self, CniInstallOptions, Folders, RemovedInstallation, WatchOptions};
 use mesh::sources::{Given, Raw, SettingReader, duration};
 use mesh::{InputProblem, Setting};
 use serde_json::Value;
@@ -22,9 +20,7 @@ pub(super) fn install(raw: &Raw, mut problems: Vec<InputProblem>) -> RunResult {
         wait: wait(reader),
     })?;
     survive_file_size_limit();
-    if let InstallOutcome::Asked(Some(removed)) = install::keep(&options)? {
-        log_removed(&removed);
-    }
+    install::keep(&options)?.iter().for_each(log_removed);
     Ok(Exit::Done)
 }
 

@@ -31,8 +31,12 @@ pub(super) fn decide(
     }
     let title = format!("pod {}", pod.label().unwrap_or_default());
     Ok(match (skip, capture) {
-        (None, Some(capture)) => injected(&known, &title, &capture.clone().over(defaults.clone())),
-        (None, None) => injected(&known, &title, defaults),
+        (None, capture) => {
+            let layers = capture.clone().unwrap_or_default().over(defaults.clone());
+            let read = annotated(&known, &title, &layers);
+            let problems = read.problems();
+            CaptureDecision::Capture(read.raw, problems)
+        }
         (Some(pod::Skip::NotInjected), None) if annotations.is_none() && kubeconfig.is_none() => {
             CaptureDecision::Nothing(no_annotations(configuration.requests_annotations))
         }
@@ -64,12 +68,6 @@ fn needs_lookup(skip: Option<&pod::Skip>, annotations_are_known: bool) -> bool {
         Some(pod::Skip::NotInjected) => !annotations_are_known,
         Some(_) | None => true,
     }
-}
-
-fn injected(pod: &pod::Pod, title: &str, defaults: &Raw) -> CaptureDecision {
-    let read = annotated(pod, title, defaults);
-    let problems = read.problems();
-    CaptureDecision::Capture(read.raw, problems)
 }
 
 /// A pod without an injected sidecar has no proxy to infer settings from; only its annotations count.

@@ -7,7 +7,7 @@ use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::fchown;
 use sidecar_init::sys::exchange::exchange;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -17,7 +17,9 @@ use std::time::{Duration, SystemTime};
 pub(super) const UNFINISHED: &str = ".sidecar-cni-";
 /// The longest network configuration that is read or written. Real ones have a few kilobytes.
 pub(super) const MAX_CONFIGURATION: u64 = 1024 * 1024;
-const CHUNK_SIZE: usize = 1024 * 1024;
+/// The permissions of an installed program.
+const MODE: u32 = 0o755;
+const CHUNK_SIZE: u64 = 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
@@ -42,56 +44,57 @@ pub(super) enum UnreadableFile {
     Io(#[from] io::Error),
 }
 
-impl UnreadableFile {
-    pub(super) fn is_absence(&self) -> bool {
-        let absent = [ErrorKind::NotFound, ErrorKind::NotADirectory];
-        matches!(self, Self::Io(error) if absent.contains(&error.kind()))
-    }
-}
-
-/// Opens a regular file for reading, without waiting for anything.
-pub(super) fn open(path: &Path, links: Links) -> Result<File, UnreadableFile> {
+/// Opens a regular file for reading, without waiting for anything; `None` if nothing is there.
+fn open(path: &Path, links: Links) -> Result<Option<File>, UnreadableFile> {
     let (found, flags) = match links {
         Links::Followed => (fs::metadata(path), 0),
         Links::Refused => (fs::symlink_metadata(path), O_NOFOLLOW),
     };
-    let found = match found {
+    let found = match present(found) {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(None),
         // Links that lead to each other lead to no file.
         Err(error) if error.raw_os_error() == Some(ELOOP) => return Err(UnreadableFile::Special),
-        other => other?,
+        Err(error) => return Err(error.into()),
     };
     // Opening a device may have an effect, so it is looked at before, and again once it is open: it may be another by then.
     if !found.is_file() {
         return Err(UnreadableFile::Special);
     }
-    let file = File::options().read(true).custom_flags(O_NONBLOCK | flags).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(UnreadableFile::Special) }
+    let file = present(File::options().read(true).custom_flags(O_NONBLOCK | flags).open(path))?;
+    match &file {
+        Some(file) if !file.metadata()?.is_file() => Err(UnreadableFile::Special),
+        Some(_) | None => Ok(file),
+    }
 }
 
-pub(super) fn read(path: &Path, most: u64, links: Links) -> Result<Vec<u8>, UnreadableFile> {
-    let file = open(path, links)?;
-    if file.metadata()?.len() > most {
-        return Err(UnreadableFile::Long(most));
-    }
+/// The content of a file; `None` if nothing is there.
+pub(super) fn read(path: &Path, most: u64, links: Links) -> Result<Option<Vec<u8>>, UnreadableFile> {
+    let Some(file) = open(path, links)? else { return Ok(None) };
     let mut content = Vec::new();
     file.take(most + 1).read_to_end(&mut content)?;
-    if u64::try_from(content.len()).is_ok_and(|length| length <= most) {
-        Ok(content)
-    } else {
-        Err(UnreadableFile::Long(most))
+    if is_longer(&content, most) { Err(UnreadableFile::Long(most)) } else { Ok(Some(content)) }
+}
+
+pub(super) fn is_longer(content: &[u8], most: u64) -> bool {
+    u64::try_from(content.len()).is_ok_and(|length| length > most)
+}
+
+/// What an operation on a path gives, unless nothing is there.
+pub(super) fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        other => other.map(Some),
     }
 }
 
-/// Removes a file, or whatever else has its name. Returns whether anything was there.
-pub(super) fn remove(path: &Path) -> io::Result<bool> {
+/// Removes a file, or whatever else has its name.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::IsADirectory => fs::remove_dir_all(path),
         other => other,
     };
-    match removed {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        other => other.map(|()| true),
-    }
+    present(removed).map(drop)
 }
 
 /// Writes a file, replacing whatever has its name. On failure the old file is in place; or the new one, not flushed.
@@ -115,9 +118,6 @@ pub(super) fn put(folder: &Path, name: &str, content: &[u8], durability: Durabil
 
 /// Creates a folder that only root can read, with its parents.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
@@ -144,91 +144,79 @@ pub(super) enum Put {
     Overtaken,
 }
 
-/// The content of a network configuration. Follows a link; `None` if the file does not exist.
+/// The content of a network configuration, by a link too.
 pub(super) fn configuration(path: &Path) -> Result<Option<Vec<u8>>, UnreadableFile> {
-    match read(path, MAX_CONFIGURATION, Links::Followed) {
-        Err(absent) if absent.is_absence() => Ok(None),
-        other => other.map(Some),
-    }
+    read(path, MAX_CONFIGURATION, Links::Followed)
+}
+
+fn holds(path: &Path, content: &[u8]) -> bool {
+    configuration(path).is_ok_and(|found| found.as_deref() == Some(content))
 }
 
 /// Replaces a file with content `old` by `new`, with the same owner and permissions. On failure the file is as it was.
 pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
     // A link is kept, and its target replaced.
-    let path = match fs::canonicalize(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
-        other => other?,
-    };
+    let Some(path) = present(fs::canonicalize(path))? else { return Ok(Put::Overtaken) };
     let aside = Aside::write(&path, new, &fs::metadata(&path)?)?;
     // `None` is content that could not be read. It is put back as it is.
     let (mut expected, mut placed, mut put) = (Some(old.to_vec()), Some(new.to_vec()), Put::Done);
     loop {
-        match exchange(&aside.0, &path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
-            Ok(false) => return aside.rename(&path, old),
-            other => drop(other?),
+        match present(exchange(&aside.0, &path))? {
+            None => return Ok(Put::Overtaken),
+            // Where the file system can't exchange two, the content is compared as late as possible.
+            Some(false) if !holds(&path, old) => return Ok(Put::Overtaken),
+            Some(false) => {
+                fs::rename(&aside.0, &path)?;
+                return sync(&path).map(|()| Put::Done);
+            }
+            Some(true) => {}
         }
         let found = configuration(&aside.0).ok().flatten();
         if found == expected {
-            sync(&path)?;
-            return Ok(put);
+            return sync(&path).map(|()| put);
         }
         (expected, placed, put) = (placed, found, Put::Overtaken);
     }
 }
 
 pub(super) fn create(path: &Path, new: &[u8], like: &Path) -> io::Result<Put> {
-    let like = match fs::metadata(like) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Overtaken),
-        other => other?,
-    };
+    let Some(like) = present(fs::metadata(like))? else { return Ok(Put::Overtaken) };
     let aside = Aside::write(path, new, &like)?;
     match fs::hard_link(&aside.0, path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(Put::Overtaken),
         other => other?,
     }
-    sync(path)?;
-    Ok(Put::Done)
+    sync(path).map(|()| Put::Done)
 }
 
 pub(super) fn remove_known(path: &Path, old: &[u8]) -> io::Result<Put> {
     let aside = Aside::beside(path);
-    match fs::rename(path, &aside.0) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Put::Done),
-        other => other?,
+    if present(fs::rename(path, &aside.0))?.is_none() {
+        return Ok(Put::Done);
     }
-    let found = configuration(&aside.0).ok().flatten();
-    let put = if found.as_deref() == Some(old) { Put::Done } else { Put::Overtaken };
-    if put == Put::Overtaken {
-        match fs::hard_link(&aside.0, path) {
-            // What has come since is newer.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            // A folder has one name only.
-            Err(_) => fs::rename(&aside.0, path)?,
-            Ok(()) => {}
-        }
+    let is_known = holds(&aside.0, old);
+    let put = if is_known { Put::Done } else { Put::Overtaken };
+    // A file that has come since is newer. A folder has one name only.
+    if !is_known && fs::hard_link(&aside.0, path).is_err_and(|error| error.kind() != ErrorKind::AlreadyExists)
+    {
+        fs::rename(&aside.0, path)?;
     }
-    sync(path)?;
-    Ok(put)
+    sync(path).map(|()| put)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileIdentity([u64; 3], [i64; 4], u32);
-
-impl FileIdentity {
-    fn of(found: io::Result<Metadata>) -> Option<Self> {
-        let found = found.ok().filter(Metadata::is_file)?;
-        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
-        Some(Self([found.dev(), found.ino(), found.size()], times, found.mode()))
-    }
-}
-
+type FileIdentity = ([u64; 3], [i64; 4], u32);
 pub(super) type CopiedProgram = (FileIdentity, FileIdentity);
+
+fn identity(found: io::Result<Metadata>) -> Option<FileIdentity> {
+    let found = found.ok().filter(Metadata::is_file)?;
+    let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+    Some(([found.dev(), found.ino(), found.size()], times, found.mode()))
+}
 
 /// Copies a program, unless the same is there. Returns whether it was copied. Two files that were `seen` to be the same are
 /// not read again. On failure the old program is in place.
 pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<CopiedProgram>) -> io::Result<bool> {
-    let now = FileIdentity::of(fs::metadata(from)).zip(FileIdentity::of(fs::symlink_metadata(to)));
+    let now = identity(fs::metadata(from)).zip(identity(fs::symlink_metadata(to)));
     if now.is_some() && now == *seen {
         return Ok(false);
     }
@@ -240,41 +228,35 @@ pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<CopiedProgr
 
 fn copied(from: &Path, to: &Path) -> io::Result<bool> {
     let mut from = File::open(from)?;
-    let mode = Permissions::from_mode(0o755);
-    let is_there =
-        fs::symlink_metadata(to).is_ok_and(|there| there.is_file() && there.mode() & 0o7777 == 0o755);
-    let is_same = || are_equal(&from, &open(to, Links::Refused).ok()?).ok();
-    if is_there && is_same() == Some(true) {
+    if let Ok(Some(there)) = open(to, Links::Refused)
+        && there.metadata()?.mode() & 0o7777 == MODE
+        && are_equal(&from, &there).is_ok_and(|are_equal| are_equal)
+    {
         return Ok(false);
     }
     from.rewind()?;
     let aside = Aside::beside(to);
     let mut file = aside.create()?;
     io::copy(&mut from, &mut file)?;
-    file.set_permissions(mode)?;
+    file.set_permissions(Permissions::from_mode(MODE))?;
     file.sync_all()?;
     // A program that is open for writing can't be started.
     drop(file);
     fs::rename(&aside.0, to)?;
-    sync(to)?;
-    Ok(true)
+    sync(to).map(|()| true)
 }
 
 /// Compares piece by piece: whole programs in memory would be most of what an installer takes of a node.
 fn are_equal(one: &File, other: &File) -> io::Result<bool> {
-    let (mut one, mut other) =
-        (BufReader::with_capacity(CHUNK_SIZE, one), BufReader::with_capacity(CHUNK_SIZE, other));
+    let piece = |file: &File| {
+        let mut piece = Vec::new();
+        file.take(CHUNK_SIZE).read_to_end(&mut piece).map(|_| piece)
+    };
     loop {
-        let (here, there) = (one.fill_buf()?, other.fill_buf()?);
-        let length = here.len().min(there.len());
-        if here[..length] != there[..length] {
-            return Ok(false);
+        let (here, there) = (piece(one)?, piece(other)?);
+        if here.is_empty() || here != there {
+            return Ok(here == there);
         }
-        if length == 0 {
-            return Ok(here.len() == there.len());
-        }
-        one.consume(length);
-        other.consume(length);
     }
 }
 
@@ -307,16 +289,6 @@ impl Aside {
         file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
         file.sync_all()?;
         Ok(aside)
-    }
-
-    /// Replaces a file where the file system can't exchange two: compares it as late as possible.
-    fn rename(&self, path: &Path, expected: &[u8]) -> io::Result<Put> {
-        if configuration(path).ok().flatten().as_deref() != Some(expected) {
-            return Ok(Put::Overtaken);
-        }
-        fs::rename(&self.0, path)?;
-        sync(path)?;
-        Ok(Put::Done)
     }
 }
 

@@ -73,37 +73,35 @@ fn serve(watch: &TimedCall) -> Result<Done, CniError> {
     let input = input(verb)?;
     if verb == Verb::Version {
         // In the version that the runtime speaks, or in ours if that is none that we know.
-        let spoken = match input.trim_ascii().is_empty() {
-            true => Ok(CniVersion::LATEST),
-            false => PartialConfiguration::of(&input)?.version,
+        let version = match input.trim_ascii().is_empty() {
+            true => CniVersion::LATEST,
+            false => PartialConfiguration::of(&input)?.version.unwrap_or(CniVersion::LATEST),
         };
-        let version = spoken.unwrap_or(CniVersion::LATEST);
-        return Ok(Done::new("answered", String::new()).answering(version.answer()));
+        return Ok(Done::new("answered", "").answering(version.answer()));
     }
     let partial = PartialConfiguration::of(&input)?;
-    let (state, timeout) = (AttachmentStore::new(&partial.places.state), partial.timeout);
     watch.note(|progress| {
-        progress.timeout = timeout;
+        progress.timeout = partial.timeout;
         progress.places = partial.places_are_valid.then(|| partial.places.clone());
         if let Ok(version) = &partial.version {
             progress.version = *version;
         }
-        if let Ok((_, network)) = partial.network() {
-            progress.line.network = Some(network.to_owned());
-        }
+        progress.line.network = partial.network.clone().ok();
     });
-    let context = CallContext { state: &state, timeout };
+    let context =
+        CallContext { state: AttachmentStore::new(&partial.places.state), timeout: partial.timeout };
     let (target, netns) = (request.target.as_ref(), request.netns.as_deref());
+    partial.version?.require(verb)?;
     // DEL succeeds even if the settings of capture have become invalid.
     if let (Verb::Del, Some(target)) = (verb, target) {
-        return context.del(target, netns, partial.network()?.1);
+        return context.del(target, netns, &partial.network?);
     }
-    let configuration = partial.configuration(verb)?;
+    let configuration = partial.whole?;
     match (verb, target, netns) {
         (Verb::Add, Some(target), Some(netns)) => context.add(target, netns, &configuration),
         (Verb::Check, Some(target), Some(netns)) => context.check(target, netns, &configuration),
-        (Verb::Gc, ..) => verbs::gc(&configuration, &state),
-        (Verb::Status, ..) => verbs::status(&configuration, &state, timeout),
+        (Verb::Gc, ..) => context.gc(&configuration),
+        (Verb::Status, ..) => context.status(&configuration),
         _ => unreachable!("a request has what its verb needs"),
     }
 }
@@ -119,11 +117,9 @@ fn input(verb: Verb) -> Result<Vec<u8>, CniError> {
         .take(MAX_BYTES + 1)
         .read_to_end(&mut input)
         .map_err(|error| CniError::caused(CniErrorCode::Io, "standard input can't be read", &error))?;
-    match u64::try_from(input.len()) {
-        Ok(length) if length <= MAX_BYTES => Ok(input),
-        Ok(_) | Err(_) => {
-            let msg = format!("the network configuration on standard input is longer than {MAX_BYTES} bytes");
-            Err(CniError::new(CniErrorCode::Decode, msg, "nothing of it was used"))
-        }
+    if files::is_longer(&input, MAX_BYTES) {
+        let msg = format!("the network configuration on standard input is longer than {MAX_BYTES} bytes");
+        return Err(CniError::new(CniErrorCode::Decode, msg, "nothing of it was used"));
     }
+    Ok(input)
 }

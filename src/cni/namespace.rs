@@ -5,7 +5,7 @@ use mesh::{Mesh, OWNERS};
 use nix::errno::Errno;
 use rules::Ownership;
 use sidecar_init::backend::{self, Backend};
-use sidecar_init::engine::{self, Choice, Session};
+use sidecar_init::engine::{Choice, EngineError, Session};
 use sidecar_init::sys::namespace::{self, OpenNamespace};
 use sidecar_init::{
     backend::iptables::Lock, backend::nftables::Nftables, sys::address, sys::lock::LockError,
@@ -16,19 +16,13 @@ use std::{io, net::IpAddr, path::Path, time::Duration};
 /// `made.command` in the table record that ADD writes.
 pub(super) const ADD_COMMAND: &str = "cni-add";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entered {
-    Inside,
-    Gone,
-}
-
 const IS_HOST: &str =
     "is the runtime's own network namespace; capturing there would catch the traffic of everything in it";
 const MAY_BE_HOST: &str = "may be the runtime's own network namespace, where capturing would catch the traffic of everything \
                       in it: /proc is needed to know; mount it";
 
-/// Moves this thread into the namespace behind `CNI_NETNS`, for good.
-pub(super) fn enter(path: &Path) -> Result<Entered, CniError> {
+/// Moves this thread into the namespace behind `CNI_NETNS`, for good. Returns false if there is none.
+pub(super) fn enter(path: &Path) -> Result<bool, CniError> {
     let shown = path.display().to_string();
     let refused =
         |text: &str| CniError::new(CniErrorCode::Environment, format!("CNI_NETNS: {shown:?} {text}"), "");
@@ -38,7 +32,7 @@ pub(super) fn enter(path: &Path) -> Result<Entered, CniError> {
     };
     // The opened namespace is compared and entered, even if the path changes meanwhile.
     let (held, id) = match OpenNamespace::open(path).and_then(|held| held.id().map(|id| (held, id))) {
-        Err(error) if is_gone(&error) => return Ok(Entered::Gone),
+        Err(error) if is_gone(&error) => return Ok(false),
         other => other.map_err(|error| failed(&error))?,
     };
     match OpenNamespace::own().and_then(|own| own.id()) {
@@ -48,11 +42,11 @@ pub(super) fn enter(path: &Path) -> Result<Entered, CniError> {
     }
     match held.enter() {
         // The name of an unmounted namespace is an empty file.
-        Err(error) if is_gone(&error) => return Ok(Entered::Gone),
+        Err(error) if is_gone(&error) => return Ok(false),
         other => other.map_err(|error| failed(&error))?,
     }
     refuse_host_namespace().map_err(refused)?;
-    Ok(Entered::Inside)
+    Ok(true)
 }
 
 /// Fails, with the reason, where this thread is or may be in the host's network namespace.
@@ -66,17 +60,12 @@ pub(super) fn refuse_host_namespace() -> Result<(), &'static str> {
 
 /// As [`enter`], but a namespace that does not exist is an error.
 pub(super) fn enter_existing(path: &Path) -> Result<(), CniError> {
-    match enter(path)? {
-        Entered::Inside => Ok(()),
-        Entered::Gone => {
-            let msg = format!("CNI_NETNS: {:?} is not a network namespace", path.display().to_string());
-            Err(CniError::new(
-                CniErrorCode::Environment,
-                msg,
-                "expected one such as /run/netns/NAME or /proc/PID/ns/net",
-            ))
-        }
+    if enter(path)? {
+        return Ok(());
     }
+    let msg = format!("CNI_NETNS: {:?} is not a network namespace", path.display().to_string());
+    let details = "expected one such as /run/netns/NAME or /proc/PID/ns/net";
+    Err(CniError::new(CniErrorCode::Environment, msg, details))
 }
 
 fn is_gone(error: &io::Error) -> bool {
@@ -89,14 +78,12 @@ pub(super) fn addresses() -> Result<Vec<IpAddr>, CniError> {
     let found = address::all().map_err(|error| {
         CniError::caused(CniErrorCode::Namespace, "the container's interfaces can't be listed", &error)
     })?;
-    match found.iter().all(IpAddr::is_loopback) {
-        false => Ok(found),
-        true => Err(CniError::new(
-            CniErrorCode::Configuration,
-            "the container has no address, and whether IPv6 is to be captured depends on it",
-            "in the list of plugins, this one comes after those that give the container its interface and addresses",
-        )),
+    if found.iter().all(IpAddr::is_loopback) {
+        let msg = "the container has no address, and whether IPv6 is to be captured depends on it";
+        let details = "in the list of plugins, this one comes after those that give the container its interface and addresses";
+        return Err(CniError::new(CniErrorCode::Configuration, msg, details));
     }
+    Ok(found)
 }
 
 /// The mesh for which an ADD has set rules of nf_tables here, by their record; `None` where others have. Starts no program.
@@ -118,10 +105,7 @@ pub(super) fn mesh_set_by_add() -> io::Result<Option<Mesh>> {
 /// As [`open`], with the namespace's lock until the session is dropped.
 pub(super) fn open_locked(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
     let mut session = open(timeout, owner, choice)?;
-    session
-        .kernel
-        .hold()
-        .map_err(|error| engine_error("the namespace can't be changed", &engine::EngineError::from(error)))?;
+    session.kernel.hold().map_err(|error| engine_error("the namespace can't be changed", error))?;
     Ok(session)
 }
 
@@ -134,14 +118,15 @@ pub(super) fn choice(backend: &str) -> Choice {
 pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
     let wait = u32::try_from(timeout.as_secs().saturating_sub(1)).unwrap_or(u32::MAX);
     Session::open(Lock { timeout, ..Lock::on_node(wait) }, owner, choice, OWNERS)
-        .map_err(|error| engine_error("the namespace can't be read", &engine::EngineError::from(error)))
+        .map_err(|error| engine_error("the namespace can't be read", error))
 }
 
-pub(super) fn engine_error(what: &str, error: &engine::EngineError) -> CniError {
+pub(super) fn engine_error(what: &str, error: impl Into<EngineError>) -> CniError {
     use backend::Error::{Conflict, Locked, NoProgram};
-    let of_backend = match error {
-        engine::EngineError::Backend(error) => Some(error),
-        engine::EngineError::Failed(failure) => Some(&failure.source),
+    let error = error.into();
+    let of_backend = match &error {
+        EngineError::Backend(error) => Some(error),
+        EngineError::Failed(failure) => Some(&failure.source),
         _ => None,
     };
     let code = match of_backend {
@@ -154,5 +139,5 @@ pub(super) fn engine_error(what: &str, error: &engine::EngineError) -> CniError 
         Some(NoProgram(_)) => CniErrorCode::NotAvailable,
         Some(_) | None => CniErrorCode::Namespace,
     };
-    CniError::caused(code, format!("{what}: {error}"), error)
+    CniError::caused(code, format!("{what}: {error}"), &error)
 }

@@ -9,13 +9,12 @@ use mesh::settings::{self, Setting};
 use mesh::sources::{Given, Raw, Source};
 use serde::{Deserialize, Serialize};
 use sidecar_init::engine::Choice;
-use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{collections::BTreeMap, fs, io, time::Duration};
 
 #[derive(Clone)]
 pub(super) struct AttachmentStore {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 /// An attachment in a network, which the specification makes its key.
@@ -104,10 +103,6 @@ impl AttachmentKey {
         format!("{container}{BETWEEN}{interface}{BETWEEN}{network}{ENDING}")
     }
 
-    pub(super) fn is_of(&self, container: &str) -> bool {
-        self.attachment.container == container
-    }
-
     /// The attachment that a file belongs to; `None` for other files.
     fn of_file(name: &str) -> Option<Self> {
         let (container, rest) = name.strip_suffix(ENDING)?.split_once(BETWEEN)?;
@@ -122,10 +117,6 @@ impl AttachmentStore {
         Self { folder: root.join(FOLDER) }
     }
 
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     pub(super) fn prepare(&self) -> io::Result<()> {
         files::make_folder(&self.folder)
     }
@@ -133,10 +124,10 @@ impl AttachmentStore {
     pub(super) fn record(&self, key: &AttachmentKey) -> Result<StoredRecord, CniError> {
         // The settings came in a call of at most that length.
         let text = match files::read(&self.folder.join(key.file()), MAX_BYTES, Links::Refused) {
-            Err(absent) if absent.is_absence() => return Ok(StoredRecord::Absent),
-            Err(UnreadableFile::Io(error)) => return Err(state_read_error(&error)),
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(StoredRecord::Absent),
+            Err(UnreadableFile::Io(error)) => return Err(read_error(&error)),
             Err(why) => return Ok(StoredRecord::Unreadable(format!("it {why}"))),
-            Ok(text) => text,
         };
         Ok(match serde_json::from_slice::<AttachmentRecord>(&text) {
             Ok(record) if record.form == FORM => match record.named_mesh() {
@@ -149,41 +140,40 @@ impl AttachmentStore {
     }
 
     /// On failure the old record is in place; or the new one, which a failure of the machine may undo.
-    pub(super) fn keep(&self, key: &AttachmentKey, record: &AttachmentRecord) -> io::Result<()> {
-        self.prepare()?;
+    pub(super) fn keep(&self, key: &AttachmentKey, record: &AttachmentRecord) -> Result<(), CniError> {
         let text = serde_json::to_vec(record).expect("our own data has text keys");
-        files::put(&self.folder, &key.file(), &text, Durability::Kept)
+        self.prepare()
+            .and_then(|()| files::put(&self.folder, &key.file(), &text, Durability::Kept))
+            .map_err(|error| write_error(&error))
     }
 
-    /// Returns whether there was a record.
-    pub(super) fn forget(&self, key: &AttachmentKey) -> io::Result<bool> {
-        files::remove(&self.folder.join(key.file()))
+    pub(super) fn forget(&self, key: &AttachmentKey) -> Result<(), CniError> {
+        files::remove(&self.folder.join(key.file())).map_err(|error| write_error(&error))
     }
 
-    pub(super) fn keys(&self) -> io::Result<Vec<AttachmentKey>> {
-        let entries = match fs::read_dir(&self.folder) {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok(Vec::new());
-            }
-            other => other?,
-        };
-        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-        let names = names.collect::<io::Result<Vec<String>>>()?;
-        Ok(names.iter().filter_map(|name| AttachmentKey::of_file(name)).collect())
+    pub(super) fn keys(&self) -> Result<Vec<AttachmentKey>, CniError> {
+        let entries = files::present(fs::read_dir(&self.folder)).map_err(|error| read_error(&error))?;
+        let keys = entries.into_iter().flatten().filter_map(|entry| {
+            let name = entry.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            name.map(|name| AttachmentKey::of_file(&name)).map_err(|error| read_error(&error)).transpose()
+        });
+        keys.collect()
     }
 
     /// Removes unfinished files of killed calls.
-    pub(super) fn sweep(&self) -> io::Result<()> {
-        let root = self.folder.parent().filter(|root| root.is_dir());
-        root.into_iter()
-            .chain([self.folder.as_path()])
-            .filter(|folder| folder.is_dir())
-            .try_for_each(|folder| files::sweep(folder, ABANDONED))
+    pub(super) fn sweep(&self) -> Result<(), CniError> {
+        let folders = self.folder.ancestors().take(2).filter(|folder| folder.is_dir());
+        let sweep = |folder: &Path| files::sweep(folder, ABANDONED);
+        folders.into_iter().try_for_each(sweep).map_err(|error| read_error(&error))
     }
 }
 
-pub(super) fn state_read_error(error: &io::Error) -> CniError {
+fn read_error(error: &io::Error) -> CniError {
     CniError::caused(CniErrorCode::Io, "the state directory can't be read (state_dir)", error)
+}
+
+fn write_error(error: &io::Error) -> CniError {
+    CniError::caused(CniErrorCode::Io, "the state directory can't be written (state_dir)", error)
 }
 
 #[cfg(test)]

@@ -50,8 +50,7 @@ pub(super) fn write_line(places: &Places, line: &LogEntry) -> io::Result<()> {
         LogTarget::None => Ok(()),
         LogTarget::Journal => {
             // A field ends with its line, and JSON on one line has no other.
-            let failed = line.outcome == FAILED;
-            let priority = if failed { 3 } else { 6 };
+            let priority = if line.outcome == FAILED { 3 } else { 6 };
             let message = format!("PRIORITY={priority}\nSYSLOG_IDENTIFIER=sidecar-cni\nMESSAGE={text}\n");
             let socket = UnixDatagram::unbound()?;
             socket.set_nonblocking(true)?;
@@ -66,16 +65,10 @@ pub(super) fn write_line(places: &Places, line: &LogEntry) -> io::Result<()> {
 
 /// Appends in one system call, so that lines of concurrent calls are not mixed.
 fn append(path: &Path, line: &[u8], most: u64) -> io::Result<()> {
+    path.parent().map_or(Ok(()), files::make_folder)?;
+    let mut options = OpenOptions::new();
     // A pipe without a reader is an error, not a reason to wait.
-    let open =
-        || OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(O_NONBLOCK).open(path);
-    let mut file = match open() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            path.parent().map_or(Ok(()), files::make_folder)?;
-            open()?
-        }
-        other => other?,
-    };
+    let mut file = options.create(true).append(true).mode(0o600).custom_flags(O_NONBLOCK).open(path)?;
     file.write_all(line)?;
     let size = file.metadata().map(|found| found.len());
     let rotated = size.and_then(|size| if size >= most { rotate(path, file) } else { Ok(()) });
@@ -90,12 +83,11 @@ fn append(path: &Path, line: &[u8], most: u64) -> io::Result<()> {
 /// Renames a file to `PATH.1`. Calls that have it open write to it still; of calls that find it too long, one renames it.
 fn rotate(path: &Path, file: File) -> io::Result<()> {
     let Ok(held) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return Ok(()) };
-    let (opened, named) = match (held.metadata()?, fs::metadata(path)) {
-        // Another call has renamed it.
-        (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        (opened, named) => (opened, named?),
-    };
-    if !opened.is_file() || (opened.dev(), opened.ino()) != (named.dev(), named.ino()) {
+    let (opened, named) = (held.metadata()?, files::present(fs::metadata(path))?);
+    // Another call has renamed it.
+    if !opened.is_file()
+        || named.is_none_or(|named| (opened.dev(), opened.ino()) != (named.dev(), named.ino()))
+    {
         return Ok(());
     }
     let mut aside = OsString::from(path);
@@ -160,9 +152,8 @@ pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) ->
 /// Reads the counters. A file that is missing, torn by a failure of the machine, or not ours counts as empty.
 pub(super) fn read_counters(folder: &Path) -> io::Result<CniCounters> {
     let text = match files::read(&folder.join(FILE), MAX_BYTES, Links::Refused) {
-        Err(absent) if absent.is_absence() => Vec::new(),
         Err(UnreadableFile::Io(error)) => return Err(error),
-        other => other.unwrap_or_default(),
+        other => other.ok().flatten().unwrap_or_default(),
     };
     Ok(serde_json::from_slice(&text).unwrap_or_default())
 }

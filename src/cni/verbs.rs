@@ -3,14 +3,14 @@
 
 use super::NODE_PROGRAM;
 use super::decision::{CaptureDecision, ResolvedCapture, decide, resolve};
-use super::namespace::{self, ADD_COMMAND, Entered, choice, enter_existing};
+use super::namespace::{self, ADD_COMMAND, choice, enter_existing};
 use super::protocol::{self, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration};
-use super::state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord, state_read_error};
+use super::state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord};
 use super::watch::{Done, Undo};
 use mesh::pod::{self, Pod, annotated};
 use mesh::{CapturePolicy, Mesh, OWNERS, sources::Raw};
 use nix::unistd::{AccessFlags, access};
-use rules::desired::Desired;
+use rules::{Ownership, desired::Desired};
 use sidecar_init::engine::{Choice, Session, Summary};
 use sidecar_init::sys::exec::{ExecError, Runner};
 use sidecar_init::sys::namespace::within_new;
@@ -19,12 +19,12 @@ use std::{net::Ipv4Addr, path::Path};
 
 const CAPTURES_NOTHING: &str = "its settings capture nothing";
 
-pub(super) struct CallContext<'a> {
-    pub(super) state: &'a AttachmentStore,
+pub(super) struct CallContext {
+    pub(super) state: AttachmentStore,
     pub(super) timeout: Duration,
 }
 
-impl CallContext<'_> {
+impl CallContext {
     /// ADD: the container's traffic is captured from here on; else nothing is changed, unless the fault states otherwise.
     pub(super) fn add(
         &self,
@@ -49,36 +49,30 @@ impl CallContext<'_> {
         let key = key(target, &configuration.name);
         let before = self.before(&key, capture.mesh())?;
         let record = AttachmentRecord::new(target.pod.label(), configuration.backend, &raw);
-        self.state.keep(&key, &record).map_err(|error| state_write_error(&error))?;
+        self.state.keep(&key, &record)?;
         let summary = set(&mut session, &*capture, &raw)?;
         warn_of_preceding_rules(&mut session);
         let backend = summary.backend.map(|backend| backend.to_string()).unwrap_or_default();
         let is_changed = !summary.steps.is_empty();
         let how = if is_changed { "is in place" } else { "was in place" };
         let reason = format!("{} rules, {backend}: {how}", summary.rules);
-        let added = AddEffects { state: self.state.clone(), key, before, session, is_changed };
-        let undo: Undo = Box::new(move || added.undo());
+        let state = self.state.clone();
+        let undo: Undo = Box::new(move || undo_add(&state, &key, before, &mut session, is_changed));
         Ok(Done { undo: Some(undo), ..Done::new("captured", reason).answering(result(configuration)) })
     }
 
     /// The record of an attachment before ADD; an error for one of another mesh, as DEL removes the rules of one.
     fn before(&self, key: &AttachmentKey, mesh: Mesh) -> Result<StoredRecord, CniError> {
         let stored = self.state.record(key)?;
-        match stored.mesh() {
-            Some(earlier) if earlier != mesh => {
-                let msg = format!(
-                    "an earlier ADD has captured this container for {}, and {} is requested now",
-                    earlier.ownership().name,
-                    mesh.ownership().name
-                );
-                Err(CniError::new(
-                    CniErrorCode::Configuration,
-                    msg,
-                    "DEL removes what is there; call ADD after it",
-                ))
-            }
-            Some(_) | None => Ok(stored),
+        if let Some(earlier) = stored.mesh().filter(|earlier| *earlier != mesh) {
+            let (earlier, now) = (earlier.ownership().name, mesh.ownership().name);
+            let msg = format!(
+                "an earlier ADD has captured this container for {earlier}, and {now} is requested now"
+            );
+            let details = "DEL removes what is there; call ADD after it";
+            return Err(CniError::new(CniErrorCode::Configuration, msg, details));
         }
+        Ok(stored)
     }
 
     fn decide(
@@ -100,43 +94,41 @@ impl CallContext<'_> {
         netns: &Path,
         configuration: &PluginConfiguration<'_>,
     ) -> Result<Done, CniError> {
-        let recorded = match self.state.record(&key(target, &configuration.name))? {
-            StoredRecord::Valid(record) => Some(record),
-            StoredRecord::Absent => None,
-            StoredRecord::Unreadable(why) => {
-                tracing::warn!(target: "state", "what ADD has written can't be read ({why}); resolved again");
-                None
+        let stored = self.state.record(&key(target, &configuration.name))?;
+        if let StoredRecord::Unreadable(why) = &stored {
+            tracing::warn!(target: "state", "what ADD has written can't be read ({why}); resolved again");
+        }
+        let mut backend = choice(configuration.backend);
+        let is_recorded = stored.mesh().is_some();
+        let (raw, problems) = match stored {
+            StoredRecord::Valid(record) => {
+                backend = record.backend().unwrap_or(backend);
+                (record.raw(), Vec::new())
             }
-        };
-        let (backend, raw, problems) = match &recorded {
-            Some(record) => {
-                let backend = record.backend().unwrap_or(choice(configuration.backend));
-                (backend, record.raw(), Vec::new())
-            }
-            None => match self.decide(configuration, target)? {
+            StoredRecord::Absent | StoredRecord::Unreadable(_) => match self.decide(configuration, target)? {
                 CaptureDecision::Nothing(reason) => return Ok(Done::new("skipped", reason)),
-                CaptureDecision::Capture(raw, problems) => (choice(configuration.backend), raw, problems),
+                CaptureDecision::Capture(raw, problems) => (raw, problems),
             },
         };
         enter_existing(netns)?;
         // What is recorded holds the addresses of then.
-        let addresses = if recorded.is_some() { Vec::new() } else { namespace::addresses()? };
+        let addresses = if is_recorded { Vec::new() } else { namespace::addresses()? };
         let ResolvedCapture { capture, .. } = resolve(raw, problems, &addresses)?;
         // ADD sets no rules then, and keeps no record.
-        if recorded.is_none() && capture.facts().captures_nothing {
-            return Ok(Done::new("skipped", CAPTURES_NOTHING.to_owned()));
+        if !is_recorded && capture.facts().captures_nothing {
+            return Ok(Done::new("skipped", CAPTURES_NOTHING));
         }
         let mut session = namespace::open(self.timeout, capture.owner(), backend)?;
         let compared = session
             .check(&capture.desired())
-            .map_err(|error| namespace::engine_error("the rules can't be compared", &error))?;
+            .map_err(|error| namespace::engine_error("the rules can't be compared", error))?;
         if !compared.differences.is_empty() {
             let msg =
                 "the container's rules are not those that ADD has made: its traffic may bypass the proxy";
             return Err(CniError::new(CniErrorCode::Drift, msg, compared.differences));
         }
         warn_of_preceding_rules(&mut session);
-        Ok(Done::new("equal", String::new()))
+        Ok(Done::new("equal", ""))
     }
 
     /// DEL: removes all that is ours, in the namespace if it exists, and on the node. A container may be gone.
@@ -147,126 +139,167 @@ impl CallContext<'_> {
         network: &str,
     ) -> Result<Done, CniError> {
         let key = key(target, network);
-        let nothing = || Ok(Done::new("nothing", "nothing was done for it".to_owned()));
+        let nothing = || Ok(Done::new("nothing", "nothing was done for it"));
         let entered = netns.map(namespace::enter);
-        if !matches!(entered, Some(Ok(Entered::Inside))) {
-            let stored = self.state.record(&key)?;
-            return match entered {
-                _ if stored == StoredRecord::Absent => nothing(),
-                Some(Err(fault)) => Err(fault),
-                Some(Ok(_)) => Ok(self.forgotten(&key, "its namespace is gone")),
-                None => Ok(self.forgotten(&key, "no namespace was named")),
+        if !matches!(entered, Some(Ok(true))) {
+            let why = match entered {
+                _ if self.state.record(&key)? == StoredRecord::Absent => return nothing(),
+                Some(Err(fault)) => return Err(fault),
+                Some(Ok(_)) => "its namespace is gone",
+                None => "no namespace was named",
             };
+            self.forget(&key);
+            return Ok(Done::new("forgotten", why));
         }
-        let mut rule_owner = self.rule_owner(&key)?;
+        let mut removal = self.removal(&key)?;
         loop {
-            let owner = match rule_owner {
-                RuleOwner::None => return nothing(),
-                // No rule is removed. The lock lets one DEL after the other see which records there are.
-                RuleOwner::Shared => Mesh::default().ownership(),
-                RuleOwner::Of(mesh) => mesh.ownership(),
-                RuleOwner::Any => Mesh::default().ownership().union(OWNERS),
-            };
+            let Some(Removal { owner, is_shared }) = removal else { return nothing() };
             let mut session = namespace::open_locked(self.timeout, owner, Choice::Nftables)?;
             // Another call may have had the lock until now.
-            let now = self.rule_owner(&key)?;
-            if now == rule_owner {
-                if now == RuleOwner::Shared {
-                    // This record is removed, or the DEL of the other attachment would keep the rules for it.
-                    self.state.forget(&key).map_err(|error| state_write_error(&error))?;
-                    let why = "another attachment of the container has the rules";
-                    return Ok(Done::new("forgotten", why.to_owned()));
-                }
-                let summary = clean(&mut session)?;
-                self.forget(&key);
-                return Ok(Done::new("cleaned", format!("{} steps", summary.steps.len())));
+            let now = self.removal(&key)?;
+            if now != removal {
+                removal = now;
+                continue;
             }
-            rule_owner = now;
+            if is_shared {
+                // This record is removed, or the DEL of the other attachment would keep the rules for it.
+                self.state.forget(&key)?;
+                return Ok(Done::new("forgotten", "another attachment of the container has the rules"));
+            }
+            let summary = clean(&mut session)?;
+            self.forget(&key);
+            return Ok(Done::new("cleaned", format!("{} steps", summary.steps.len())));
         }
     }
 
-    fn rule_owner(&self, key: &AttachmentKey) -> Result<RuleOwner, CniError> {
+    /// The removal that DEL has to do; `None` if no ADD has set rules for this attachment.
+    fn removal(&self, key: &AttachmentKey) -> Result<Option<Removal>, CniError> {
         let stored = self.state.record(key)?;
-        let is_shared = record_with_same_rules(self.state, key, &stored)?.is_some();
-        Ok(match stored {
-            StoredRecord::Absent if is_shared => RuleOwner::None,
-            _ if is_shared => RuleOwner::Shared,
-            StoredRecord::Valid(record) => RuleOwner::Of(record.mesh()),
+        let is_shared = record_with_same_rules(&self.state, key, &stored)?.is_some();
+        let owner = match stored {
+            StoredRecord::Absent if is_shared => None,
+            // No rule is removed. The lock lets one DEL after the other see which records there are.
+            _ if is_shared => Some(Mesh::default().ownership()),
+            StoredRecord::Valid(record) => Some(record.mesh().ownership()),
             // What was set can't be read, so it may be any mesh's.
-            StoredRecord::Unreadable(_) => RuleOwner::Any,
+            StoredRecord::Unreadable(_) => Some(Mesh::default().ownership().union(OWNERS)),
             // The record may be lost. Rules of an init container are kept: the pod may still run, with other attachments.
-            StoredRecord::Absent => match namespace::mesh_set_by_add() {
-                Ok(found) => found.map_or(RuleOwner::None, RuleOwner::Of),
-                Err(error) => {
+            StoredRecord::Absent => {
+                let found = namespace::mesh_set_by_add().unwrap_or_else(|error| {
                     tracing::warn!(target: "state", "could not check for an earlier ADD: {error}");
-                    RuleOwner::None
-                }
-            },
-        })
-    }
-
-    fn forgotten(&self, key: &AttachmentKey, why: &str) -> Done {
-        self.forget(key);
-        Done::new("forgotten", why.to_owned())
+                    None
+                });
+                found.map(Mesh::ownership)
+            }
+        };
+        Ok(owner.map(|owner| Removal { owner, is_shared }))
     }
 
     /// Forgets an attachment. A record that stays, as on a read-only file system, keeps no container from going.
     fn forget(&self, key: &AttachmentKey) {
-        if let Err(error) = self.state.forget(key) {
+        if let Err(CniError { details, .. }) = self.state.forget(key) {
             tracing::warn!(
                 target: "state",
-                "the attachment's record can't be removed (state_dir), and stays until a GC forgets it: {error}"
+                "the attachment's record can't be removed (state_dir), and stays until a GC forgets it: {details}"
             );
+        }
+    }
+
+    /// GC: removes the records of attachments that the runtime does not list.
+    pub(super) fn gc(&self, configuration: &PluginConfiguration<'_>) -> Result<Done, CniError> {
+        let Some(valid) = &configuration.valid else {
+            let msg = "GC is called without valid attachments";
+            let details = "expected cni.dev/valid-attachments, a list of objects, each with a containerID and an ifname";
+            return Err(CniError::new(CniErrorCode::Configuration, msg, details));
+        };
+        let mut left = Vec::new();
+        let mut forgotten = 0;
+        for key in self.state.keys()? {
+            if key.network != configuration.name || valid.contains(&key.attachment) {
+                continue;
+            }
+            match self.state.forget(&key) {
+                Ok(()) => forgotten += 1,
+                Err(CniError { details, .. }) => {
+                    left.push(format!(
+                        "{} {}: {details}",
+                        key.attachment.container, key.attachment.interface
+                    ));
+                }
+            }
+        }
+        self.state.sweep()?;
+        if left.is_empty() {
+            return Ok(Done::new("collected", format!("{forgotten} attachments forgotten")));
+        }
+        let msg = "attachments can't be forgotten (state_dir)";
+        Err(CniError::new(CniErrorCode::Io, msg, left.join("\n")))
+    }
+
+    /// STATUS: whether ADD could serve. It sets rules in a new namespace to find out.
+    pub(super) fn status(&self, configuration: &PluginConfiguration<'_>) -> Result<Done, CniError> {
+        let unavailable = |what: &str, fault: &dyn std::error::Error| {
+            CniError::caused(CniErrorCode::NotAvailable, what, fault)
+        };
+        let writable = self.state.prepare().and_then(|()| Ok(access(&self.state.folder, AccessFlags::W_OK)?));
+        writable.map_err(|error| unavailable("the state directory can't be written (state_dir)", &error))?;
+        let sample = annotated(&Pod::default(), "a pod", &configuration.defaults).raw;
+        let raw = configuration.capture.clone().unwrap_or(sample);
+        let tried = within_new(|| {
+            let addresses = [Ipv4Addr::new(192, 0, 2, 1).into()];
+            let ResolvedCapture { capture, .. } = resolve(raw, Vec::new(), &addresses)?;
+            // ADD refuses where it is not known whether the namespace is the runtime's own.
+            namespace::refuse_host_namespace()
+                .map_err(|text| CniError::new(CniErrorCode::NotAvailable, text, ""))?;
+            namespace::open(self.timeout, capture.owner(), choice(configuration.backend))?
+                .apply(&capture.desired())
+                .map_err(|error| namespace::engine_error("rules can't be set in a new namespace", error))
+        });
+        let tried = tried.map_err(|error| {
+            unavailable("no network namespace can be made or entered; CAP_SYS_ADMIN is needed", &error)
+        })?;
+        match tried {
+            Ok(summary) => Ok(Done::new("ready", format!("{} rules set on trial", summary.rules))),
+            Err(fault) => Err(CniError { code: CniErrorCode::NotAvailable, ..fault }),
         }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RuleOwner {
-    /// No ADD has set any for this attachment.
-    None,
-    /// Another attachment of the container needs them.
-    Shared,
-    Of(Mesh),
-    Any,
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Removal {
+    owner: Ownership,
+    /// Another attachment of the container needs the rules.
+    is_shared: bool,
 }
 
-/// The effects of an ADD, until its result has reached the runtime.
-struct AddEffects {
-    state: AttachmentStore,
-    key: AttachmentKey,
+/// Restores the record and rules of an earlier ADD, or those of another attachment; without either, removes both.
+fn undo_add(
+    state: &AttachmentStore,
+    key: &AttachmentKey,
     before: StoredRecord,
-    /// The namespace, with its lock.
-    session: Session,
+    session: &mut Session,
     is_changed: bool,
-}
-
-impl AddEffects {
-    /// Restores the record and rules of an earlier ADD, or those of another attachment; without either, removes both.
-    fn undo(self) -> Result<(), CniError> {
-        let Self { state, key, before, mut session, is_changed } = self;
-        match before {
-            StoredRecord::Absent => {
-                if is_changed {
-                    let stored = state.record(&key)?;
-                    match record_with_same_rules(&state, &key, &stored)? {
-                        Some(StoredRecord::Valid(record)) => restore(&mut session, &record)?,
-                        // What that attachment needs is not known.
-                        Some(StoredRecord::Absent | StoredRecord::Unreadable(_)) => {}
-                        None => drop(clean(&mut session)?),
-                    }
+) -> Result<(), CniError> {
+    match before {
+        StoredRecord::Absent => {
+            if is_changed {
+                match record_with_same_rules(state, key, &state.record(key)?)? {
+                    Some(StoredRecord::Valid(record)) => restore(session, &record)?,
+                    // What that attachment needs is not known.
+                    Some(StoredRecord::Absent | StoredRecord::Unreadable(_)) => {}
+                    None => drop(clean(session)?),
                 }
-                state.forget(&key).map(drop).map_err(|error| state_write_error(&error))
             }
-            StoredRecord::Valid(record) => {
-                if is_changed {
-                    restore(&mut session, &record)?;
-                }
-                state.keep(&key, &record).map_err(|error| state_write_error(&error))
-            }
-            // The earlier state is not known. With the new record, DEL removes the rules of this ADD.
-            StoredRecord::Unreadable(_) => Ok(()),
+            state.forget(key)
         }
+        StoredRecord::Valid(record) => {
+            if is_changed {
+                restore(session, &record)?;
+            }
+            state.keep(key, &record)
+        }
+        // The earlier state is not known. With the new record, DEL removes the rules of this ADD.
+        StoredRecord::Unreadable(_) => Ok(()),
     }
 }
 
@@ -276,8 +309,11 @@ fn record_with_same_rules(
     key: &AttachmentKey,
     stored: &StoredRecord,
 ) -> Result<Option<StoredRecord>, CniError> {
-    let others = state.keys().map_err(|error| state_read_error(&error))?;
-    for other in others.iter().filter(|other| *other != key && other.is_of(&key.attachment.container)) {
+    for other in state
+        .keys()?
+        .iter()
+        .filter(|other| *other != key && other.attachment.container == key.attachment.container)
+    {
         let theirs = state.record(other)?;
         let differs = matches!((stored.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);
         if theirs != StoredRecord::Absent && !differs {
@@ -301,11 +337,11 @@ fn set(session: &mut Session, capture: &dyn CapturePolicy, raw: &Raw) -> Result<
     let desired = Desired { made: Some(made), ..capture.desired() };
     session
         .apply(&desired)
-        .map_err(|error| namespace::engine_error("the container's traffic can't be captured", &error))
+        .map_err(|error| namespace::engine_error("the container's traffic can't be captured", error))
 }
 
 fn clean(session: &mut Session) -> Result<Summary, CniError> {
-    session.clean().map_err(|error| namespace::engine_error("our rules can't be removed", &error))
+    session.clean().map_err(|error| namespace::engine_error("our rules can't be removed", error))
 }
 
 fn key(target: &AttachmentTarget, network: &str) -> AttachmentKey {
@@ -320,76 +356,6 @@ fn result(configuration: &PluginConfiguration<'_>) -> String {
 fn warn_of_preceding_rules(session: &mut Session) {
     for text in session.preceding_rules_if_known() {
         tracing::warn!(target: "iptables", "{text}");
-    }
-}
-
-fn state_write_error(error: &std::io::Error) -> CniError {
-    CniError::caused(CniErrorCode::Io, "the state directory can't be written (state_dir)", error)
-}
-
-/// GC: removes the records of attachments that the runtime does not list.
-pub(super) fn gc(configuration: &PluginConfiguration<'_>, state: &AttachmentStore) -> Result<Done, CniError> {
-    let Some(valid) = &configuration.valid else {
-        let details =
-            "expected cni.dev/valid-attachments, a list of objects, each with a containerID and an ifname";
-        return Err(CniError::new(
-            CniErrorCode::Configuration,
-            "GC is called without valid attachments",
-            details,
-        ));
-    };
-    let mut left = Vec::new();
-    let mut forgotten = 0;
-    for key in state.keys().map_err(|error| state_read_error(&error))? {
-        if key.network != configuration.name || valid.contains(&key.attachment) {
-            continue;
-        }
-        match state.forget(&key) {
-            Ok(_) => forgotten += 1,
-            Err(error) => {
-                left.push(format!("{} {}: {error}", key.attachment.container, key.attachment.interface));
-            }
-        }
-    }
-    state.sweep().map_err(|error| state_read_error(&error))?;
-    match left.is_empty() {
-        true => Ok(Done::new("collected", format!("{forgotten} attachments forgotten"))),
-        false => Err(CniError::new(
-            CniErrorCode::Io,
-            "attachments can't be forgotten (state_dir)",
-            left.join("\n"),
-        )),
-    }
-}
-
-/// STATUS: whether ADD could serve. It sets rules in a new namespace to find out.
-pub(super) fn status(
-    configuration: &PluginConfiguration<'_>,
-    state: &AttachmentStore,
-    timeout: Duration,
-) -> Result<Done, CniError> {
-    let unavailable =
-        |what: &str, fault: &dyn std::error::Error| CniError::caused(CniErrorCode::NotAvailable, what, fault);
-    let writable = state.prepare().and_then(|()| Ok(access(state.folder(), AccessFlags::W_OK)?));
-    writable.map_err(|error| unavailable("the state directory can't be written (state_dir)", &error))?;
-    let sample = annotated(&Pod::default(), "a pod", &configuration.defaults).raw;
-    let raw = configuration.capture.clone().unwrap_or(sample);
-    let ResolvedCapture { capture, .. } = resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()])
-        .map_err(|fault| CniError { code: CniErrorCode::NotAvailable, ..fault })?;
-    let tried = within_new(|| {
-        // ADD refuses where it is not known whether the namespace is the runtime's own.
-        namespace::refuse_host_namespace()
-            .map_err(|text| CniError::new(CniErrorCode::NotAvailable, text, ""))?;
-        namespace::open(timeout, capture.owner(), namespace::choice(configuration.backend))?
-            .apply(&capture.desired())
-            .map_err(|error| namespace::engine_error("rules can't be set in a new namespace", &error))
-    });
-    match tried {
-        Ok(Ok(summary)) => Ok(Done::new("ready", format!("{} rules set on trial", summary.rules))),
-        Ok(Err(fault)) => Err(CniError { code: CniErrorCode::NotAvailable, ..fault }),
-        Err(error) => {
-            Err(unavailable("no network namespace can be made or entered; CAP_SYS_ADMIN is needed", &error))
-        }
     }
 }
 
@@ -416,28 +382,24 @@ fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -
     let unreadable = "what the API server knows of the pod can't be read";
     let objects = pod::objects("the pod", &answer)
         .map_err(|problems| CniError::of_problems(CniErrorCode::TryAgain, unreadable, &problems.0))?;
-    match objects.into_iter().next() {
-        Some(object) => Ok(object.pod),
-        None => Err(CniError::new(CniErrorCode::TryAgain, unreadable, "it is none")),
-    }
+    let object = objects.into_iter().next();
+    let none = || CniError::new(CniErrorCode::TryAgain, unreadable, "it is none");
+    object.map(|object| object.pod).ok_or_else(none)
 }
 
 fn unknown(error: &ExecError) -> CniError {
     let what = "the pod can't be read from the API server (kubeconfig)";
     match error {
-        ExecError::Start { .. } => CniError::caused(
-            CniErrorCode::NotAvailable,
-            format!("{what}: {NODE_PROGRAM} belongs beside the plugin"),
-            error,
-        ),
+        ExecError::Start { .. } => {
+            let msg = format!("{what}: {NODE_PROGRAM} belongs beside the plugin");
+            CniError::caused(CniErrorCode::NotAvailable, msg, error)
+        }
         ExecError::Late { .. } | ExecError::Long { .. } => {
             CniError::caused(CniErrorCode::TryAgain, what, error)
         }
         ExecError::Status { status, stderr, .. } => {
-            let code = match status.code() {
-                Some(BAD_INPUT) => CniErrorCode::Configuration,
-                Some(_) | None => CniErrorCode::TryAgain,
-            };
+            let is_bad_input = status.code() == Some(BAD_INPUT);
+            let code = if is_bad_input { CniErrorCode::Configuration } else { CniErrorCode::TryAgain };
             CniError::new(code, format!("{what}: {}", stderr.trim()), "")
         }
     }

@@ -6,7 +6,6 @@ use super::traces::{self, FAILED, LogEntry};
 use diagnose::trace::utc;
 use sidecar_init::sys::streams::write_stdout;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 use std::{process, thread};
@@ -17,18 +16,16 @@ pub(super) struct Progress {
     /// `None` until it is known.
     pub(super) places: Option<Places>,
     pub(super) line: LogEntry,
+    /// The exit code, once an answer is on its way.
+    exit: Option<i32>,
 }
 
 pub(super) struct TimedCall {
     started: Instant,
     progress: Mutex<Progress>,
     changed: Condvar,
-    /// The exit code, once an answer is on its way.
-    exit: AtomicI32,
 }
 
-/// No exit code.
-const UNANSWERED: i32 = -1;
 const FAILURE: i32 = 1;
 /// The longest delay of a call's end by logging and counting.
 pub(super) const TRACE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -40,13 +37,10 @@ impl TimedCall {
             version: CniVersion::LATEST,
             places: None,
             line: LogEntry::default(),
+            exit: None,
         };
-        let watch = Arc::new(Self {
-            started: Instant::now(),
-            progress: Mutex::new(progress),
-            changed: Condvar::new(),
-            exit: AtomicI32::new(UNANSWERED),
-        });
+        let (started, progress) = (Instant::now(), Mutex::new(progress));
+        let watch = Arc::new(Self { started, progress, changed: Condvar::new() });
         let guard = Arc::clone(&watch);
         // Without the thread, the call has no time limit.
         let _ = thread::Builder::new().spawn(move || guard.guard());
@@ -64,10 +58,7 @@ impl TimedCall {
 
     /// Prints the answer, or undoes the work. Does not return if time was up before.
     pub(super) fn answer(&self, outcome: Result<Done, CniError>) -> Result<Done, CniError> {
-        let (version, end) = {
-            let progress = self.progress();
-            (progress.version, self.started + progress.timeout)
-        };
+        let end = self.started + self.progress().timeout;
         if !self.is_first() {
             loop {
                 thread::park();
@@ -77,17 +68,15 @@ impl TimedCall {
             Ok(mut done) => {
                 // Undoing needs the namespace's lock, which is held until the answer is written.
                 let undo = done.undo.take();
-                match write_stdout(done.answer.as_deref().unwrap_or_default(), end) {
-                    Ok(()) => {
-                        self.exit.store(0, Ordering::Release);
-                        Ok(done)
-                    }
-                    Err(error) => Err(unanswered(&error, undo)),
-                }
+                write_stdout(done.answer.as_deref().unwrap_or_default(), end)
+                    .map_err(|error| unanswered(&error, undo))?;
+                self.progress().exit = Some(0);
+                Ok(done)
             }
             Err(fault) => {
                 // Where this fails, the exit code is left.
-                let _ = write_stdout(&fault.json(version), end.max(Instant::now() + TRACE_TIMEOUT));
+                let answer = fault.json(self.progress().version);
+                let _ = write_stdout(&answer, end.max(Instant::now() + TRACE_TIMEOUT));
                 Err(fault)
             }
         }
@@ -95,7 +84,10 @@ impl TimedCall {
 
     /// True for the first answer. Until it is written, the call has failed.
     fn is_first(&self) -> bool {
-        self.exit.compare_exchange(UNANSWERED, FAILURE, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        let mut progress = self.progress();
+        let is_first = progress.exit.is_none();
+        progress.exit.get_or_insert(FAILURE);
+        is_first
     }
 
     pub(super) fn leave_traces(&self, outcome: &Result<Done, CniError>) {
@@ -118,10 +110,8 @@ impl TimedCall {
             };
             (places, verb, line)
         };
-        let count = {
-            let folder = places.state.clone();
-            move || traces::count(&folder, verb, outcome, took)
-        };
+        let folder = places.state.clone();
+        let count = move || traces::count(&folder, verb, outcome, took);
         for left in [traces::write_line(&places, &line), within(TRACE_TIMEOUT, count)] {
             if let Err(error) = left {
                 // Only the runtime's log is left.
@@ -141,11 +131,8 @@ impl TimedCall {
         }
         let msg = format!("time is up: the call took longer than {:?} (timeout)", progress.timeout);
         drop(progress);
-        let fault = CniError::new(
-            CniErrorCode::TryAgain,
-            msg,
-            "what it waited for: standard input, a lock, or the kernel",
-        );
+        let details = "what it waited for: standard input, a lock, or the kernel";
+        let fault = CniError::new(CniErrorCode::TryAgain, msg, details);
         if self.is_first() {
             let _ = write_stdout(&fault.json(self.progress().version), Instant::now() + TRACE_TIMEOUT);
             let watch = Arc::clone(&self);
@@ -154,11 +141,12 @@ impl TimedCall {
                 watch.leave_traces(&Err(fault));
                 Ok(())
             });
-        } else if self.exit.load(Ordering::Acquire) == FAILURE {
+        } else if self.progress().exit == Some(FAILURE) {
             // The answer was given up when time was up, and what was done is being undone.
             thread::sleep(TRACE_TIMEOUT);
         }
-        process::exit(self.exit.load(Ordering::Acquire));
+        let exit = self.progress().exit;
+        process::exit(exit.unwrap_or(FAILURE));
     }
 }
 
@@ -169,11 +157,8 @@ fn unanswered(error: &io::Error, undo: Option<Undo>) -> CniError {
         Some(Ok(())) => "what was done is undone",
         Some(Err(_)) => "what was done stays until DEL",
     };
-    let fault = CniError::caused(
-        CniErrorCode::Io,
-        format!("the result can't be written to standard output; {undone}"),
-        error,
-    );
+    let msg = format!("the result can't be written to standard output; {undone}");
+    let fault = CniError::caused(CniErrorCode::Io, msg, error);
     // Only the runtime's log is left.
     let _ = writeln!(io::stderr(), "sidecar-init cni: {}: {}", fault.msg, fault.details);
     fault
@@ -203,8 +188,8 @@ pub(super) struct Done {
 pub(super) type Undo = Box<dyn FnOnce() -> Result<(), CniError>>;
 
 impl Done {
-    pub(super) fn new(outcome: &'static str, reason: String) -> Self {
-        Self { answer: None, outcome, reason, undo: None }
+    pub(super) fn new(outcome: &'static str, reason: impl Into<String>) -> Self {
+        Self { answer: None, outcome, reason: reason.into(), undo: None }
     }
 
     pub(super) fn answering(self, answer: String) -> Self {

@@ -11,7 +11,7 @@ mod protocol;
 
 use decision::{CaptureDecision, ResolvedCapture, decide, resolve};
 use libfuzzer_sys::fuzz_target;
-use protocol::{CniError, CniVersion, PartialConfiguration, RuntimePod, Verb};
+use protocol::{CniError, CniVersion, PartialConfiguration, RuntimePod};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -26,40 +26,34 @@ fn refused(fault: &CniError) {
 }
 
 fuzz_target!(|input: &[u8]| {
-    for verb in Verb::ALL {
-        let partial = match PartialConfiguration::of(input) {
-            Ok(partial) => partial,
-            Err(fault) => return refused(&fault),
-        };
-        if let Err(fault) = partial.network() {
-            refused(&fault);
-        }
-        let configuration = match partial.configuration(verb) {
-            Ok(configuration) => configuration,
-            Err(fault) => {
-                refused(&fault);
-                continue;
+    let partial = match PartialConfiguration::of(input) {
+        Ok(partial) => partial,
+        Err(fault) => return refused(&fault),
+    };
+    for fault in [partial.version.err(), partial.network.err()].into_iter().flatten() {
+        refused(&fault);
+    }
+    let configuration = match partial.whole {
+        Ok(configuration) => configuration,
+        Err(fault) => return refused(&fault),
+    };
+    let result = protocol::result(configuration.previous_result, configuration.version);
+    serde_json::from_str::<&serde_json::value::RawValue>(&result).expect("a result is JSON");
+    let pod = RuntimePod { name: Some("web".to_owned()), namespace: Some("shop".to_owned()) };
+    // The API server knows of no pod more than its name.
+    let requested = |_: &Path, namespace: &str, name: &str| {
+        Ok(mesh::pod::Pod::annotated(name, namespace, BTreeMap::new()))
+    };
+    if let Ok(CaptureDecision::Capture(raw, problems)) = decide(&configuration, &pod, requested) {
+        let addresses = [IpAddr::from(Ipv4Addr::new(10, 1, 2, 3)), "fd00::3".parse().expect("an address")];
+        match resolve(raw, problems, &addresses) {
+            Ok(ResolvedCapture { capture, raw, .. }) => {
+                let _ = capture.desired().nft_table();
+                // What is remembered of it means the same.
+                let again = resolve(raw, Vec::new(), &[]).unwrap_or_else(|fault| panic!("{fault:?}"));
+                assert_eq!(again.capture, capture);
             }
-        };
-        let result = protocol::result(configuration.previous_result, configuration.version);
-        serde_json::from_str::<&serde_json::value::RawValue>(&result).expect("a result is JSON");
-        let pod = RuntimePod { name: Some("web".to_owned()), namespace: Some("shop".to_owned()) };
-        // The API server knows of no pod more than its name.
-        let requested = |_: &Path, namespace: &str, name: &str| {
-            Ok(mesh::pod::Pod::annotated(name, namespace, BTreeMap::new()))
-        };
-        if let Ok(CaptureDecision::Capture(raw, problems)) = decide(&configuration, &pod, requested) {
-            let addresses =
-                [IpAddr::from(Ipv4Addr::new(10, 1, 2, 3)), "fd00::3".parse().expect("an address")];
-            match resolve(raw, problems, &addresses) {
-                Ok(ResolvedCapture { capture, raw, .. }) => {
-                    let _ = capture.desired().nft_table();
-                    // What is remembered of it means the same.
-                    let again = resolve(raw, Vec::new(), &[]).unwrap_or_else(|fault| panic!("{fault:?}"));
-                    assert_eq!(again.capture, capture);
-                }
-                Err(fault) => refused(&fault),
-            }
+            Err(fault) => refused(&fault),
         }
     }
 });

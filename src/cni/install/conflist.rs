@@ -50,19 +50,20 @@ const MADE_OF: &str = "sidecar-init/made-of";
 const INLINED: &str = "loadOnlyInlinedPlugins";
 
 #[derive(Debug)]
-pub(super) struct NetworkConfiguration<'a> {
-    text: &'a str,
-    kind: FileKind,
+pub(super) struct NetworkConfiguration {
+    pub(super) text: String,
+    pub(super) kind: FileKind,
     /// Empty where a single plugin has none. CRI-O names the network after the file then (`loadNetworks` of ocicni).
     pub(super) name: String,
     version: String,
-    plugins: Vec<Plugin<'a>>,
-    made_of: Option<String>,
+    plugins: Vec<Plugin>,
+    /// The name of the file whose single plugin was made into this list.
+    pub(super) made_of: Option<String>,
 }
 
 #[derive(Debug)]
-struct Plugin<'a> {
-    raw: &'a RawValue,
+struct Plugin {
+    span: Range<usize>,
     kind: String,
 }
 
@@ -77,17 +78,14 @@ impl FileKind {
     }
 }
 
-impl<'a> NetworkConfiguration<'a> {
+impl NetworkConfiguration {
     /// Reads the content of a file. In another encoding than UTF-8 it is not usable, but may be for runtimes.
-    pub(super) fn decode(bytes: &'a [u8], kind: FileKind) -> Result<Self, Unusable> {
-        let Ok(text) = std::str::from_utf8(bytes) else {
-            let text = String::from_utf8_lossy(bytes);
-            return Err(NetworkConfiguration::read(&text, kind).err().unwrap_or(Unusable::Encoding));
-        };
-        Self::read(text, kind)
+    pub(super) fn decode(bytes: &[u8], kind: FileKind) -> Result<Self, Unusable> {
+        let network = Self::read(&String::from_utf8_lossy(bytes), kind)?;
+        if std::str::from_utf8(bytes).is_ok() { Ok(network) } else { Err(Unusable::Encoding) }
     }
 
-    pub(super) fn read(text: &'a str, kind: FileKind) -> Result<Self, Unusable> {
+    pub(super) fn read(text: &str, kind: FileKind) -> Result<Self, Unusable> {
         if text.trim_ascii().is_empty() {
             return Err(Unusable::Empty);
         }
@@ -101,18 +99,15 @@ impl<'a> NetworkConfiguration<'a> {
             (FileKind::Single, Some(name)) => word(name).ok_or(Unusable::Lacks("name"))?,
             (FileKind::List, _) => field("name").ok_or(Unusable::Lacks("name"))?,
         };
-        let plugins = match kind {
-            FileKind::List => plugins(&fields, &name)?,
+        let (plugins, version) = match kind {
+            FileKind::List => (plugins(text, &fields, &name)?, version(&fields)?),
             FileKind::Single => {
-                let raw = serde_json::from_str(text).map_err(|error| Unusable::Json(error.to_string()))?;
-                vec![Plugin { raw, kind: field("type").ok_or(Unusable::Lacks("type"))? }]
+                let plugin =
+                    Plugin { span: 0..text.len(), kind: field("type").ok_or(Unusable::Lacks("type"))? };
+                (vec![plugin], field("cniVersion").unwrap_or_default())
             }
         };
-        let version = match kind {
-            FileKind::List => version(&fields)?,
-            FileKind::Single => field("cniVersion").unwrap_or_default(),
-        };
-        Ok(Self { text, kind, name, version, plugins, made_of: field(MADE_OF) })
+        Ok(Self { text: text.to_owned(), kind, name, version, plugins, made_of: field(MADE_OF) })
     }
 
     /// Checks that the plugin accepts its name and supports its version, which is not raised: others may support only this.
@@ -121,33 +116,25 @@ impl<'a> NetworkConfiguration<'a> {
         if !is_id(name) {
             return Err(Unusable::Name(name.to_owned()));
         }
-        match CniVersion::parse(&self.version) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Unusable::Version(self.version.clone())),
-        }
-    }
-
-    pub(super) fn made_of(&self) -> Option<&str> {
-        self.made_of.as_deref()
+        CniVersion::parse(&self.version).map_err(|_| Unusable::Version(self.version.clone())).map(drop)
     }
 
     pub(super) fn types(&self) -> impl Iterator<Item = &str> {
         self.plugins.iter().map(|plugin| plugin.kind.as_str())
     }
 
-    pub(super) fn plugin(&self, types: &[&str]) -> Option<PluginFields<'a>> {
+    pub(super) fn plugin(&self, types: &[&str]) -> Option<PluginFields<'_>> {
         let plugin = self.plugins.iter().find(|plugin| types.contains(&plugin.kind.as_str()))?;
-        PluginFields::parse(plugin.raw.get()).ok()
+        PluginFields::parse(&self.text[plugin.span.clone()]).ok()
     }
 
     /// The text with this entry in it once; `None` if it has an equal one already, in whatever form.
     pub(super) fn with(&self, entry: &str) -> Option<String> {
-        debug_assert_eq!(self.kind, FileKind::List);
         let Some(first) = self.plugins.iter().position(|plugin| plugin.kind == PLUGIN) else {
             return Some(self.appended(entry));
         };
         let mut cuts = self.cuts(|at| at != first && self.plugins[at].kind == PLUGIN);
-        if value(self.plugins[first].raw.get()) != value(entry) {
+        if value(&self.text[self.span(first)]) != value(entry) {
             cuts.push((self.span(first), entry));
         }
         (!cuts.is_empty()).then(|| self.edited(cuts))
@@ -162,7 +149,7 @@ impl<'a> NetworkConfiguration<'a> {
     /// The original of a list that we made, to the byte; `None` if other programs have added plugins since.
     pub(super) fn original(&self) -> Option<String> {
         self.made_of.as_ref()?;
-        let text = self.without().unwrap_or_else(|| self.text.to_owned());
+        let text = self.without().unwrap_or_else(|| self.text.clone());
         let fields = PluginFields::parse(&text).ok()?;
         let list = fields.value("plugins")?.get();
         let plugins: Vec<&RawValue> = serde_json::from_str(list).ok()?;
@@ -176,7 +163,6 @@ impl<'a> NetworkConfiguration<'a> {
 
     /// A list of this single plugin and our entry. No plugins of a folder are added to it, as none are to a single one.
     pub(super) fn list(&self, file: &str, entry: &str) -> String {
-        debug_assert_eq!(self.kind, FileKind::Single);
         let quoted = |text: &str| Value::from(text).to_string();
         format!(
             "{{\"cniVersion\":{},\"name\":{},\"{MADE_OF}\":{},\"{INLINED}\":true,\"plugins\":[{},{entry}]}}\n",
@@ -196,9 +182,7 @@ impl<'a> NetworkConfiguration<'a> {
     }
 
     fn span(&self, at: usize) -> Range<usize> {
-        let raw = self.plugins[at].raw.get();
-        let start = raw.as_ptr().addr() - self.text.as_ptr().addr();
-        start..start + raw.len()
+        self.plugins[at].span.clone()
     }
 
     /// The ranges to remove for some plugins: each with the comma before or after it.
@@ -224,7 +208,7 @@ impl<'a> NetworkConfiguration<'a> {
 
     fn edited(&self, mut cuts: Vec<(Range<usize>, &str)>) -> String {
         cuts.sort_by_key(|(range, _)| range.start);
-        let mut text = self.text.to_owned();
+        let mut text = self.text.clone();
         for (range, new) in cuts.into_iter().rev() {
             text.replace_range(range, new);
         }
@@ -232,7 +216,7 @@ impl<'a> NetworkConfiguration<'a> {
     }
 }
 
-fn plugins<'a>(fields: &PluginFields<'a>, name: &str) -> Result<Vec<Plugin<'a>>, Unusable> {
+fn plugins(text: &str, fields: &PluginFields<'_>, name: &str) -> Result<Vec<Plugin>, Unusable> {
     // A boolean, or its name as a string.
     let is_true = |raw: &RawValue| raw.get().trim_matches('"').eq_ignore_ascii_case("true");
     if !fields.has("plugins") && !fields.value(INLINED).is_some_and(is_true) {
@@ -241,12 +225,13 @@ fn plugins<'a>(fields: &PluginFields<'a>, name: &str) -> Result<Vec<Plugin<'a>>,
     let list = fields.value("plugins").ok_or(Unusable::Lacks("plugins"))?;
     let raws: Vec<&RawValue> =
         serde_json::from_str(list.get()).map_err(|_| Unusable::Lacks("list of plugins"))?;
-    let plugin = |raw: &'a RawValue| {
+    let plugin = |raw: &RawValue| {
         let fields = PluginFields::parse(raw.get()).ok()?;
         let kind = fields.value("type").and_then(word).filter(|name| !name.is_empty())?;
-        Some(Plugin { raw, kind })
+        let start = raw.get().as_ptr().addr() - text.as_ptr().addr();
+        Some(Plugin { span: start..start + raw.get().len(), kind })
     };
-    let plugins: Option<Vec<Plugin<'_>>> = raws.into_iter().map(plugin).collect();
+    let plugins: Option<Vec<Plugin>> = raws.into_iter().map(plugin).collect();
     let plugins = plugins.ok_or(Unusable::Lacks("type in each plugin"))?;
     if plugins.is_empty() { Err(Unusable::Lacks("plugins")) } else { Ok(plugins) }
 }
@@ -283,7 +268,7 @@ mod tests {
 
     const ENTRY: &str = r#"{"type":"sidecar-cni","log":"none"}"#;
 
-    fn list(text: &str) -> NetworkConfiguration<'_> {
+    fn list(text: &str) -> NetworkConfiguration {
         NetworkConfiguration::read(text, FileKind::List).expect("a list")
     }
 
@@ -340,7 +325,7 @@ mod tests {
         let made =
             NetworkConfiguration::read(single, FileKind::Single).expect("a plugin").list("10-a.conf", ENTRY);
         let made = list(&made);
-        assert_eq!((made.name.as_str(), made.made_of()), ("a\"b", Some("10-a.conf")));
+        assert_eq!((made.name.as_str(), made.made_of.as_deref()), ("a\"b", Some("10-a.conf")));
         assert_eq!(made.version, "0.4.0");
         assert_eq!(made.original().as_deref(), Some(single));
         let more = made.text.replace("]}\n", ",{\"type\":\"b\"}]}\n");

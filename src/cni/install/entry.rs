@@ -1,7 +1,7 @@
 //! Our entry in a network configuration, validated by the plugin's own parser before it is installed.
 
 use crate::cni::protocol::{
-    ANNOTATIONS, CniError, CniVersion, KEYS, PartialConfiguration, Places, PluginFields, Verb,
+    ANNOTATIONS, CniError, CniVersion, KEYS, PartialConfiguration, Places, PluginFields,
 };
 use crate::cni::{PLUGIN, decision::resolve};
 use mesh::{InputProblem, settings::nearest};
@@ -15,9 +15,7 @@ pub(crate) fn entry(
 ) -> Result<String, Vec<InputProblem>> {
     let mut problems = Vec::new();
     let mut keys = Map::new();
-    for (key, value) in object.map(|text| keys_of(text, &mut problems)).unwrap_or_default() {
-        keys.insert(key, value);
-    }
+    keys.extend(object.map(|text| keys_of(text, &mut problems)).unwrap_or_default());
     for (flag, key, value) in flags {
         if keys.insert((*key).to_owned(), value.clone()).is_some() {
             let text = format!("gives {key:?}, which --entry gives as well; give it once");
@@ -27,11 +25,13 @@ pub(crate) fn entry(
     if problems.is_empty() {
         problems = refusals(&keys);
     }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
     let named = keys.iter().map(|(key, value)| format!(",{}:{value}", Value::from(key.as_str())));
+    let named: String = named.collect();
     let capability = json!({ ANNOTATIONS: true });
-    let text =
-        format!("{{\"type\":\"{PLUGIN}\",\"capabilities\":{capability}{}}}", named.collect::<String>());
-    if problems.is_empty() { Ok(text) } else { Err(problems) }
+    Ok(format!("{{\"type\":\"{PLUGIN}\",\"capabilities\":{capability}{named}}}"))
 }
 
 pub(super) fn state_directory(entry: &str) -> PathBuf {
@@ -40,26 +40,20 @@ pub(super) fn state_directory(entry: &str) -> PathBuf {
 
 fn keys_of(text: &str, problems: &mut Vec<InputProblem>) -> Vec<(String, Value)> {
     let mut blame = |text: String| problems.push(InputProblem::of("--entry", text));
-    let fields = match PluginFields::parse(text) {
-        Ok(fields) => fields,
-        Err(error) => {
-            blame(format!(
-                "is not a JSON object: {error}; expected one such as {{\"backend\":\"iptables-nft\"}}"
-            ));
-            return Vec::new();
-        }
+    let wrong = |error: serde_json::Error| {
+        format!("is not a JSON object: {error}; expected one such as {{\"backend\":\"iptables-nft\"}}")
+    };
+    let Ok(fields) = PluginFields::parse(text).map_err(|error| blame(wrong(error))) else {
+        return Vec::new();
     };
     fields.doubles().for_each(|name| blame(format!("has the key {name:?} twice; remove one")));
-    let ours = || KEYS.iter().map(|key| key.name);
-    for (name, _) in fields.iter().filter(|(name, _)| !ours().any(|key| key == *name)) {
-        blame(match nearest(name, ours()) {
-            Some(similar) => {
-                format!("has the unknown key {name:?}; did you mean {similar:?}?")
-            }
-            None => {
-                format!("has the unknown key {name:?}; those are {}", ours().collect::<Vec<_>>().join(", "))
-            }
-        });
+    let ours = KEYS.map(|key| key.name);
+    for (name, _) in fields.iter().filter(|(name, _)| !ours.contains(name)) {
+        let hint = match nearest(name, ours.into_iter()) {
+            Some(similar) => format!("did you mean {similar:?}?"),
+            None => format!("those are {}", ours.join(", ")),
+        };
+        blame(format!("has the unknown key {name:?}; {hint}"));
     }
     let value = |(name, raw): (&str, &serde_json::value::RawValue)| {
         Some((name.to_owned(), serde_json::from_str(raw.get()).ok()?))
@@ -73,12 +67,10 @@ fn refusals(keys: &Map<String, Value>) -> Vec<InputProblem> {
     whole.insert("name".to_owned(), "any".into());
     whole.insert("type".to_owned(), PLUGIN.into());
     let text = Value::Object(whole).to_string();
-    let configuration =
-        match PartialConfiguration::of(text.as_bytes()).and_then(|read| read.configuration(Verb::Add)) {
-            Ok(configuration) => configuration,
-            Err(fault) => return problems(&fault),
-        };
-    let (capture, defaults) = (configuration.capture, configuration.defaults);
+    let (capture, defaults) = match PartialConfiguration::of(text.as_bytes()).and_then(|read| read.whole) {
+        Ok(configuration) => (configuration.capture, configuration.defaults),
+        Err(fault) => return problems(&fault),
+    };
     // Injected pods get both.
     let both = capture.clone().map(|capture| capture.over(defaults.clone()));
     // In a namespace with some address.

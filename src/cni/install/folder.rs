@@ -5,7 +5,7 @@ use super::neighbours::{Delegation, InstallWarning, Replaced, UNUSABLE_FILE, sec
 use crate::cni::PLUGIN;
 use crate::cni::files::{self, MAX_CONFIGURATION, Put, UnreadableFile};
 use crate::cni::protocol::{CAPTURE, KUBECONFIG, has_key};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{borrow::Cow, collections::BTreeMap, fs, thread};
@@ -30,87 +30,80 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    fn new(state: InstallState, warnings: Vec<InstallWarning>) -> Self {
-        Self { state, replaced: None, warnings, again: None }
+    fn waiting(why: String, warnings: Vec<InstallWarning>) -> Self {
+        Self { state: InstallState::Waiting(why), replaced: None, warnings, again: None }
     }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Broken(BTreeMap<PathBuf, Instant>);
 
-type ConfigurationFile = (PathBuf, FileKind, String);
-
-struct FolderScan {
-    first: Option<ConfigurationFile>,
-    /// The unusable files before it, or all of them if there is no usable one.
-    unusable: Vec<(PathBuf, Unusable)>,
-}
+type ConfigurationFile = (PathBuf, NetworkConfiguration);
+type UnusableFile = (PathBuf, Unusable);
 
 /// Inserts our entry into the first usable file, once.
 pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Result<Attempt> {
     for _ in 0..ATTEMPTS {
-        let FolderScan { first, unusable } = scan(folder)?;
+        let (first, unusable) = scan(folder)?;
         let faults: Vec<String> =
             unusable.iter().map(|(path, why)| format!("{} {why}", path.display())).collect();
         if let Some(until) = broken.until(&unusable) {
-            let attempt = Attempt::new(InstallState::Waiting(faults.join("; ")), Vec::new());
-            return Ok(Attempt { again: Some(until), ..attempt });
+            return Ok(Attempt { again: Some(until), ..Attempt::waiting(faults.join("; "), Vec::new()) });
         }
         // Runtimes accept such a file, and use none after it.
         let is_used =
             |why: &Unusable| matches!(why, Unusable::Twice(_) | Unusable::Encoding | Unusable::Folder(_));
         if unusable.iter().any(|(_, why)| is_used(why)) {
             let warnings = faults.iter().cloned().map(unusable_file).collect();
-            return Ok(Attempt::new(InstallState::Waiting(faults.join("; ")), warnings));
+            return Ok(Attempt::waiting(faults.join("; "), warnings));
         }
         let passed_over = faults.iter().map(|fault| unusable_file(format!("{fault}: passed over")));
         let mut warnings: Vec<InstallWarning> = passed_over.collect();
         let Some(first) = first else {
             let none = format!("no network configuration is in {}", folder.display());
             let why = if faults.is_empty() { none } else { faults.join("; ") };
-            return Ok(Attempt::new(InstallState::Waiting(why), warnings));
+            return Ok(Attempt::waiting(why, warnings));
         };
         let delegate = delegate(folder, &first, entry, &mut warnings)?;
-        let (path, kind, text) = delegate.as_ref().unwrap_or(&first);
-        let network = NetworkConfiguration::read(text, *kind).expect("it was usable just now");
+        let (path, network) = delegate.as_ref().unwrap_or(&first);
+        let (text, kind) = (&network.text, network.kind);
         if let Err(why) = network.serves(&file_name(path)) {
             // A file after it would not be used.
             let why = format!("{} {why}", path.display());
             warnings.push(unusable_file(why.clone()));
-            return Ok(Attempt::new(InstallState::Waiting(why), warnings));
+            return Ok(Attempt::waiting(why, warnings));
         }
-        warnings.extend(second_meshes(path, &network));
+        warnings.extend(second_meshes(path, network));
+        let to = path.with_extension("conflist");
         // `None` where the entry is there.
-        let (to, put) = match kind {
-            FileKind::Single => {
-                (path.with_extension("conflist"), Some(convert(path, &network, text, entry)?))
-            }
-            FileKind::List => match network.with(entry) {
-                None => (path.clone(), None),
-                Some(new) if is_long(&new) => (path.clone(), Some(Err(grown(path)))),
-                Some(new) => (path.clone(), Some(Ok(files::replace(path, text.as_bytes(), new.as_bytes())?))),
-            },
+        let new = match kind {
+            FileKind::Single => Some(network.list(&file_name(path), entry)),
+            FileKind::List => network.with(entry),
+        };
+        let put = match (&new, kind) {
+            (None, _) => Ok(Put::Done),
+            (Some(new), _) if files::is_longer(new.as_bytes(), MAX_CONFIGURATION) => Err(format!(
+                "{} would have more than {MAX_CONFIGURATION} bytes with the entry",
+                path.display()
+            )),
+            (Some(new), FileKind::Single) => convert(path, text.as_bytes(), &to, new.as_bytes())?,
+            (Some(new), FileKind::List) => Ok(files::replace(path, text.as_bytes(), new.as_bytes())?),
         };
         let (state, replaced) = match put {
-            None => (InstallState::Installed(to), None),
-            Some(Ok(Put::Done)) => (InstallState::Installed(to), Some((path.clone(), text.clone()))),
-            Some(Ok(Put::Overtaken)) => continue,
-            Some(Err(why)) => (InstallState::Waiting(why), None),
+            Ok(Put::Done) => (InstallState::Installed(to), new.map(|_| (path.clone(), text.clone()))),
+            Ok(Put::Overtaken) => continue,
+            Err(why) => (InstallState::Waiting(why), None),
         };
         // An entry of an earlier version stays there until the delegate's is called.
         let is_called = !warnings.iter().any(|warning| warning.is_blocking);
-        if matches!(state, InstallState::Installed(_))
-            && delegate.is_some()
-            && first.1 == FileKind::List
-            && is_called
-        {
+        let is_left = delegate.is_some() && first.1.kind == FileKind::List;
+        if is_left && is_called && matches!(state, InstallState::Installed(_)) {
             withdraw_of(&first.0)?;
         }
-        return Ok(Attempt { replaced, ..Attempt::new(state, warnings) });
+        return Ok(Attempt { state, replaced, warnings, again: None });
     }
-    let why = "other programs keep writing it".to_owned();
     let again = Some(Instant::now() + RETRY_INTERVAL);
-    Ok(Attempt { again, ..Attempt::new(InstallState::Waiting(why), Vec::new()) })
+    Ok(Attempt { again, ..Attempt::waiting("other programs keep writing it".to_owned(), Vec::new()) })
 }
 
 fn unusable_file(text: String) -> InstallWarning {
@@ -121,40 +114,22 @@ fn unusable_file(text: String) -> InstallWarning {
 /// it is, because Multus reads the file by its name.
 fn delegate(
     folder: &Path,
-    (own, kind, text): &ConfigurationFile,
+    (own, network): &ConfigurationFile,
     entry: &str,
     warnings: &mut Vec<InstallWarning>,
 ) -> io::Result<Option<ConfigurationFile>> {
-    let network = NetworkConfiguration::read(text, *kind).ok();
-    let Some(delegation) = network.as_ref().and_then(Delegation::of) else { return Ok(None) };
-    let lists = files(folder)?.into_iter().filter(|(_, kind)| *kind == FileKind::List);
-    let mut lists = lists.filter_map(|(path, kind)| readable(&path, kind).map(|text| (path, kind, text)));
-    let delegate = lists.find(|(path, kind, text)| {
-        let network = NetworkConfiguration::read(text, *kind);
-        network.is_ok_and(|network| delegation.leads_to(&file_name(path), &network))
-    });
+    let Some(delegation) = Delegation::of(network) else { return Ok(None) };
+    let mut lists = lists(folder)?.filter_map(|path| readable(path, FileKind::List));
+    let delegate = lists.find(|(path, network)| delegation.leads_to(&file_name(path), network));
     let is_usable = has_key(entry, &[KUBECONFIG, CAPTURE]);
     warnings.extend(delegation.warning(own, delegate.as_ref().map(|(to, ..)| &**to), is_usable));
     Ok(delegate.filter(|_| is_usable))
 }
 
-fn is_long(text: &str) -> bool {
-    u64::try_from(text.len()).is_ok_and(|length| length > MAX_CONFIGURATION)
-}
-
-fn grown(path: &Path) -> String {
-    format!("{} would have more than {MAX_CONFIGURATION} bytes with the entry", path.display())
-}
-
 /// Takes our entry out of every file, and files that we have made. Returns those that were changed.
 pub(super) fn withdraw(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut changed = Vec::new();
-    for (path, kind) in files(folder)? {
-        if kind == FileKind::List && withdraw_of(&path)? {
-            changed.push(path);
-        }
-    }
-    Ok(changed)
+    let changed = lists(folder)?.map(|path| Ok(withdraw_of(&path)?.then_some(path)));
+    changed.filter_map(Result::transpose).collect()
 }
 
 fn withdraw_of(path: &Path) -> io::Result<bool> {
@@ -169,6 +144,8 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
                 return Ok(false);
             }
         };
+        let file = path.display();
+        let mut obstacle = format!("other programs keep writing {file}; end them first");
         let put = match NetworkConfiguration::decode(&bytes, FileKind::List) {
             Ok(network) => match (single_of(path, &network).zip(network.original()), network.without()) {
                 (Some((single, original)), _) => restore(path, &bytes, &single, &original)?,
@@ -176,26 +153,22 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
                 (None, None) => return Ok(false),
             },
             Err(_) if !String::from_utf8_lossy(&bytes).contains(PLUGIN) => return Ok(false),
-            Err(why) if Instant::now() >= end => {
-                let text = format!("{} {why}, and names {PLUGIN}; mend it first", path.display());
-                return Err(io::Error::new(ErrorKind::InvalidData, text));
-            }
             // Another program may be writing it.
-            Err(_) => Put::Overtaken,
+            Err(why) => {
+                obstacle = format!("{file} {why}, and names {PLUGIN}; mend it first");
+                Put::Overtaken
+            }
         };
         match put {
             Put::Done => return Ok(true),
-            Put::Overtaken if Instant::now() >= end => {
-                let text = format!("other programs keep writing {}; end them first", path.display());
-                return Err(io::Error::new(ErrorKind::ResourceBusy, text));
-            }
+            Put::Overtaken if Instant::now() >= end => return Err(io::Error::other(obstacle)),
             Put::Overtaken => thread::sleep(Duration::from_millis(10)),
         }
     }
 }
 
-fn single_of(path: &Path, network: &NetworkConfiguration<'_>) -> Option<PathBuf> {
-    let single = Path::new(network.made_of()?);
+fn single_of(path: &Path, network: &NetworkConfiguration) -> Option<PathBuf> {
+    let single = Path::new(network.made_of.as_deref()?);
     let is_name =
         single.file_name() == Some(single.as_os_str()) && FileKind::of(single) == Some(FileKind::Single);
     is_name.then(|| path.with_file_name(single))
@@ -211,66 +184,49 @@ fn restore(path: &Path, list: &[u8], single: &Path, original: &str) -> io::Resul
 }
 
 /// Makes a list of a single plugin. The list is created before the single one is removed, so that one of them always exists.
-fn convert(
-    path: &Path,
-    network: &NetworkConfiguration<'_>,
-    text: &str,
-    entry: &str,
-) -> io::Result<Result<Put, String>> {
-    let list = path.with_extension("conflist");
-    let file = file_name(path);
-    let new = network.list(&file, entry);
-    if is_long(&new) {
-        return Ok(Err(grown(path)));
-    }
-    let put = match files::configuration(&list) {
+fn convert(path: &Path, old: &[u8], list: &Path, new: &[u8]) -> io::Result<Result<Put, String>> {
+    let is_ours = |there: &[u8]| {
+        let text = String::from_utf8_lossy(there);
+        let made_of = NetworkConfiguration::read(&text, FileKind::List).ok().and_then(|list| list.made_of);
+        made_of.is_some_and(|file| file == file_name(path))
+    };
+    let put = match files::configuration(list) {
         Err(UnreadableFile::Io(error)) => return Err(error),
         Err(why) => return Ok(Err(format!("{} {why}; remove it", list.display()))),
-        Ok(None) => files::create(&list, new.as_bytes(), path)?,
-        Ok(Some(there)) if there == new.as_bytes() => Put::Done,
-        Ok(Some(there)) => {
-            let text = String::from_utf8_lossy(&there);
-            let is_ours = NetworkConfiguration::read(&text, FileKind::List)
-                .is_ok_and(|list| list.made_of() == Some(&file));
-            if !is_ours {
-                let (one, other) = (path.display(), list.display());
-                return Ok(Err(format!("both {one} and {other} are there; remove one of them")));
-            }
-            files::replace(&list, &there, new.as_bytes())?
+        Ok(None) => files::create(list, new, path)?,
+        Ok(Some(there)) if there == new => Put::Done,
+        Ok(Some(there)) if is_ours(&there) => files::replace(list, &there, new)?,
+        Ok(Some(_)) => {
+            let (one, other) = (path.display(), list.display());
+            return Ok(Err(format!("both {one} and {other} are there; remove one of them")));
         }
     };
-    Ok(Ok(match put {
-        Put::Overtaken => Put::Overtaken,
-        Put::Done => files::remove_known(path, text.as_bytes())?,
-    }))
+    Ok(Ok(if put == Put::Done { files::remove_known(path, old)? } else { put }))
 }
 
-fn scan(folder: &Path) -> io::Result<FolderScan> {
-    let mut view = FolderScan { first: None, unusable: Vec::new() };
+/// The first usable file, and the unusable ones before it, or all of them if there is none.
+fn scan(folder: &Path) -> io::Result<(Option<ConfigurationFile>, Vec<UnusableFile>)> {
+    let mut unusable = Vec::new();
     for (path, kind) in files(folder)? {
         let usable = match files::configuration(&path) {
             Ok(None) => continue,
-            Ok(Some(bytes)) => NetworkConfiguration::decode(&bytes, kind)
-                .map(|network| (String::from_utf8_lossy(&bytes).into_owned(), single_of(&path, &network))),
+            Ok(Some(bytes)) => NetworkConfiguration::decode(&bytes, kind),
             Err(why) => Err(Unusable::Unread(why.to_string())),
         };
         match usable {
-            Ok((text, single)) => {
+            Ok(network) => {
                 // An agent has written its file again, next to the list that was made from it.
-                let again = single.and_then(|file| {
-                    readable(&file, FileKind::Single).map(|text| (file, FileKind::Single, text))
-                });
-                view.first = Some(again.unwrap_or((path, kind, text)));
-                break;
+                let again = single_of(&path, &network).and_then(|file| readable(file, FileKind::Single));
+                return Ok((Some(again.unwrap_or((path, network))), unusable));
             }
             // Runtimes refuse a list that has none there either.
             Err(Unusable::Folder(name)) if !has_plugins(&folder.join(&name)) => {
-                view.unusable.push((path, Unusable::Lacks("plugins")));
+                unusable.push((path, Unusable::Lacks("plugins")));
             }
-            Err(why) => view.unusable.push((path, why)),
+            Err(why) => unusable.push((path, why)),
         }
     }
-    Ok(view)
+    Ok((None, unusable))
 }
 
 fn has_plugins(folder: &Path) -> bool {
@@ -282,27 +238,28 @@ fn file_name(path: &Path) -> Cow<'_, str> {
     path.file_name().unwrap_or_default().to_string_lossy()
 }
 
-fn readable(file: &Path, kind: FileKind) -> Option<String> {
-    let text = String::from_utf8(files::configuration(file).ok()??).ok()?;
-    NetworkConfiguration::read(&text, kind).is_ok().then_some(text)
+fn readable(path: PathBuf, kind: FileKind) -> Option<ConfigurationFile> {
+    let bytes = files::configuration(&path).ok()??;
+    Some((path, NetworkConfiguration::decode(&bytes, kind).ok()?))
+}
+
+fn lists(folder: &Path) -> io::Result<impl Iterator<Item = PathBuf>> {
+    let lists = files(folder)?.into_iter().filter(|(_, kind)| *kind == FileKind::List);
+    Ok(lists.map(|(path, _)| path))
 }
 
 /// The files that runtimes read, in the order in which they do (`libcni.ConfFiles`, sorted).
 fn files(folder: &Path) -> io::Result<Vec<(PathBuf, FileKind)>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if let Some(kind) = FileKind::of(&path).filter(|_| !path.is_dir()) {
-            found.push((path, kind));
-        }
-    }
-    found.sort_by(|(one, _), (other, _)| one.as_os_str().cmp(other.as_os_str()));
-    Ok(found)
+    let paths = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;
+    paths.sort_by(|one, other| one.as_os_str().cmp(other.as_os_str()));
+    let read = |path: PathBuf| FileKind::of(&path).filter(|_| !path.is_dir()).map(|kind| (path, kind));
+    Ok(paths.into_iter().filter_map(read).collect())
 }
 
 impl Broken {
     /// The end of the time in which all of these files may become complete.
-    fn until(&mut self, unusable: &[(PathBuf, Unusable)]) -> Option<Instant> {
+    fn until(&mut self, unusable: &[UnusableFile]) -> Option<Instant> {
         let now = Instant::now();
         let since = |path: &PathBuf| self.0.get(path).copied().unwrap_or(now);
         self.0 = unusable.iter().map(|(path, _)| (path.clone(), since(path))).collect();

@@ -6,9 +6,8 @@ use crate::cni::files::{self, CopiedProgram};
 use crate::cni::protocol::{KUBECONFIG, has_key};
 use crate::cni::{NODE_PROGRAM, PLUGIN, beside};
 use nix::fcntl::{Flock, FlockArg};
-use nix::libc::O_DIRECTORY;
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{env, io, net::SocketAddr, time::Duration};
 
@@ -36,10 +35,8 @@ pub(crate) struct WatchOptions {
 impl Folders {
     pub(super) fn exist(&self) -> Result<(), InstallError> {
         let named = [(&self.configurations, "--conf-dir"), (&self.programs, "--bin-dir")];
-        match named.into_iter().find(|(folder, _)| !folder.is_dir()) {
-            Some((folder, flag)) => Err(InstallError::NoFolder { folder: folder.clone(), flag }),
-            None => Ok(()),
-        }
+        let missing = named.into_iter().find(|(folder, _)| !folder.is_dir());
+        missing.map_or(Ok(()), |(folder, flag)| Err(InstallError::NoFolder { folder: folder.clone(), flag }))
     }
 
     /// A folder that was removed. Mounted in a container, it may still exist without a name.
@@ -50,12 +47,7 @@ impl Folders {
 
     /// Locks the folder of configurations until the process ends; `None` if another installer has the lock.
     pub(super) fn lock(&self) -> Result<Option<Flock<File>>, InstallError> {
-        let mut options = File::options();
-        let folder = options
-            .read(true)
-            .custom_flags(O_DIRECTORY)
-            .open(&self.configurations)
-            .map_err(|error| self.unchanged(error))?;
+        let folder = File::open(&self.configurations).map_err(|error| self.unchanged(error))?;
         match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
             Ok(held) => Ok(Some(held)),
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
@@ -68,11 +60,63 @@ impl Folders {
         InstallError::Configurations(self.configurations.clone(), error)
     }
 
+    fn not_copied(&self, error: io::Error) -> InstallError {
+        InstallError::Programs(self.programs.clone(), error)
+    }
+
     /// Removes what killed runs have left. The caller holds the lock.
     pub(super) fn sweep(&self) -> Result<(), InstallError> {
         files::sweep(&self.configurations, Duration::ZERO).map_err(|error| self.unchanged(error))?;
-        files::sweep(&self.programs, Duration::ZERO)
-            .map_err(|error| InstallError::Programs(self.programs.clone(), error))
+        files::sweep(&self.programs, Duration::ZERO).map_err(|error| self.not_copied(error))
+    }
+
+    pub(super) fn program(&self) -> PathBuf {
+        self.programs.join(PLUGIN)
+    }
+
+    fn node_program(&self) -> PathBuf {
+        self.programs.join(NODE_PROGRAM)
+    }
+
+    /// Copies the programs, `sidecar-node` first, because the plugin starts it. Returns how many were missing or differed.
+    pub(super) fn put_programs(&self, placed: &mut Placed) -> Result<u64, InstallError> {
+        let failed = |error| self.not_copied(error);
+        let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
+        let is_new_node = ours.is_file()
+            && !is_one_file(&ours, &place)
+            && files::copy_program(&ours, &place, &mut placed.node).map_err(failed)?;
+        let is_new = files::copy_program(Path::new("/proc/self/exe"), &self.program(), &mut placed.plugin)
+            .map_err(failed)?;
+        Ok(u64::from(is_new_node) + u64::from(is_new))
+    }
+
+    pub(super) fn remove_programs(&self) -> Result<Vec<PathBuf>, InstallError> {
+        let node = (!self.holds_originals()).then(|| self.node_program());
+        let programs = [self.program()].into_iter().chain(node);
+        let removed = programs.filter_map(|program| {
+            let removed = files::present(fs::remove_file(&program));
+            removed.map(|there| there.map(|()| program)).transpose()
+        });
+        removed.collect::<io::Result<_>>().map_err(|error| self.not_copied(error))
+    }
+
+    /// True if `sidecar-node` in this folder is an original: the running program is in the folder too, and is not the plugin.
+    fn holds_originals(&self) -> bool {
+        let is_plugin = env::current_exe().is_ok_and(|program| program.ends_with(PLUGIN));
+        !is_plugin && is_one_file(&beside(NODE_PROGRAM), &self.node_program())
+    }
+
+    /// Warns that `sidecar-node` is missing, without which the plugin would fail for every pod.
+    pub(super) fn warn_of_missing_node(&self, entry: &str) {
+        let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
+        if has_key(entry, &[KUBECONFIG]) && !ours.is_file() && !place.is_file() {
+            tracing::warn!(
+                target: "install",
+                "the entry has a kubeconfig, but {NODE_PROGRAM}, which asks the API server by it, is not there: the plugin \
+                 would fail for every pod; put it at {}, from where it is copied, or at {}",
+                ours.display(), place.display()
+            );
+        }
     }
 }
 
@@ -104,65 +148,6 @@ pub(crate) enum InstallError {
 pub(super) struct Placed {
     plugin: Option<CopiedProgram>,
     node: Option<CopiedProgram>,
-}
-
-impl Folders {
-    pub(super) fn program(&self) -> PathBuf {
-        self.programs.join(PLUGIN)
-    }
-
-    fn node_program(&self) -> PathBuf {
-        self.programs.join(NODE_PROGRAM)
-    }
-
-    /// Copies the programs, `sidecar-node` first, because the plugin starts it. Returns how many were missing or differed.
-    pub(super) fn put_programs(&self, placed: &mut Placed) -> Result<u64, InstallError> {
-        let failed = |error| InstallError::Programs(self.programs.clone(), error);
-        let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
-        let is_new_node = ours.is_file()
-            && !is_one_file(&ours, &place)
-            && files::copy_program(&ours, &place, &mut placed.node).map_err(failed)?;
-        let is_new = files::copy_program(Path::new("/proc/self/exe"), &self.program(), &mut placed.plugin)
-            .map_err(failed)?;
-        Ok(u64::from(is_new_node) + u64::from(is_new))
-    }
-
-    pub(super) fn remove_programs(&self) -> Result<Vec<PathBuf>, InstallError> {
-        let mut programs = vec![self.program()];
-        if !self.holds_originals() {
-            programs.push(self.node_program());
-        }
-        let mut removed = Vec::new();
-        for program in programs {
-            match fs::remove_file(&program) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(InstallError::Programs(self.programs.clone(), error)),
-                Ok(()) => removed.push(program),
-            }
-        }
-        Ok(removed)
-    }
-
-    /// True if `sidecar-node` in this folder is an original: the running program is in the folder too, and is not the plugin.
-    fn holds_originals(&self) -> bool {
-        let is_plugin = env::current_exe().is_ok_and(|program| program.ends_with(PLUGIN));
-        !is_plugin && is_one_file(&beside(NODE_PROGRAM), &self.node_program())
-    }
-}
-
-impl CniInstallOptions {
-    /// Warns that `sidecar-node` is missing, without which the plugin would fail for every pod.
-    pub(super) fn warn_of_missing_node(&self) {
-        let (ours, place) = (beside(NODE_PROGRAM), self.folders.node_program());
-        if has_key(&self.entry, &[KUBECONFIG]) && !ours.is_file() && !place.is_file() {
-            tracing::warn!(
-                target: "install",
-                "the entry has a kubeconfig, but {NODE_PROGRAM}, which asks the API server by it, is not there: the plugin \
-                 would fail for every pod; put it at {}, from where it is copied, or at {}",
-                ours.display(), place.display()
-            );
-        }
-    }
 }
 
 fn is_one_file(one: &Path, other: &Path) -> bool {

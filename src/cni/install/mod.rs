@@ -18,11 +18,11 @@ use folders::{Placed, remove};
 use neighbours::{InstallWarning, Removals};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::{errno::Errno, fcntl::Flock};
-use serve::{Installer, SharedStatus};
+use serve::InstallerServer;
 use sidecar_init::sys::wait::{Requests, Woken};
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, io, mem};
 
@@ -42,22 +42,16 @@ const QUIET: Duration = Duration::from_secs(10);
 const AT_ONCE: u32 = 4;
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum InstallOutcome {
-    Installed(PathBuf),
-    Asked(Option<RemovedInstallation>),
-}
-
-pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, InstallError> {
+/// Installs, and returns at once or watches until it is asked to end. Returns the installation that it has removed then.
+pub(crate) fn keep(options: &CniInstallOptions) -> Result<Option<RemovedInstallation>, InstallError> {
     options.folders.exist()?;
-    options.warn_of_missing_node();
+    options.folders.warn_of_missing_node(&options.entry);
     // Before there is any other thread, which would take the signals.
     let requests = Requests::take().map_err(InstallError::Watch)?;
-    let silence = Inotify::init(InitFlags::IN_CLOEXEC).map_err(|error| InstallError::Watch(error.into()))?;
-    let installer = Mutex::new(Installer::default());
-    let status = Arc::new(SharedStatus { state: state_directory(&options.entry), installer });
+    let state = state_directory(&options.entry);
+    let server = Arc::new(InstallerServer { state, ..InstallerServer::default() });
     for address in options.watch.iter().flat_map(|watch| &watch.addresses) {
-        let served = serve::serve(*address, Arc::clone(&status))
+        let served = serve::serve(*address, Arc::clone(&server))
             .map_err(|error| InstallError::Serve(*address, error))?;
         tracing::info!(target: "install", "listening at http://{served}");
     }
@@ -65,8 +59,7 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, Instal
     let mut install = InstallLoop {
         options,
         requests,
-        silence,
-        status,
+        server,
         end,
         interval: RetryInterval::default(),
         placed: Placed::default(),
@@ -75,31 +68,24 @@ pub(crate) fn keep(options: &CniInstallOptions) -> Result<InstallOutcome, Instal
     };
     install.show(false)?;
     let Some(_held) = install.lock()? else {
-        return if options.watch.is_some() {
-            Ok(InstallOutcome::Asked(None))
-        } else {
-            Err(InstallError::Ended)
-        };
+        return if options.watch.is_some() { Ok(None) } else { Err(InstallError::Ended) };
     };
     options.folders.sweep()?;
-    let ended = install.run();
-    let shown = install.show(matches!(ended, Ok(InstallOutcome::Installed(_))));
-    let ended = ended?;
+    let is_installed = install.run();
+    let shown = install.show(matches!(is_installed, Ok(true)));
+    let is_installed = is_installed?;
     shown?;
-    match (ended, &options.watch) {
-        (InstallOutcome::Asked(_), Some(WatchOptions { uninstall: true, .. })) => {
-            remove(&options.folders, false).map(|removed| InstallOutcome::Asked(Some(removed)))
-        }
-        (InstallOutcome::Asked(_), None) => Err(InstallError::Ended),
-        (ended, _) => Ok(ended),
+    match &options.watch {
+        None if is_installed => Ok(None),
+        None => Err(InstallError::Ended),
+        Some(watch) => watch.uninstall.then(|| remove(&options.folders, false)).transpose(),
     }
 }
 
 struct InstallLoop<'a> {
     options: &'a CniInstallOptions,
     requests: Requests,
-    silence: Inotify,
-    status: Arc<SharedStatus>,
+    server: Arc<InstallerServer>,
     end: Option<Instant>,
     interval: RetryInterval,
     placed: Placed,
@@ -135,7 +121,7 @@ impl InstallLoop<'_> {
                 return Ok(Some(held));
             }
             let busy = InstallError::Busy(self.options.folders.configurations.clone());
-            if self.end.is_some_and(|end| Instant::now() >= end) {
+            if self.is_late() {
                 return Err(busy);
             }
             self.report_once(format!("waiting: {busy}"));
@@ -145,26 +131,22 @@ impl InstallLoop<'_> {
         }
     }
 
-    fn run(&mut self) -> Result<InstallOutcome, InstallError> {
+    /// Returns true once the plugin is installed, unless it is to be watched, and false for a signal.
+    fn run(&mut self) -> Result<bool, InstallError> {
         let watcher = DirectoryWatcher::open(&self.options.folders)?;
         let mut broken = Broken::default();
         loop {
             let (state, again) = self.check(&mut broken)?;
             match state {
-                InstallState::Installed(path) if self.options.watch.is_none() => {
-                    return Ok(InstallOutcome::Installed(path));
-                }
-                InstallState::Installed(_) => {}
-                InstallState::Waiting(why) if self.end.is_some_and(|end| Instant::now() >= end) => {
-                    return Err(InstallError::Late(why));
-                }
-                InstallState::Waiting(_) => {}
+                InstallState::Installed(_) if self.options.watch.is_none() => return Ok(true),
+                InstallState::Waiting(why) if self.is_late() => return Err(InstallError::Late(why)),
+                InstallState::Installed(_) | InstallState::Waiting(_) => {}
             }
             let limits = [Some(Instant::now() + MAX_SLEEP), again, self.end];
             let until = limits.into_iter().flatten().min();
             loop {
                 match self.requests.wait(&watcher.0, until).map_err(InstallError::Watch)? {
-                    Woken::Asked => return Ok(InstallOutcome::Asked(None)),
+                    Woken::Asked => return Ok(false),
                     Woken::Late => break,
                     Woken::Ready if watcher.has_relevant_events(&self.options.folders)? => break,
                     Woken::Ready => {}
@@ -173,7 +155,7 @@ impl InstallLoop<'_> {
             if let Some(pause) = self.interval.pause()
                 && self.sleep(pause)? == Woken::Asked
             {
-                return Ok(InstallOutcome::Asked(None));
+                return Ok(false);
             }
         }
     }
@@ -201,7 +183,7 @@ impl InstallLoop<'_> {
         };
         if new > 0 || attempt.replaced.is_some() {
             self.interval.repaired();
-            self.status.change(|installer| {
+            self.server.change(|installer| {
                 installer.programs += new;
                 installer.entries += u64::from(attempt.replaced.is_some());
             });
@@ -210,7 +192,7 @@ impl InstallLoop<'_> {
         attempt.replaced.into_iter().for_each(|replaced| self.removals.inserted(replaced));
         let warnings: Vec<InstallWarning> =
             attempt.warnings.into_iter().chain(self.removals.warning()).collect();
-        let before = self.status.change(|installer| mem::replace(&mut installer.warnings, warnings.clone()));
+        let before = self.server.change(|installer| mem::replace(&mut installer.warnings, warnings.clone()));
         for new in warnings.iter().filter(|warning| !before.contains(warning)) {
             tracing::warn!(target: "install", "{}", new.text);
         }
@@ -227,7 +209,7 @@ impl InstallLoop<'_> {
     }
 
     fn show(&self, is_installed: bool) -> Result<(), InstallError> {
-        self.status.change(|installer| installer.is_installed = is_installed);
+        self.server.change(|installer| installer.is_installed = is_installed);
         let Some(file) = self.options.watch.as_ref().and_then(|watch| watch.ready_file.as_ref()) else {
             return Ok(());
         };
@@ -242,13 +224,17 @@ impl InstallLoop<'_> {
     fn report_once(&mut self, what: String) {
         if self.reported.as_ref() != Some(&what) {
             tracing::info!(target: "install", "{what}");
-            self.status.change(|installer| installer.state.clone_from(&what));
+            self.server.change(|installer| installer.state.clone_from(&what));
             self.reported = Some(what);
         }
     }
 
+    fn is_late(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
+    }
+
     fn sleep(&self, time: Duration) -> Result<Woken, InstallError> {
-        self.requests.wait(&self.silence, Some(Instant::now() + time)).map_err(InstallError::Watch)
+        self.requests.pause(Instant::now() + time).map_err(InstallError::Watch)
     }
 }
 
@@ -267,15 +253,11 @@ impl DirectoryWatcher {
             // A watched directory that is held open reports no removal; its parent does.
             let goes = AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM;
             let both = [&folders.configurations, &folders.programs];
-            for folder in both {
-                if let Some(above) = fs::canonicalize(folder).ok().as_deref().and_then(Path::parent) {
-                    inotify.add_watch(above, goes)?;
-                }
+            for folder in both.iter().filter_map(|folder| fs::canonicalize(folder).ok()) {
+                folder.parent().map(|above| inotify.add_watch(above, goes)).transpose()?;
             }
             // Last, as the last word about a folder counts: one may be above the other.
-            for folder in both {
-                inotify.add_watch(folder, changes)?;
-            }
+            both.iter().try_for_each(|folder| inotify.add_watch(folder.as_path(), changes).map(drop))?;
             nix::Result::Ok(inotify)
         };
         open().map(Self).map_err(|error| InstallError::Watch(error.into()))

@@ -35,21 +35,22 @@ pub(super) struct Delegation {
 
 impl Delegation {
     /// The delegation of a configuration of Multus; `None` for any other.
-    pub(super) fn of(network: &NetworkConfiguration<'_>) -> Option<Self> {
+    pub(super) fn of(network: &NetworkConfiguration) -> Option<Self> {
         let fields = network.plugin(&MULTUS)?;
         let name = fields.value("clusterNetwork").and_then(word).filter(|name| !name.is_empty());
         if let Some(name) = name {
             return Some(Self { name, copy_has_entry: None });
         }
-        let copy = fields.value("delegates").and_then(|list| serde_json::from_str::<Value>(list.get()).ok());
-        let copy = copy.and_then(|mut list| list.get_mut(0).map(Value::take)).unwrap_or_default();
+        let copies =
+            fields.value("delegates").and_then(|list| serde_json::from_str::<Value>(list.get()).ok());
+        let copy = &copies.unwrap_or_default()[0];
         let mut plugins = copy["plugins"].as_array().into_iter().flatten();
         let has_entry = plugins.any(|plugin| plugin["type"] == PLUGIN);
         let name = copy["name"].as_str().unwrap_or_default().to_owned();
         Some(Self { name, copy_has_entry: Some(has_entry) })
     }
 
-    pub(super) fn leads_to(&self, file: &str, network: &NetworkConfiguration<'_>) -> bool {
+    pub(super) fn leads_to(&self, file: &str, network: &NetworkConfiguration) -> bool {
         let is_named = self.name == network.name || self.name.rsplit('/').next() == Some(file);
         is_named && Self::of(network).is_none() && network.serves(file).is_ok()
     }
@@ -89,7 +90,7 @@ const MESHES: [(&str, &str); 3] = [
     ),
 ];
 
-pub(super) fn second_meshes(path: &Path, network: &NetworkConfiguration<'_>) -> Vec<InstallWarning> {
+pub(super) fn second_meshes(path: &Path, network: &NetworkConfiguration) -> Vec<InstallWarning> {
     let found = MESHES.iter().filter(|(plugin, _)| network.types().any(|kind| kind == *plugin));
     let warning = |(plugin, remedy): &(&str, &str)| {
         let text =

@@ -18,23 +18,17 @@ const MAX_CONNECTIONS: usize = 64;
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 const REFUSED_METHOD: &str = "405 Method Not Allowed";
 
-#[derive(Debug)]
-pub(super) struct SharedStatus {
+#[derive(Debug, Default)]
+pub(super) struct InstallerServer {
     pub(super) state: PathBuf,
     pub(super) installer: Mutex<Installer>,
-}
-
-impl SharedStatus {
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Installer) -> T) -> T {
-        change(&mut self.installer.lock().unwrap_or_else(PoisonError::into_inner))
-    }
+    pub(super) open: Mutex<VecDeque<Arc<TcpStream>>>,
 }
 
 /// Returns the address, whose port the kernel may have chosen.
-pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Result<SocketAddr> {
+pub(super) fn serve(address: SocketAddr, server: Arc<InstallerServer>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
-    let server = Arc::new(InstallerServer { status, open: Mutex::default() });
     let work = move || {
         loop {
             let served = listener.accept().and_then(|(stream, _)| server.start(stream));
@@ -49,12 +43,11 @@ pub(super) fn serve(address: SocketAddr, status: Arc<SharedStatus>) -> io::Resul
     Ok(address)
 }
 
-struct InstallerServer {
-    status: Arc<SharedStatus>,
-    open: Mutex<VecDeque<Arc<TcpStream>>>,
-}
-
 impl InstallerServer {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Installer) -> T) -> T {
+        change(&mut self.installer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn open(&self) -> MutexGuard<'_, VecDeque<Arc<TcpStream>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,13 +56,11 @@ impl InstallerServer {
         self.close_oldest(MAX_CONNECTIONS - 1);
         let (server, stream) = (Arc::clone(self), Arc::new(stream));
         self.open().push_back(Arc::clone(&stream));
-        let work = {
-            let stream = Arc::clone(&stream);
-            move || {
-                // The client sees a failure as the end of its connection.
-                let _ = exchange(&stream, &server.status);
-                server.forget(&stream);
-            }
+        let served = Arc::clone(&stream);
+        let work = move || {
+            // The client sees a failure as the end of its connection.
+            let _ = exchange(&served, &server);
+            server.forget(&served);
         };
         let spawned = thread::Builder::new().name("http".to_owned()).spawn(work);
         spawned.map(drop).inspect_err(|_| self.forget(&stream))
@@ -91,7 +82,7 @@ impl InstallerServer {
     }
 }
 
-fn exchange(mut stream: &TcpStream, status: &SharedStatus) -> io::Result<()> {
+fn exchange(mut stream: &TcpStream, server: &InstallerServer) -> io::Result<()> {
     let end = Instant::now() + TIMEOUT;
     let left = || match end.saturating_duration_since(Instant::now()) {
         Duration::ZERO => Err(io::Error::from(ErrorKind::TimedOut)),
@@ -110,25 +101,23 @@ fn exchange(mut stream: &TcpStream, status: &SharedStatus) -> io::Result<()> {
         }
     }
     stream.set_write_timeout(left()?)?;
-    stream.write_all(answer(&String::from_utf8_lossy(&head), status).as_bytes())
+    stream.write_all(answer(&String::from_utf8_lossy(&head), server).as_bytes())
 }
 
-fn answer(head: &str, status: &SharedStatus) -> String {
+fn answer(head: &str, server: &InstallerServer) -> String {
+    let installer = server.change(|installer| installer.clone());
     let mut words = head.lines().next().unwrap_or_default().split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let is_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
     let plain = |status: &'static str, text: &str| (status, "text/plain; charset=utf-8", format!("{text}\n"));
     let (status, kind, body) = match (method, target.split('?').next().unwrap_or_default()) {
         _ if !is_http => plain("400 Bad Request", "expected a request of HTTP/1.1"),
-        ("GET" | "HEAD", "/metrics") => match traces::read_counters(&status.state) {
-            Ok(counters) => {
-                ("200 OK", CONTENT_TYPE, text(&counters, &status.change(|installer| installer.clone())))
-            }
+        ("GET" | "HEAD", "/metrics") => match traces::read_counters(&server.state) {
+            Ok(counters) => ("200 OK", CONTENT_TYPE, text(&counters, &installer)),
             Err(error) => plain("500 Internal Server Error", &format!("the counters can't be read: {error}")),
         },
         ("GET" | "HEAD", "/readyz") => {
-            let Installer { is_installed, state, warnings, .. } =
-                status.change(|installer| installer.clone());
+            let Installer { is_installed, state, warnings, .. } = installer;
             let (status, word) =
                 if is_installed { ("200 OK", "ready") } else { ("503 Service Unavailable", "not ready") };
             let warnings = warnings.iter().map(|warning| format!("\nwarning: {}", warning.text));

@@ -1,6 +1,6 @@
 //! The network configuration: from bytes to values, with all problems reported together.
 
-use super::{Attachment, CniError, CniErrorCode, CniVersion, PluginFields, Verb, is_id, keys};
+use super::{Attachment, CniError, CniErrorCode, CniVersion, PluginFields, is_id, keys};
 use mesh::pod::{EXCLUDED_NAMESPACES, configured};
 use mesh::settings::alternatives;
 use mesh::sources::{Raw, duration};
@@ -48,12 +48,10 @@ pub(crate) struct PartialConfiguration<'a> {
     /// False where one of these is not valid: then no trace is left elsewhere.
     pub(crate) places_are_valid: bool,
     pub(crate) timeout: Duration,
-    name: Option<String>,
-    rest: PluginConfiguration<'a>,
-    /// The problems of the keys that identify the network.
-    of_network: Vec<InputProblem>,
-    problems: Vec<InputProblem>,
-    unsupported: Vec<InputProblem>,
+    /// The network's name; the error has the problems of the keys that DEL needs.
+    pub(crate) network: Result<String, CniError>,
+    /// The error has the problems of all keys but the version.
+    pub(crate) whole: Result<PluginConfiguration<'a>, CniError>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,33 +77,13 @@ impl<'a> PartialConfiguration<'a> {
         let fields = PluginFields::parse(text).map_err(|error| undecodable(&error))?;
         Ok(PluginConfigurationReader { fields, problems: Vec::new() }.read())
     }
-
-    pub(crate) fn network(&self) -> Result<(CniVersion, &str), CniError> {
-        let version = self.version.clone()?;
-        match &self.name {
-            Some(name) if self.of_network.is_empty() => Ok((version, name)),
-            _ => Err(fault(CniErrorCode::Configuration, &self.of_network)),
-        }
-    }
-
-    pub(crate) fn configuration(self, verb: Verb) -> Result<PluginConfiguration<'a>, CniError> {
-        let version = self.version?;
-        version.require(verb)?;
-        let Self { name, rest, of_network, problems, unsupported, .. } = self;
-        let code = match of_network.is_empty() && problems.is_empty() {
-            true => CniErrorCode::UnsupportedField,
-            false => CniErrorCode::Configuration,
-        };
-        let problems: Vec<InputProblem> = of_network.into_iter().chain(unsupported).chain(problems).collect();
-        match name {
-            Some(name) if problems.is_empty() => Ok(PluginConfiguration { version, name, ..rest }),
-            _ => Err(fault(code, &problems)),
-        }
-    }
 }
 
-fn fault(code: CniErrorCode, problems: &[InputProblem]) -> CniError {
-    CniError::of_problems(code, "the network configuration is not as it should be", problems)
+fn sound<T>(value: T, code: CniErrorCode, problems: &[InputProblem]) -> Result<T, CniError> {
+    if problems.is_empty() {
+        return Ok(value);
+    }
+    Err(CniError::of_problems(code, "the network configuration is not as it should be", problems))
 }
 
 fn short(value: &str) -> String {
@@ -120,10 +98,6 @@ fn absolute(text: &str) -> Option<PathBuf> {
     (text.starts_with('/') && !text.contains('\0')).then(|| PathBuf::from(text))
 }
 
-fn id(text: &str) -> Option<String> {
-    is_id(text).then(|| text.to_owned())
-}
-
 struct PluginConfigurationReader<'a> {
     fields: PluginFields<'a>,
     problems: Vec<InputProblem>,
@@ -132,6 +106,7 @@ struct PluginConfigurationReader<'a> {
 impl<'a> PluginConfigurationReader<'a> {
     fn read(mut self) -> PartialConfiguration<'a> {
         let version = self.version();
+        let id = |text: &str| is_id(text).then(|| text.to_owned());
         let name = self.text("name", id, "expected a letter or digit, then at most 109 more, _ . or -");
         if self.fields.value("name").is_none() {
             self.problems.push(InputProblem::of("name", "is not there; the network needs one"));
@@ -140,16 +115,16 @@ impl<'a> PluginConfigurationReader<'a> {
         let places = self.places();
         let places_are_valid = self.problems.len() == before;
         let of_network = std::mem::take(&mut self.problems);
-        let rest = PluginConfiguration {
-            version: CniVersion::LATEST,
-            name: String::new(),
+        let name = name.unwrap_or_default();
+        let network = sound(name.clone(), CniErrorCode::Configuration, &of_network);
+        let capabilities = self.fields.value("capabilities");
+        let configuration = PluginConfiguration {
+            version: version.clone().unwrap_or(CniVersion::LATEST),
+            name,
             previous_result: self.previous_result(),
             annotations: self.annotations(),
             // `libcni` leaves the capabilities of an entry in its configuration (`injectRuntimeConfig`).
-            requests_annotations: self
-                .fields
-                .value("capabilities")
-                .is_some_and(|all| all.get().contains(ANNOTATIONS)),
+            requests_annotations: capabilities.is_some_and(|all| all.get().contains(ANNOTATIONS)),
             valid: self.valid(),
             capture: self.layer(keys::CAPTURE),
             defaults: self.layer(keys::DEFAULTS).unwrap_or_default(),
@@ -164,24 +139,16 @@ impl<'a> PluginConfigurationReader<'a> {
         self.problems.extend(self.fields.doubles().map(twice));
         // The specification wants to see the key and its value.
         let complaint = |(name, value): (&str, &RawValue)| {
-            Some(InputProblem::of(
-                name,
-                format!("{} (its value is {})", keys::complaint(name)?, short(value.get())),
-            ))
+            let text = format!("{} (its value is {})", keys::complaint(name)?, short(value.get()));
+            Some(InputProblem::of(name, text))
         };
-        let unsupported = self.fields.iter().filter_map(complaint).collect();
-        let problems = self.problems;
-        PartialConfiguration {
-            version,
-            places,
-            places_are_valid,
-            timeout,
-            name,
-            rest,
-            of_network,
-            problems,
-            unsupported,
-        }
+        let unsupported: Vec<InputProblem> = self.fields.iter().filter_map(complaint).collect();
+        let code = match of_network.is_empty() && self.problems.is_empty() {
+            true => CniErrorCode::UnsupportedField,
+            false => CniErrorCode::Configuration,
+        };
+        let whole = sound(configuration, code, &[of_network, unsupported, self.problems].concat());
+        PartialConfiguration { version, places, places_are_valid, timeout, network, whole }
     }
 
     fn typed<T: DeserializeOwned>(&mut self, name: &str, form: &str) -> Option<T> {
@@ -212,9 +179,9 @@ impl<'a> PluginConfigurationReader<'a> {
             // Before there was the key, there was 0.1.0.
             None => CniVersion::parse("0.1.0"),
             Some(Err(_)) => {
-                let problem =
-                    InputProblem::of("cniVersion", "is not a string; expected one such as \"1.0.0\"");
-                Err(fault(CniErrorCode::Configuration, &[problem]))
+                let text = "is not a string; expected one such as \"1.0.0\"";
+                let problem = InputProblem::of("cniVersion", text);
+                sound(CniVersion::LATEST, CniErrorCode::Configuration, &[problem])
             }
         }
     }
@@ -277,14 +244,9 @@ impl<'a> PluginConfigurationReader<'a> {
 
     /// An object of settings: strings, numbers, booleans, or lists of them. Values are validated later.
     fn layer(&mut self, key: &str) -> Option<Raw> {
-        let fields = match PluginFields::parse(self.fields.value(key)?.get()) {
-            Ok(fields) => fields,
-            Err(error) => {
-                let text = format!("{error}; expected an object of settings");
-                self.problems.push(InputProblem::of(key, text));
-                return None;
-            }
-        };
+        let given = PluginFields::parse(self.fields.value(key)?.get());
+        let wrong = |error| InputProblem::of(key, format!("{error}; expected an object of settings"));
+        let fields = given.map_err(|error| self.problems.push(wrong(error))).ok()?;
         let named = |name: &str, text: &str| InputProblem::of(&format!("{key}.{name}"), text);
         self.problems.extend(fields.doubles().map(|name| named(name, "is there twice; remove one")));
         let mut values = BTreeMap::new();
@@ -314,10 +276,7 @@ impl<'a> PluginConfigurationReader<'a> {
 /// A value as its flag would be given.
 fn text(value: &Value) -> Option<String> {
     match value {
-        Value::Array(items) => {
-            let items: Option<Vec<String>> = items.iter().map(scalar).collect();
-            Some(items?.join(","))
-        }
+        Value::Array(items) => Some(items.iter().map(scalar).collect::<Option<Vec<String>>>()?.join(",")),
         other => scalar(other),
     }
 }
@@ -325,8 +284,7 @@ fn text(value: &Value) -> Option<String> {
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(value) => Some(value.to_string()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }

@@ -2,10 +2,10 @@
 
 use super::CniVersion;
 use mesh::settings::nearest;
+use serde::Deserializer;
 use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use std::{collections::HashSet, fmt};
+use std::{collections::HashSet, fmt, iter};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PluginKey {
@@ -98,13 +98,11 @@ pub(super) fn complaint(name: &str) -> Option<String> {
     if name.starts_with(RESERVED) || known().any(|key| key == name) {
         return None;
     }
-    Some(match nearest(name, known()) {
-        Some(similar) => format!("unknown key; did you mean {similar}?"),
-        None => {
-            let ours: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-            format!("unknown key; expected one of {}", ours.join(", "))
-        }
-    })
+    let hint = match nearest(name, known()) {
+        Some(similar) => format!("did you mean {similar}?"),
+        None => format!("expected one of {}", KEYS.map(|key| key.name).join(", ")),
+    };
+    Some(format!("unknown key; {hint}"))
 }
 
 /// The fields in their order, doubles included.
@@ -113,7 +111,9 @@ pub(crate) struct PluginFields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> PluginFields<'a> {
     pub(crate) fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let fields = deserializer.deserialize_map(FieldsVisitor)?;
+        deserializer.end().map(|()| fields)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
@@ -139,25 +139,18 @@ impl<'a> PluginFields<'a> {
     }
 }
 
-impl<'de> Deserialize<'de> for PluginFields<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct PluginFieldsVisitor;
-        impl<'de> Visitor<'de> for PluginFieldsVisitor {
-            type Value = PluginFields<'de>;
+struct FieldsVisitor;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = PluginFields<'de>;
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(PluginFields(fields))
-            }
-        }
-        deserializer.deserialize_map(PluginFieldsVisitor)
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let fields = iter::from_fn(|| map.next_entry().transpose());
+        fields.collect::<Result<_, _>>().map(PluginFields)
     }
 }
 

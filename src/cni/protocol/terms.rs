@@ -24,36 +24,25 @@ impl CniVersion {
 
     pub(crate) fn parse(text: &str) -> Result<Self, CniError> {
         Self::ALL.into_iter().find(|version| version.name() == text).ok_or_else(|| {
-            CniError::new(
-                CniErrorCode::IncompatibleVersion,
-                format!("cniVersion: {text:?} is not supported"),
-                format!("expected one of {}", Self::ALL.map(Self::name).join(", ")),
-            )
+            let msg = format!("cniVersion: {text:?} is not supported");
+            let details = format!("expected one of {}", Self::ALL.map(Self::name).join(", "));
+            CniError::new(CniErrorCode::IncompatibleVersion, msg, details)
         })
     }
 
     pub(crate) fn require(self, verb: Verb) -> Result<(), CniError> {
-        let since = match verb {
-            Verb::Add | Verb::Del | Verb::Version => Self::V0_3_0,
-            Verb::Check => Self::V0_4_0,
-            Verb::Gc | Verb::Status => Self::V1_1_0,
-        };
+        let (_, name, since) = verb.row();
         if self >= since {
             return Ok(());
         }
-        let (msg, details) = (
-            format!("cniVersion {} does not have {}", self.name(), verb.name()),
-            format!("it came with {}; raise cniVersion in the network configuration", since.name()),
-        );
+        let msg = format!("cniVersion {} does not have {name}", self.name());
+        let details = format!("it came with {}; raise cniVersion in the network configuration", since.name());
         Err(CniError::new(CniErrorCode::IncompatibleVersion, msg, details))
     }
 
     pub(crate) fn answer(self) -> String {
-        serde_json::json!({
-            "cniVersion": self.name(),
-            "supportedVersions": Self::ALL.map(Self::name),
-        })
-        .to_string()
+        let names = Self::ALL.map(Self::name);
+        serde_json::json!({ "cniVersion": self.name(), "supportedVersions": names }).to_string()
     }
 }
 
@@ -68,18 +57,22 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Add, Self::Check, Self::Del, Self::Gc, Self::Status, Self::Version];
+    /// The verbs in their order, with the versions that introduced them.
+    const ROWS: [(Self, &'static str, CniVersion); 6] = [
+        (Self::Add, "ADD", CniVersion::V0_3_0),
+        (Self::Check, "CHECK", CniVersion::V0_4_0),
+        (Self::Del, "DEL", CniVersion::V0_3_0),
+        (Self::Gc, "GC", CniVersion::V1_1_0),
+        (Self::Status, "STATUS", CniVersion::V1_1_0),
+        (Self::Version, "VERSION", CniVersion::V0_3_0),
+    ];
+
+    fn row(self) -> (Self, &'static str, CniVersion) {
+        Self::ROWS[self as usize]
+    }
 
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Add => "ADD",
-            Self::Check => "CHECK",
-            Self::Del => "DEL",
-            Self::Gc => "GC",
-            Self::Status => "STATUS",
-            Self::Version => "VERSION",
-        }
+        self.row().1
     }
 }
 
@@ -151,7 +144,10 @@ impl CniError {
 
 /// The result: that of the plugins before us, to the byte where it is of this version, else in its form; or an empty one.
 pub(crate) fn result(before: Option<&RawValue>, version: CniVersion) -> String {
-    let Some(before) = before else { return empty(version) };
+    let Some(before) = before else {
+        let name = version.name();
+        return format!(r#"{{"cniVersion":"{name}","interfaces":[],"ips":[],"routes":[],"dns":{{}}}}"#);
+    };
     match serde_json::from_str::<Map<String, Value>>(before.get()) {
         Ok(fields) if fields.get("cniVersion").and_then(Value::as_str) != Some(version.name()) => {
             converted(fields, version)
@@ -159,11 +155,6 @@ pub(crate) fn result(before: Option<&RawValue>, version: CniVersion) -> String {
         // Beyond the depth that we read, it is still theirs.
         Ok(_) | Err(_) => before.get().to_owned(),
     }
-}
-
-fn empty(version: CniVersion) -> String {
-    let name = version.name();
-    format!(r#"{{"cniVersion":"{name}","interfaces":[],"ips":[],"routes":[],"dns":{{}}}}"#)
 }
 
 /// Versions differ in `ips`, whose items have a `version` (the family) before 1.0.0 only.
@@ -265,18 +256,18 @@ impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
     }
 
     fn verb(&mut self) -> Option<Verb> {
-        let names = Verb::ALL.map(Verb::name).join(", ");
+        let names = Verb::ROWS.map(|(_, name, _)| name).join(", ");
         let Some(value) = self.optional("CNI_COMMAND") else {
             let text = format!("is not set; a container runtime sets it to one of {names}");
             self.problems.push(InputProblem::of("CNI_COMMAND", text));
             return None;
         };
-        let verb = Verb::ALL.into_iter().find(|verb| value == verb.name());
-        if verb.is_none() {
+        let row = Verb::ROWS.into_iter().find(|(_, name, _)| value == *name);
+        if row.is_none() {
             let text = format!("is not a command; expected one of {names}");
             self.problems.push(InputProblem::with_item("CNI_COMMAND", &value.to_string_lossy(), text));
         }
-        verb
+        row.map(|(verb, ..)| verb)
     }
 
     fn target(&mut self) -> AttachmentTarget {
