@@ -80,34 +80,26 @@ pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Resul
     }
 }
 
+/// The uids of pods in control groups (`/proc/PID/cgroup`, `cgroups(7)`), each with its part of the path:
+/// `pod<uid>`, `kubepods-pod<uid>.slice`, or `kubepods-burstable-pod<uid>.slice`.
+fn uids(groups: &str) -> impl Iterator<Item = (&str, String)> {
+    groups.lines().flat_map(|line| line.split('/')).filter_map(|part| {
+        // Without systemd, runc appends `:cri-containerd:ID`.
+        let slice = part.split_once(':').map_or(part, |(slice, _)| slice);
+        let name = slice.strip_suffix(".slice").unwrap_or(slice);
+        let uid = name.strip_prefix("pod").or_else(|| name.rsplit_once("-pod").map(|(_, uid)| uid))?;
+        Some((part, uid.replace('_', "-")))
+    })
+}
+
+fn names(groups: &str, uid: &str) -> bool {
+    !uid.is_empty() && uids(groups).any(|(_, found)| found == uid)
+}
+
 /// True if one of the control groups is that of a pod with another uid, and not one in which the node itself is.
-fn names_another(text: &str, uid: &str, node: &str) -> bool {
-    let is_uid =
-        |uid: &str| uid.len() == 36 && uid.chars().all(|c| c.is_ascii_hexdigit() || "-_".contains(c));
-    let is_pods = |part: &str| {
-        let name = slice_name(part);
-        let found = name.strip_prefix("pod").or_else(|| name.rsplit_once("-pod").map(|(_, uid)| uid));
-        found.is_some_and(is_uid) && !node.contains(part)
-    };
-    !names(text, uid) && text.lines().any(|line| line.split('/').any(is_pods))
-}
-
-/// The name of a control group's slice. Without systemd, runc appends `:cri-containerd:ID` to it.
-fn slice_name(part: &str) -> &str {
-    let slice = part.split_once(':').map_or(part, |(slice, _)| slice);
-    slice.strip_suffix(".slice").unwrap_or(slice)
-}
-
-/// True if one of the control groups (`/proc/PID/cgroup`, `cgroups(7)`) is the pod's, or lies in it.
-fn names(text: &str, uid: &str) -> bool {
-    let underscored = uid.replace('-', "_");
-    let is_pods = |part: &str| {
-        // pod<uid>, kubepods-pod<uid>.slice, kubepods-burstable-pod<uid>.slice
-        let part = slice_name(part);
-        let start = part.strip_suffix(uid).or_else(|| part.strip_suffix(&underscored));
-        start.is_some_and(|start| start == "pod" || start.ends_with("-pod"))
-    };
-    !uid.is_empty() && text.lines().any(|line| line.split('/').any(is_pods))
+fn names_another(groups: &str, uid: &str, node: &str) -> bool {
+    let is_uid = |uid: &str| uid.len() == 36 && uid.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    !names(groups, uid) && uids(groups).any(|(part, found)| is_uid(&found) && !node.contains(part))
 }
 
 #[cfg(test)]
