@@ -130,8 +130,7 @@ impl<T> Watch<T> {
         }
     }
 
-    /// True if the client may resume the watch where it was: the connection broke, and has not broken within the last list
-    /// timeout without an event since.
+    /// True for a broken connection, unless it broke within the last list timeout too, without an event since.
     fn may_resume(&self, error: &watcher::Error) -> bool {
         matches!(error, watcher::Error::WatchFailed(kube::Error::ReadEvents(_) | kube::Error::HyperError(_)))
             && self.broken_at.is_none_or(|broken_at| broken_at.elapsed() >= self.list_timeout)
