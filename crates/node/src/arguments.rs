@@ -114,7 +114,7 @@ pub(crate) struct Lookup {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: String,
     /// How long to try
-    #[arg(long, value_name = "MILLISECONDS", default_value = "8000", value_parser = milliseconds())]
+    #[arg(long, value_name = "MILLISECONDS", default_value = "8000", value_parser = value_parser!(u64).range(1..=600_000).map(Duration::from_millis))]
     pub(crate) timeout: Duration,
 }
 
@@ -154,12 +154,8 @@ fn level() -> impl TypedValueParser<Value = LevelFilter> {
         .map(|given| given.parse().expect("clap knows them"))
 }
 
-fn seconds(range: RangeInclusive<i64>) -> impl TypedValueParser<Value = Duration> {
-    value_parser!(u32).range(range).map(|seconds| Duration::from_secs(seconds.into()))
-}
-
-fn milliseconds() -> impl TypedValueParser<Value = Duration> {
-    value_parser!(u32).range(1..=600_000).map(|milliseconds| Duration::from_millis(milliseconds.into()))
+fn seconds(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = Duration> {
+    value_parser!(u64).range(range).map(Duration::from_secs)
 }
 
 /// Names, with commas between; none where the text is empty.

@@ -1,5 +1,4 @@
-//! A pod as the API server has it, for the plugin, which has no client: requested until there is an answer or the time
-//! is up.
+//! A pod as the API server has it, for the plugin, which has no client: requested until it answers or the time is up.
 //!
 //! Each try reads the kubeconfig and its token again, takes a part of the time and no more, and waits for longer and longer
 //! before the next, in part by chance. A final answer ends it: the pod does not exist, or we may not know.

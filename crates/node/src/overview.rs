@@ -27,8 +27,7 @@ pub(crate) struct NodeStatus<'a> {
     metrics: &'a NodeMetrics,
     publisher: Publisher,
     pods: Rc<RefCell<PodReferences>>,
-    /// The pods whose drift has an event: the uid, because another pod may get the name, and the time at which the rules were
-    /// made that have drifted, if that is known.
+    /// Drifts with an event: the pod's uid, because another may get its name, and when the rules were made, if known.
     reported: BTreeMap<PodName, (Option<String>, String)>,
 }
 
@@ -91,22 +90,19 @@ impl<'a> NodeStatus<'a> {
 
     /// Publishes an event for each pod whose rules have drifted since the last look.
     async fn report_drift(&mut self, overview: &Overview) {
-        let drifted: Vec<&NamespaceRow> =
-            overview.namespaces.iter().filter(|row| row.state == NamespaceState::Drifted).collect();
+        let rows = overview.namespaces.iter().filter_map(|row| Some((row.pod.as_ref()?, row)));
         // What can't be read may still be as it was.
         let remains =
-            |row: &&NamespaceRow| matches!(row.state, NamespaceState::Drifted | NamespaceState::Unknown);
-        let pods: BTreeSet<&PodName> =
-            overview.namespaces.iter().filter(remains).filter_map(|row| row.pod.as_ref()).collect();
-        self.reported.retain(|pod, _| pods.contains(pod));
-        for row in drifted {
-            let Some(pod) = &row.pod else { continue };
+            |row: &NamespaceRow| matches!(row.state, NamespaceState::Drifted | NamespaceState::Unknown);
+        let remaining: BTreeSet<&PodName> =
+            rows.clone().filter(|(_, row)| remains(row)).map(|(pod, _)| pod).collect();
+        self.reported.retain(|pod, _| remaining.contains(pod));
+        for (pod, row) in rows.filter(|(_, row)| row.state == NamespaceState::Drifted) {
             let changed = |held: &&diagnose::status::Record| held.changed_since;
             let made = row.held_by.iter().filter_map(|held| held.made.as_ref()).find(changed);
             let at = made.map(|made| made.at.clone()).unwrap_or_default();
             // A pod that the API server does not have yet gets its event after a later look.
-            let reference = self.pods.borrow().known().get(pod).cloned();
-            let Some(reference) = reference else { continue };
+            let Some(reference) = self.pods.borrow().known().get(pod).cloned() else { continue };
             let drift = (reference.uid.clone(), at);
             if self.reported.get(pod) == Some(&drift) {
                 continue;

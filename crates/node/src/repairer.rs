@@ -65,17 +65,19 @@ impl Repairer {
             PodAction::Label => self.label(pod).await,
             PodAction::Delete => self.delete(pod).await,
         };
-        match &outcome {
-            Ok(PodActionOutcome::Done(what)) => {
-                self.publish(pod, EventType::Normal, "Done", failure, what).await;
-            }
-            Ok(PodActionOutcome::Skipped(_) | PodActionOutcome::Gone) => {}
+        let (type_, end, note) = match &outcome {
+            Ok(PodActionOutcome::Done(what)) => (EventType::Normal, "Done", what.clone()),
+            Ok(PodActionOutcome::Skipped(_) | PodActionOutcome::Gone) => return outcome,
             // Another pod may have got the name: a uid that is not the pod's conflicts with a deletion and makes a patch invalid.
-            Err(PodActionFailure::Api(error)) if matches!(status(&**error), Some(409 | 422)) => {}
-            Err(error) => {
-                self.publish(pod, EventType::Warning, "Failed", failure, &describe(error)).await;
+            Err(PodActionFailure::Api(error)) if matches!(status(&**error), Some(409 | 422)) => {
+                return outcome;
             }
-        }
+            Err(error) => (EventType::Warning, "Failed", describe(error)),
+        };
+        let action = capitalised(self.settings.action.name());
+        let note = format!("{} exited with {}: {note}", failure.container, self.settings.signature.exit_code);
+        let words = [format!("Sidecar{action}{end}"), action];
+        self.publisher.publish(&pod.object_ref(&()), type_, words, note).await;
         outcome
     }
 
@@ -128,20 +130,6 @@ impl Repairer {
 
     fn pods(&self, pod: &Pod) -> Api<Pod> {
         Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default())
-    }
-
-    async fn publish(
-        &self,
-        pod: &Pod,
-        type_: EventType,
-        outcome: &str,
-        failure: &ValidationFailure,
-        note: &str,
-    ) {
-        let action = self.settings.action.name();
-        let start = format!("{} exited with {}: ", failure.container, self.settings.signature.exit_code);
-        let words = [format!("Sidecar{}{outcome}", capitalised(action)), capitalised(action)];
-        self.publisher.publish(&pod.object_ref(&()), type_, words, start + note).await;
     }
 }
 

@@ -35,12 +35,8 @@ pub(crate) enum PodSandboxError {
     Proc(PathBuf, #[source] io::Error),
     #[error("no process of the pod and no namespace with its addresses is on this node")]
     Nowhere,
-    #[error("more than one namespace may be the pod's ({}); nothing is changed", list(.0))]
-    Several(Vec<PathBuf>),
-}
-
-fn list(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    #[error("more than one namespace may be the pod's ({}); nothing is changed", .0.join(", "))]
+    Several(Vec<String>),
 }
 
 fn has(sandbox: &Sandbox, addresses: &[IpAddr]) -> bool {
@@ -56,11 +52,11 @@ pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Resul
     let node = fs::read_to_string(places.proc.join("1/cgroup")).unwrap_or_default();
     let (mut of_pod, mut others) = (Vec::new(), Vec::new());
     for FoundNamespace { namespace, processes, .. } in all {
-        let groups: Vec<String> =
-            processes.iter().filter_map(|folder| fs::read_to_string(folder.join("cgroup")).ok()).collect();
-        if groups.iter().any(|text| names(text, uid)) {
+        let groups = processes.iter().filter_map(|folder| fs::read_to_string(folder.join("cgroup")).ok());
+        let groups = groups.collect::<Vec<_>>().join("\n");
+        if names(&groups, uid) {
             of_pod.push(namespace);
-        } else if !groups.iter().any(|text| names_another(text, uid, &node)) {
+        } else if !names_another(&groups, uid, &node) {
             // An address of a pod whose processes have ended may be another pod's by now.
             others.push(namespace);
         }
@@ -76,7 +72,7 @@ pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Resul
     match found.len() {
         0 => Err(PodSandboxError::Nowhere),
         1 => Ok(found.remove(0)),
-        _ => Err(PodSandboxError::Several(found.into_iter().map(|sandbox| sandbox.found).collect())),
+        _ => Err(PodSandboxError::Several(found.iter().map(|one| one.found.display().to_string()).collect())),
     }
 }
 
