@@ -1,6 +1,6 @@
 //! The loop: reports of the API server about the node's pods go to the [`RepairQueue`], and pods that are due are handled singly.
 
-use crate::overview::{NodeStatus, PodReferences, reference};
+use crate::overview::{self, PodReferences, reference};
 use crate::repair::{PodActionOutcome, named};
 use crate::repair_queue::{QueueChange, RateLimiter, RepairQueue};
 use crate::repairer::Repairer;
@@ -44,7 +44,7 @@ pub(crate) async fn run(
     let config = watcher::Config { page_size: None, ..watcher::Config::default() };
     let config = config.any_semantic().fields(&format!("spec.nodeName={}", settings.node)).timeout(seconds);
     let pods = Rc::new(RefCell::new(PodReferences::default()));
-    let mut status = pin!(NodeStatus::new(settings, metrics, client.clone(), pods.clone()).run());
+    let mut status = pin!(overview::run(settings, metrics, client.clone(), pods.clone()));
     let mut events = watch::events(Api::<Pod>::all(client), config, "pods", settings.call_timeout);
     let mut controller = Controller {
         settings,
