@@ -96,16 +96,10 @@ impl<T> Watch<T> {
                 (self.start)()
             });
             // A watch is silent as long as nothing changes; the client ends it in time. A list is not.
-            let next = match self.is_listed {
-                true => stream.next().await,
-                false => match timeout(self.list_timeout, stream.next()).await {
-                    Ok(next) => next,
-                    Err(_) => {
-                        let (resource, limit) = (&self.resource, self.list_timeout);
-                        let error = format!("the API server does not list {resource} within {limit:?}");
-                        return Err(self.restart("silence", None, error));
-                    }
-                },
+            let limit = if self.is_listed { Duration::MAX } else { self.list_timeout };
+            let Ok(next) = timeout(limit, stream.next()).await else {
+                let error = format!("the API server does not list {} within {limit:?}", self.resource);
+                return Err(self.restart("silence", None, error));
             };
             match next {
                 Some(Ok(item)) => {

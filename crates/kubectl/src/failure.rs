@@ -22,14 +22,9 @@ pub(crate) enum CaptureFailure {
     Input(#[from] Problems),
     #[error("{0}")]
     Call(#[from] CallFailure),
-    #[error(
-        "{kind} {name} has no pod in namespace {namespace}; see kubectl get pods -n {namespace} -l '{selector}'"
-    )]
-    NoPod { kind: &'static str, name: String, namespace: String, selector: String },
-    #[error("sidecar-init in pod {pod}: {}", visible(.message))]
-    Remote { pod: String, message: String },
-    #[error("the kernel of pod {pod} can't be reached: {reason}{remedy}")]
-    NoKernel { pod: String, reason: String, remedy: &'static str },
+    /// The calls have succeeded, and lead to no answer.
+    #[error("{0}")]
+    NoAnswer(String),
     #[error("can't be printed: {0}")]
     Print(#[from] io::Error),
 }

@@ -86,7 +86,8 @@ impl PodKernel {
         let kernel = Self::find(&kubectl, &arguments.kernel, &pod)?.map_err(|reason| {
             let has_namespace = !pod.uses_host_network && pod.node.is_some() && pod.container.is_some();
             let remedy = if has_namespace { ROUTES } else { "" };
-            CaptureFailure::NoKernel { pod: pod.title(), reason, remedy }
+            let pod = pod.title();
+            CaptureFailure::NoAnswer(format!("the kernel of pod {pod} can't be reached: {reason}{remedy}"))
         })?;
         Ok((pod, kernel))
     }
@@ -181,7 +182,10 @@ impl PodKernel {
 
     pub(crate) fn refusal(&self, call: &KubectlCall, output: CallOutput) -> CaptureFailure {
         match remote_error(&output.stderr) {
-            Some(message) => CaptureFailure::Remote { pod: self.within.join("/"), message },
+            Some(message) => {
+                let pod = self.within.join("/");
+                CaptureFailure::NoAnswer(format!("sidecar-init in pod {pod}: {}", visible(&message)))
+            }
             None => self.kubectl.failure(call, CallCause::Ended(output)).into(),
         }
     }

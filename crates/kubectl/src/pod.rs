@@ -7,7 +7,7 @@ use crate::kubectl::Kubectl;
 use diagnose::{Style, TextLine};
 use mesh::settings::nearest;
 use serde_json::Value;
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 /// Reads `NAME`, `pod/NAME` or `deployment/NAME`: the workload, unless the word names a pod, and the name.
 fn named(word: &str) -> Result<(Option<&'static PodWorkload>, &str), String> {
@@ -16,8 +16,7 @@ fn named(word: &str) -> Result<(Option<&'static PodWorkload>, &str), String> {
     // By the rule of Kubernetes, so that no name is taken for a flag or a path.
     let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
     let is_name = |name: &str| {
-        let ends = [name.chars().next(), name.chars().next_back()];
-        let has_ends = ends.iter().all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()));
+        let has_ends = !name.is_empty() && !name.starts_with(['-', '.']) && !name.ends_with(['-', '.']);
         name.len() <= 253 && name.chars().all(is_inner) && has_ends
     };
     let (kind, name) = word.split_once('/').unwrap_or(("pod", word));
@@ -104,15 +103,11 @@ impl TargetPod {
     }
 
     /// The TCP ports that its containers declare.
-    pub(crate) fn declared_ports(&self) -> Vec<u16> {
+    pub(crate) fn declared_ports(&self) -> BTreeSet<u16> {
         let ports =
             items(&self.object["spec"]["containers"]).flat_map(|container| items(&container["ports"]));
         let tcp = ports.filter(|port| port["protocol"].as_str().unwrap_or("TCP") == "TCP");
-        let mut found: Vec<u16> =
-            tcp.filter_map(|port| u16::try_from(port["containerPort"].as_u64()?).ok()).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
+        tcp.filter_map(|port| u16::try_from(port["containerPort"].as_u64()?).ok()).collect()
     }
 }
 
@@ -141,8 +136,9 @@ fn of_workload(
         (is_ending, !is_ready, !is_running, pod["metadata"]["name"].as_str().map(str::to_owned))
     };
     let Some(first) = pods.iter().min_by_key(|pod| rank(pod)) else {
-        let (kind, name) = (workload.name, name.to_owned());
-        return Err(CaptureFailure::NoPod { kind, name, namespace, selector });
+        let (kind, see) = (workload.name, format!("kubectl get pods -n {namespace} -l '{selector}'"));
+        let text = format!("{kind} {name} has no pod in namespace {namespace}; see {see}");
+        return Err(CaptureFailure::NoAnswer(text));
     };
     // Items of a list lack what a single object has.
     let mut object = (*first).clone();

@@ -50,12 +50,10 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {
     loop {
         tries += 1;
         let left = end.saturating_duration_since(Instant::now());
-        let last = match time::timeout(left.min(*timeout / PARTS), once(lookup)).await {
-            Ok(answered) => match answered? {
-                Ok(pod) => return Ok(pod),
-                Err(last) => last,
-            },
-            Err(_) => "silence".to_owned(),
+        let answered = time::timeout(left.min(*timeout / PARTS), once(lookup)).await;
+        let last = match answered.unwrap_or_else(|_| Ok(Err("silence".to_owned())))? {
+            Ok(pod) => return Ok(pod),
+            Err(last) => last,
         };
         tracing::debug!(pod = %shown, tries, error = %last, "not known yet");
         let delay = backoff.next().unwrap_or(MAX_DELAY);
@@ -70,19 +68,15 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {
 async fn once(lookup: &Lookup) -> Result<Result<Value, String>, PodLookupError> {
     let Lookup { kubeconfig, namespace, name, timeout } = lookup;
     let client = access::client(Some(kubeconfig), *timeout).await?;
-    let request = Request::new(Pod::url_path(&(), Some(namespace)));
-    let request = request.get(name, &GetParams::default()).map_err(kube::Error::BuildRequest);
-    let answer = match request {
-        Ok(request) => client.request::<Value>(request).await,
-        Err(error) => Err(error),
-    };
+    let request = Request::new(Pod::url_path(&(), Some(namespace))).get(name, &GetParams::default());
+    let answer = async { client.request::<Value>(request.map_err(kube::Error::BuildRequest)?).await };
     let is_it = |pod: &Value| {
         pod["kind"] == "Pod"
             && pod["metadata"]["name"] == **name
             && pod["metadata"]["namespace"] == **namespace
             && pod["spec"].is_object()
     };
-    match answer {
+    match answer.await {
         Ok(pod) if is_it(&pod) => Ok(Ok(pod)),
         Ok(_) => Ok(Err("the answer is not a pod of that name".to_owned())),
         Err(error) => match status(&error) {
