@@ -83,7 +83,8 @@ fn uids(groups: &str) -> impl Iterator<Item = (&str, String)> {
         // Without systemd, runc appends `:cri-containerd:ID`.
         let slice = part.split_once(':').map_or(part, |(slice, _)| slice);
         let name = slice.strip_suffix(".slice").unwrap_or(slice);
-        let uid = name.strip_prefix("pod").or_else(|| name.rsplit_once("-pod").map(|(_, uid)| uid))?;
+        let within = name.rsplit_once("-pod").map(|(_, uid)| uid);
+        let uid = within.or_else(|| name.strip_prefix("pod"))?;
         Some((part, uid.replace('_', "-")))
     })
 }
@@ -110,6 +111,7 @@ mod tests {
             "0::/../kubepods-pod7c3e4f2a_0000_4d1c_9a55_1234567890ab.slice/cri-containerd-abc.scope",
             "0::/kubelet.slice/kubelet-kubepods.slice/\
              kubelet-kubepods-besteffort-pod7c3e4f2a_0000_4d1c_9a55_1234567890ab.slice/crio-abc",
+            "0::/pods.slice/pods-kubepods-pod7c3e4f2a_0000_4d1c_9a55_1234567890ab.slice/abc",
             "12:cpu:/\n4:memory:/kubepods/burstable/pod7c3e4f2a-0000-4d1c-9a55-1234567890ab",
             "0::/system.slice/containerd.service/\
              kubepods-burstable-pod7c3e4f2a_0000_4d1c_9a55_1234567890ab.slice:cri-containerd:abc",
