@@ -1,5 +1,4 @@
-//! Failed calls and watches of the API server, in one form wherever they are logged: the kind in a word, the error in a
-//! sentence.
+//! Failed calls and watches of the API server in one form for all logs: the kind in a word, the error in a sentence.
 
 use kube::{core::Status, runtime::watcher};
 use std::{error::Error, iter::successors, time::Duration};

@@ -154,18 +154,13 @@ impl LeaseCandidate {
     }
 
     async fn write(&self, found: Option<&Lease>, spec: LeaseSpec) -> Result<(), kube::Error> {
-        let params = PostParams::default();
+        let named = || ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+        // It stays: it has the version that is replaced, and labels of others.
+        let metadata = found.map_or_else(named, |found| found.metadata.clone());
+        let (lease, params) = (Lease { metadata, spec: Some(spec) }, PostParams::default());
         match found {
-            Some(found) => {
-                // The metadata stays: it has the version that is replaced, and labels of others.
-                let lease = Lease { spec: Some(spec), ..found.clone() };
-                self.api.replace(&self.name, &params, &lease).await.map(drop)
-            }
-            None => {
-                let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
-                let lease = Lease { metadata, spec: Some(spec) };
-                self.api.create(&params, &lease).await.map(drop)
-            }
+            Some(_) => self.api.replace(&self.name, &params, &lease).await.map(drop),
+            None => self.api.create(&params, &lease).await.map(drop),
         }
     }
 }

@@ -1,6 +1,5 @@
-//! Common parts of the programs that speak to a Kubernetes API server: access to it, watches that survive its failures,
-//! leader election, the pages by which a kubelet and Prometheus see a program, and parts of their servers: listening,
-//! limits of connections, log lines, termination.
+//! Common parts of the programs that speak to a Kubernetes API server: access, watches that survive its failures, leader
+//! election, status pages for a kubelet and Prometheus, listening, limits of connections, log lines, termination.
 //!
 //! It knows no mesh and no rules, and reads no flag.
 

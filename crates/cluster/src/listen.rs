@@ -7,8 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 /// Connections that may wait to be accepted; the kernel may be configured to take less.
 const BACKLOG: i32 = 1024;
 
-/// `[::]` is all addresses of both families, or of IPv4 where the machine has no IPv6. Has to be called within a Tokio
-/// runtime.
+/// `[::]` is all addresses of both families, or of IPv4 where the machine has no IPv6. Needs a Tokio runtime.
 ///
 /// # Errors
 /// When the address, which `flag` has given, does not belong to this machine, or is in use.

@@ -15,17 +15,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tower_service::Service;
 
-/// The shortest time between two clients: each call fails as long as the old credentials are all there is, or the API server is
-/// unreachable.
+/// The shortest time between two clients, while the credentials stay refused or the API server unreachable.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The service behind a client that all callers share.
 #[derive(Clone)]
-pub(crate) struct Renewing(Arc<Shared>);
-
-struct Shared {
-    source: ClientSource,
-    state: Mutex<RenewalState>,
+pub(crate) struct Renewing {
+    source: Arc<ClientSource>,
+    state: Arc<Mutex<RenewalState>>,
 }
 
 struct RenewalState {
@@ -39,33 +36,28 @@ struct RenewalState {
 impl Renewing {
     pub(crate) fn new(client: Client, source: ClientSource) -> Self {
         let state = RenewalState { client, has_failed: false, begun: None, is_logged: false };
-        Self(Arc::new(Shared { source, state: Mutex::new(state) }))
+        Self { source: Arc::new(source), state: Arc::new(Mutex::new(state)) }
     }
-}
 
-impl Shared {
     async fn client(&self) -> Client {
-        let is_due = {
+        {
             let mut state = self.state.lock();
-            let is_due = state.has_failed && state.begun.is_none_or(|begun| begun.elapsed() >= MIN_INTERVAL);
-            if is_due {
-                state.begun = Some(Instant::now());
+            if !state.has_failed || state.begun.is_some_and(|begun| begun.elapsed() < MIN_INTERVAL) {
+                return state.client.clone();
             }
-            is_due
-        };
-        if is_due {
-            let connected = self.source.connect().await;
-            let mut state = self.state.lock();
-            match connected {
-                Ok((client, _)) => (state.client, state.has_failed, state.is_logged) = (client, false, false),
-                Err(error) if !state.is_logged => {
-                    state.is_logged = true;
-                    tracing::warn!(error = describe(&error), "credentials can't be read again");
-                }
-                Err(_) => {}
-            }
+            state.begun = Some(Instant::now());
         }
-        self.state.lock().client.clone()
+        let connected = self.source.connect().await;
+        let mut state = self.state.lock();
+        match connected {
+            Ok((client, _)) => (state.client, state.has_failed, state.is_logged) = (client, false, false),
+            Err(error) if !state.is_logged => {
+                state.is_logged = true;
+                tracing::warn!(error = describe(&error), "credentials can't be read again");
+            }
+            Err(_) => {}
+        }
+        state.client.clone()
     }
 
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
@@ -87,7 +79,7 @@ impl Service<Request<Body>> for Renewing {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let shared = Arc::clone(&self.0);
-        Box::pin(async move { shared.send(request).await })
+        let own = self.clone();
+        Box::pin(async move { own.send(request).await })
     }
 }

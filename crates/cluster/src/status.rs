@@ -21,7 +21,7 @@ const MAX_CONNECTIONS: usize = 64;
 pub type Reply = Response<Full<Bytes>>;
 
 pub const TEXT: &str = "text/plain; charset=utf-8";
-pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Reply {
     let mut reply = Response::new(Full::new(body.into()));
@@ -76,8 +76,7 @@ pub fn serve_pages(
     })
 }
 
-/// Serves answers to a path and its query on the thread's `LocalSet`, for as long as that runs. Returns the address, whose
-/// port is known now.
+/// Serves answers to a path and its query on the thread's `LocalSet`, for as long as that runs. Returns the bound address.
 ///
 /// # Errors
 /// When the address, which `flag` has given, can't be listened on.

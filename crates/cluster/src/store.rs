@@ -20,8 +20,7 @@ impl<K, T> Default for Store<K, T> {
 }
 
 impl<K: Clone + Ord, T> Store<K, T> {
-    /// Takes an event, of whose objects `read` makes entries, or none. Returns the keys that it may have changed, with their values
-    /// before.
+    /// Takes an event, of whose objects `read` makes entries. Returns the keys that may have changed, with values before.
     pub fn take<O>(
         &mut self,
         event: Event<O>,

@@ -96,16 +96,10 @@ impl<T> Watch<T> {
                 (self.start)()
             });
             // A watch is silent as long as nothing changes; the client ends it in time. A list is not.
-            let next = match self.is_listed {
-                true => stream.next().await,
-                false => match timeout(self.list_timeout, stream.next()).await {
-                    Ok(next) => next,
-                    Err(_) => {
-                        let (resource, limit) = (&self.resource, self.list_timeout);
-                        let error = format!("the API server does not list {resource} within {limit:?}");
-                        return Err(self.restart("silence", None, error));
-                    }
-                },
+            let limit = if self.is_listed { Duration::MAX } else { self.list_timeout };
+            let Ok(next) = timeout(limit, stream.next()).await else {
+                let error = format!("the API server does not list {} within {limit:?}", self.resource);
+                return Err(self.restart("silence", None, error));
             };
             match next {
                 Some(Ok(item)) => {
@@ -130,8 +124,7 @@ impl<T> Watch<T> {
         }
     }
 
-    /// True if the client may resume the watch where it was: the connection broke, and has not broken within the last list
-    /// timeout without an event since.
+    /// True for a broken connection, unless it broke within the last list timeout too, without an event since.
     fn may_resume(&self, error: &watcher::Error) -> bool {
         matches!(error, watcher::Error::WatchFailed(kube::Error::ReadEvents(_) | kube::Error::HyperError(_)))
             && self.broken_at.is_none_or(|broken_at| broken_at.elapsed() >= self.list_timeout)

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 
 pub(crate) fn status(arguments: &PodArguments) -> CommandOutcome {
-    let (kubectl, pod, kernel) = PodKernel::of(arguments)?;
-    let (document, answer) = kernel.document::<CaptureStatus>(&kubectl, "status", &[], None)?;
+    let (pod, kernel) = PodKernel::of(arguments)?;
+    let (document, answer) = kernel.document::<CaptureStatus>("status", &[], None)?;
     print(arguments, &kernel.basis(), &pod, &document, |width| answer.text(width, true))?;
     Ok(match answer.capturing {
         _ if answer.fails() => ExitCode::FAILURE,
@@ -21,9 +21,9 @@ pub(crate) fn status(arguments: &PodArguments) -> CommandOutcome {
 
 /// The manifest goes to `sidecar-init diff` in the cluster, which knows the facts of the pod's network namespace.
 pub(crate) fn diff(arguments: &PodArguments) -> CommandOutcome {
-    let (kubectl, pod, kernel) = PodKernel::of(arguments)?;
+    let (pod, kernel) = PodKernel::of(arguments)?;
     let manifest = manifest(&pod);
-    let (document, answer) = kernel.document::<DiffReport>(&kubectl, "diff", &[], Some(&manifest))?;
+    let (document, answer) = kernel.document::<DiffReport>("diff", &[], Some(&manifest))?;
     let basis = format!("{}, against its manifest", kernel.basis());
     print(arguments, &basis, &pod, &document, |width| answer.text(width, true))?;
     Ok(if answer.equal { ExitCode::SUCCESS } else { DIFFERENT.into() })

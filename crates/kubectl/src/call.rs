@@ -1,6 +1,7 @@
 //! The calls of kubectl that the plugin makes, each with the rights that it needs in the cluster.
 
 use injection::cluster_lint::NeededResource;
+use serde_json::Value;
 
 /// A group, a resource in it and a verb, in the words of a role.
 pub(crate) type ClusterRight = [&'static str; 3];
@@ -86,6 +87,11 @@ impl KubectlCall {
         let words = ["get"].into_iter().chain(words.iter().copied()).chain(namespace).chain(["-o", "json"]);
         Self { kind, words: words.map(str::to_owned).collect(), input: None }
     }
+}
+
+/// The items of a list in an object; none where it is absent.
+pub(crate) fn items(list: &Value) -> impl Iterator<Item = &Value> + Clone {
+    list.as_array().into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -22,16 +22,13 @@ pub(crate) fn run(arguments: &ExplainArguments) -> CommandOutcome {
         true => Err("--manifest is given".to_owned()),
         false => PodKernel::find(&kubectl, &arguments.pod.kernel, &pod)?,
     };
-    let described = by_manifest(&pod, packet, &addresses);
-    let of = |(at, manifest): (usize, _)| AnsweredPacket { target: &targets[at], kernel: None, manifest };
-    let (mut packets, problems): (Vec<AnsweredPacket<'_>>, _) = match described {
+    let (answers, problems) = match by_manifest(&pod, packet, &addresses) {
+        Ok(answers) => (answers, Vec::new()),
         Err(problems) if reached.is_err() => return Err(problems.into()),
-        Err(problems) => ((0..targets.len()).map(|at| of((at, None))).collect(), problems.0),
-        Ok(answers) => {
-            let answers = answers.into_iter().map(|(packet, answer)| of((packet.destination, Some(answer))));
-            (answers.collect(), Vec::new())
-        }
+        Err(problems) => ((0..targets.len()).map(|at| (at, None)).collect(), problems.0),
     };
+    let of = |(at, manifest): (usize, _)| AnsweredPacket { target: &targets[at], kernel: None, manifest };
+    let mut packets: Vec<AnsweredPacket<'_>> = answers.into_iter().map(of).collect();
     if let Ok(kernel) = &reached {
         // Packets that the same words describe take one call.
         let mut by_words: BTreeMap<Vec<String>, Vec<&mut AnsweredPacket<'_>>> = BTreeMap::new();
@@ -41,7 +38,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> CommandOutcome {
         for (words, of) in by_words {
             let to = of.iter().map(|one| one.target.address.clone()).collect();
             let words = [vec!["--live".to_owned()], words, to].concat();
-            let found = answers(&kubectl, kernel, &words, of.len())?;
+            let found = by_kernel(kernel, &words, of.len())?;
             of.into_iter().zip(found).for_each(|(one, found)| one.kernel = Some(found));
         }
     }
@@ -74,21 +71,21 @@ fn targets(
     Ok(found)
 }
 
-fn answers(
-    kubectl: &Kubectl,
+fn by_kernel(
     kernel: &PodKernel,
     words: &[String],
     count: usize,
 ) -> Result<Vec<KernelAnswer>, CaptureFailure> {
-    let (document, _) = kernel.document::<Value>(kubectl, "explain", words, None)?;
-    let failed = |cause| CaptureFailure::from(kubectl.failure(&kernel.call("explain", words, None), cause));
+    let (document, _) = kernel.document::<Value>("explain", words, None)?;
+    let failed =
+        |cause| CaptureFailure::from(kernel.kubectl.failure(&kernel.call("explain", words, None), cause));
     let documents: Vec<Value> = match document["answers"].as_array() {
         Some(answers) => answers.iter().map(|one| one["answer"].clone()).collect(),
         None => vec![document],
     };
     if documents.len() != count {
         let why = format!("printed {} answers to {count} questions", documents.len());
-        return Err(failed(CallCause::unread(why)));
+        return Err(failed(CallCause::Unread(why)));
     }
     let answer = |document| Ok(KernelAnswer { report: read(&document).map_err(failed)?, document });
     documents.into_iter().map(answer).collect()
@@ -232,7 +229,7 @@ struct ManifestAnswer {
     warnings: Vec<String>,
 }
 
-/// The answers by the manifest: for each destination one, or one for each user of the pod's containers.
+/// The answers by the manifest, each with the number of its destination: one, or one for each user of the pod's containers.
 ///
 /// # Errors
 /// The problems of the pod's settings.
@@ -240,7 +237,7 @@ fn by_manifest(
     pod: &TargetPod,
     packet: &PacketArguments,
     destinations: &[String],
-) -> Result<Vec<(SubjectPacket, ManifestAnswer)>, Problems> {
+) -> Result<Vec<(usize, Option<ManifestAnswer>)>, Problems> {
     let (text, name) = (pod.object.to_string(), format!("pod/{}", pod.name));
     let raw = packet.settings(&destinations[0]);
     let subjects = Subject::of_manifest(&raw, &[], &name, &text, RemoteHost::host)?;
@@ -253,9 +250,9 @@ fn by_manifest(
     let of_form = subject.warnings_of_form().iter().map(|warning| warning.text.as_str());
     let of_settings = answers[0].warnings.iter().map(String::as_str);
     of_form.chain(of_settings).for_each(|text| remark(&visible_lines(text)));
-    Ok(SubjectPacket::distinct(requested.into_iter().zip(answers).collect(), |answer| {
-        Some(&answer.question.packet)
-    }))
+    let answers = requested.into_iter().zip(answers).collect();
+    let distinct = SubjectPacket::distinct(answers, |answer| Some(&answer.question.packet)).into_iter();
+    Ok(distinct.map(|(packet, answer)| (packet.destination, Some(answer))).collect())
 }
 
 fn by_manifest_of(SubjectPacket { subject, user, .. }: &SubjectPacket) -> Result<ManifestAnswer, Problems> {

@@ -1,8 +1,10 @@
 //! The outcome of a command, and the failures that leave it without an answer, each a sentence with its remedy.
 
-use crate::call::{CallKind, KubectlCall};
+use crate::call::CallKind;
+use crate::kubectl::CallOutput;
 use mesh::{InputProblem, Problems, visible};
-use std::{io, process::ExitCode, time::Duration};
+use std::process::{ExitCode, ExitStatus};
+use std::{io, time::Duration};
 
 /// The version of the documents that are understood (`docs/schemas`).
 pub(crate) const VERSION: u64 = 1;
@@ -20,14 +22,9 @@ pub(crate) enum CaptureFailure {
     Input(#[from] Problems),
     #[error("{0}")]
     Call(#[from] CallFailure),
-    #[error(
-        "{kind} {name} has no pod in namespace {namespace}; see kubectl get pods -n {namespace} -l '{selector}'"
-    )]
-    NoPod { kind: &'static str, name: String, namespace: String, selector: String },
-    #[error("sidecar-init in pod {pod}: {}", visible(.message))]
-    Remote { pod: String, message: String },
-    #[error("the kernel of pod {pod} can't be reached: {reason}{remedy}")]
-    NoKernel { pod: String, reason: String, remedy: &'static str },
+    /// The calls have succeeded, and lead to no answer.
+    #[error("{0}")]
+    NoAnswer(String),
     #[error("can't be printed: {0}")]
     Print(#[from] io::Error),
 }
@@ -43,7 +40,7 @@ impl CaptureFailure {
 pub(crate) struct CallFailure {
     /// The command, to copy.
     pub(crate) command: String,
-    pub(crate) call: Box<KubectlCall>,
+    pub(crate) kind: CallKind,
     pub(crate) cause: CallCause,
 }
 
@@ -55,49 +52,40 @@ pub(crate) enum CallCause {
     Late(Duration),
     #[error("printed more than {0} bytes")]
     TooMuch(usize),
-    #[error("{}{}", ended(*.status), said(.stderr))]
-    Ended {
-        /// `None` where a signal ended it.
-        status: Option<i32>,
-        stderr: String,
-    },
-    #[error("{why}{}", said(.stderr))]
-    Unread { why: String, stderr: String },
+    #[error("{}{}", ended(.0.status), said(&.0.stderr))]
+    Ended(CallOutput),
+    #[error("{0}")]
+    Unread(String),
     #[error("printed a document of version {0}, and this plugin reads version {VERSION}")]
     Version(u64),
 }
 
-impl CallCause {
-    pub(crate) fn unread(why: String) -> Self {
-        Self::Unread { why, stderr: String::new() }
-    }
-}
-
 impl CallFailure {
     pub(crate) fn is_not_found(&self) -> bool {
-        matches!(&self.cause, CallCause::Ended { stderr, .. } if stderr.contains("(NotFound)"))
+        matches!(&self.cause, CallCause::Ended(output) if output.stderr.contains("(NotFound)"))
     }
 
     fn remedy(&self) -> Option<String> {
-        let lists_all_namespaces = || self.call.words.iter().any(|word| word == "--all-namespaces");
         let remedy = match &self.cause {
             CallCause::Start(_) => "install kubectl, or name it with --kubectl FILE or the variable KUBECTL",
             CallCause::Late(_) => "check the connection, or raise --timeout",
-            CallCause::TooMuch(_) if lists_all_namespaces() => "lint one namespace at a time (-n)",
-            CallCause::TooMuch(_) if self.call.kind == CallKind::ListPods => "name one of its pods: pod/NAME",
+            CallCause::TooMuch(_) if self.command.contains(" --all-namespaces ") => {
+                "lint one namespace at a time (-n)"
+            }
+            CallCause::TooMuch(_) if self.kind == CallKind::ListPods => "name one of its pods: pod/NAME",
             CallCause::TooMuch(_) => return None,
             CallCause::Version(version) if *version > VERSION => "update kubectl-capture",
-            CallCause::Version(_) | CallCause::Unread { .. } => self.remedy_of_output(),
-            CallCause::Ended { stderr, .. } => return self.remedy_of_error(stderr),
+            CallCause::Version(_) | CallCause::Unread(_) => self.remedy_of_output(),
+            CallCause::Ended(output) => return self.remedy_of_error(&output.stderr),
         };
         Some(remedy.to_owned())
     }
 
     fn remedy_of_error(&self, stderr: &str) -> Option<String> {
         let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
-        let is_debug = self.call.kind == CallKind::DebugPod;
-        let is_remote = is_debug || self.call.kind == CallKind::ExecInAgent;
-        let (role, rights) = self.call.kind.rights();
+        let is_debug = self.kind == CallKind::DebugPod;
+        let is_remote = is_debug || self.kind == CallKind::ExecInAgent;
+        let (role, rights) = self.kind.rights();
         let rights: Vec<String> =
             rights.iter().map(|[_, resource, verb]| format!("{verb} {resource}")).collect();
         let rights = rights.join(", ");
@@ -140,12 +128,12 @@ impl CallFailure {
     }
 
     fn remedy_of_output(&self) -> &'static str {
-        if self.call.kind == CallKind::ExecInAgent {
-            return "update the node agents: their image holds sidecar-init since docker/cni/repair/Dockerfile copies it";
-        }
-        match self.call.kind == CallKind::DebugPod {
-            true => "give an --image that holds /usr/local/bin/sidecar-init",
-            false => "check that --kubectl is a kubectl",
+        match self.kind {
+            CallKind::ExecInAgent => {
+                "update the node agents: their image holds sidecar-init since docker/cni/repair/Dockerfile copies it"
+            }
+            CallKind::DebugPod => "give an --image that holds /usr/local/bin/sidecar-init",
+            _ => "check that --kubectl is a kubectl",
         }
     }
 }
@@ -153,12 +141,14 @@ impl CallFailure {
 /// Words of admission control, which refuses a pod whatever the rights.
 const ADMISSION: &[&str] = &["violates PodSecurity", "denied the request", "denied request"];
 
-fn ended(status: Option<i32>) -> String {
-    status.map_or("was ended by a signal".to_owned(), |status| format!("failed with exit status {status}"))
+fn ended(status: ExitStatus) -> String {
+    status
+        .code()
+        .map_or("was ended by a signal".to_owned(), |status| format!("failed with exit status {status}"))
 }
 
 /// The last line of standard error with content: kubectl ends with the exit code of a remote program.
-fn said(stderr: &str) -> String {
+pub(crate) fn said(stderr: &str) -> String {
     let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_own = |line: &&str| !line.starts_with("command terminated with exit code");
     let last = lines.clone().rfind(is_own).or_else(|| lines.clone().next_back());
@@ -173,19 +163,14 @@ mod tests {
     #[test]
     fn what_prints_too_much_is_asked_for_less() {
         let pods = RESOURCES.iter().find(|resource| resource.name == "pods").expect("pods are linted");
-        let failed = |kind, namespace, words: &[&str]| {
-            let call = Box::new(KubectlCall::get(kind, namespace, words));
-            CallFailure { command: "kubectl".to_owned(), call, cause: CallCause::TooMuch(9) }.to_string()
-        };
         let lint = CallKind::ListForLint(pods);
-        assert_eq!(
-            failed(lint, None, &["pods", "--all-namespaces"]),
-            "kubectl: printed more than 9 bytes; lint one namespace at a time (-n)"
-        );
-        assert_eq!(failed(lint, Some("shop"), &["pods"]), "kubectl: printed more than 9 bytes");
-        assert_eq!(
-            failed(CallKind::ListPods, Some("shop"), &["pods", "-l", "app=web"]),
-            "kubectl: printed more than 9 bytes; name one of its pods: pod/NAME"
-        );
+        for (kind, words, remedy) in [
+            (lint, "get pods --all-namespaces -o json", "; lint one namespace at a time (-n)"),
+            (lint, "get pods -n shop -o json", ""),
+            (CallKind::ListPods, "get pods -l app=web", "; name one of its pods: pod/NAME"),
+        ] {
+            let failure = CallFailure { command: words.to_owned(), kind, cause: CallCause::TooMuch(9) };
+            assert_eq!(failure.to_string(), format!("{words}: printed more than 9 bytes{remedy}"));
+        }
     }
 }

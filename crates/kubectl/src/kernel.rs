@@ -2,9 +2,9 @@
 //! documents are read as input: nothing is taken for granted about them.
 
 use crate::arguments::{KernelAccess, PodArguments};
-use crate::call::{CallKind, KubectlCall};
-use crate::failure::{CallCause, CaptureFailure, VERSION};
-use crate::kubectl::{CallOutput, Kubectl, ended};
+use crate::call::{CallKind, KubectlCall, items};
+use crate::failure::{CallCause, CaptureFailure, VERSION, said};
+use crate::kubectl::{CallOutput, Kubectl};
 use crate::pod::TargetPod;
 use command_line::output::report;
 use diagnose::Style;
@@ -30,6 +30,7 @@ const PULL: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Debug)]
 pub(crate) struct PodKernel {
+    pub(crate) kubectl: Kubectl,
     pod: String,
     node: String,
     /// The pod in which `sidecar-init` runs: its namespace and its name.
@@ -62,7 +63,7 @@ impl PodKernel {
         };
         let made = |namespace: &String, name: &String, route| {
             let within = [namespace.clone(), name.clone()];
-            Self { pod: pod.title(), node: node.clone(), within, route }
+            Self { kubectl: kubectl.clone(), pod: pod.title(), node: node.clone(), within, route }
         };
         let KernelAccess { agent_namespace, image, .. } = access;
         if let Some(name) = agent(kubectl, agent_namespace, node)? {
@@ -80,18 +81,19 @@ impl PodKernel {
     }
 
     /// Finds a pod and the route to its kernel, for a question that only the kernel answers.
-    pub(crate) fn of(arguments: &PodArguments) -> Result<(Kubectl, TargetPod, Self), CaptureFailure> {
+    pub(crate) fn of(arguments: &PodArguments) -> Result<(TargetPod, Self), CaptureFailure> {
         let (kubectl, pod) = TargetPod::of(arguments)?;
         let kernel = Self::find(&kubectl, &arguments.kernel, &pod)?.map_err(|reason| {
             let has_namespace = !pod.uses_host_network && pod.node.is_some() && pod.container.is_some();
             let remedy = if has_namespace { ROUTES } else { "" };
-            CaptureFailure::NoKernel { pod: pod.title(), reason, remedy }
+            let pod = pod.title();
+            CaptureFailure::NoAnswer(format!("the kernel of pod {pod} can't be reached: {reason}{remedy}"))
         })?;
-        Ok((kubectl, pod, kernel))
+        Ok((pod, kernel))
     }
 
     pub(crate) fn basis(&self) -> String {
-        let Self { pod, node, within, route } = self;
+        let Self { pod, node, within, route, .. } = self;
         let through = match route {
             KernelRoute::Agent { .. } => format!("agent {}", within.join("/")),
             KernelRoute::Ephemeral { image, .. } => format!("an ephemeral container of {image}"),
@@ -132,7 +134,6 @@ impl PodKernel {
     /// The document that a command prints, and the answer that it holds. Remarks of the command are printed.
     pub(crate) fn document<T: DeserializeOwned>(
         &self,
-        kubectl: &Kubectl,
         command: &str,
         arguments: &[String],
         manifest: Option<&Value>,
@@ -147,27 +148,27 @@ impl PodKernel {
             );
             return Err(CaptureFailure::input("--image", Some(image), text));
         }
-        let output = kubectl.run(&call, self.longer())?;
+        let output = self.kubectl.run(&call, self.longer())?;
         let output = match self.route {
             KernelRoute::Agent { .. } => output,
             KernelRoute::Ephemeral { .. } => separated(output),
         };
         // With 3 the answer is no, and with 1 it may be that something fails.
         if !matches!(output.status.code(), Some(0 | 1 | 3)) {
-            return Err(self.refusal(kubectl, &call, &output));
+            return Err(self.refusal(&call, output));
         }
         let document = match parsed(output.stdout.trim()) {
             Ok(document) => document,
             // What failed in an ephemeral container does not reach kubectl's exit status.
             Err(_) if output.status.code() == Some(1) || remote_error(&output.stderr).is_some() => {
-                return Err(self.refusal(kubectl, &call, &output));
+                return Err(self.refusal(&call, output));
             }
-            Err(CallCause::Unread { why, .. }) => {
-                return Err(kubectl.failure(&call, CallCause::Unread { why, stderr: output.stderr }).into());
+            Err(CallCause::Unread(why)) => {
+                return Err(self.kubectl.unread(&call, why + &said(&output.stderr)));
             }
-            Err(cause) => return Err(kubectl.failure(&call, cause).into()),
+            Err(cause) => return Err(self.kubectl.failure(&call, cause).into()),
         };
-        let answer = read(&document).map_err(|cause| kubectl.failure(&call, cause))?;
+        let answer = read(&document).map_err(|cause| self.kubectl.failure(&call, cause))?;
         remarks(&output.stderr).for_each(|text| remark(&text));
         Ok((document, answer))
     }
@@ -179,54 +180,44 @@ impl PodKernel {
         }
     }
 
-    pub(crate) fn refusal(
-        &self,
-        kubectl: &Kubectl,
-        call: &KubectlCall,
-        output: &CallOutput,
-    ) -> CaptureFailure {
+    pub(crate) fn refusal(&self, call: &KubectlCall, output: CallOutput) -> CaptureFailure {
         match remote_error(&output.stderr) {
-            Some(message) => CaptureFailure::Remote { pod: self.within.join("/"), message },
-            None => kubectl.failure(call, ended(output)).into(),
+            Some(message) => {
+                let pod = self.within.join("/");
+                CaptureFailure::NoAnswer(format!("sidecar-init in pod {pod}: {}", visible(&message)))
+            }
+            None => self.kubectl.failure(call, CallCause::Ended(output)).into(),
         }
     }
 }
 
-/// The output of an ephemeral container as two streams. Of one that has ended already, kubectl prints the log, which has
-/// standard error between the lines of standard output.
+/// The output of an ephemeral container as two streams. Of one that has ended, kubectl prints the log, which mixes both.
 fn separated(CallOutput { status, stdout, stderr }: CallOutput) -> CallOutput {
     let start = if stdout.starts_with('{') { 0 } else { stdout.find("\n{").map_or(0, |at| at + 1) };
     let (before, rest) = stdout.split_at(start);
     let mut documents = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-    let is_there = matches!(documents.next(), Some(Ok(_)));
-    let end = documents.byte_offset();
-    if !is_there {
-        return CallOutput { status, stdout, stderr };
-    }
-    let (document, after) = rest.split_at(end);
-    match remote_error(document) {
-        Some(_) => CallOutput { status, stdout: String::new(), stderr: format!("{stderr}{before}{rest}") },
-        None => CallOutput {
-            status,
-            stdout: document.to_owned(),
-            stderr: format!("{stderr}{before}{}", after.trim_start()),
-        },
-    }
+    let Some(Ok(_)) = documents.next() else { return CallOutput { status, stdout, stderr } };
+    let (document, after) = rest.split_at(documents.byte_offset());
+    let (document, after) = match remote_error(document) {
+        Some(_) => ("", rest),
+        None => (document, after.trim_start()),
+    };
+    CallOutput { status, stdout: document.to_owned(), stderr: format!("{stderr}{before}{after}") }
 }
 
 pub(crate) fn read<T: DeserializeOwned>(document: &Value) -> Result<T, CallCause> {
-    let other = |error| CallCause::unread(format!("printed a document of another form ({error})"));
+    let other = |error| CallCause::Unread(format!("printed a document of another form ({error})"));
     T::deserialize(document).map_err(other)
 }
 
 /// A document of the version that is understood.
 pub(crate) fn parsed(text: &str) -> Result<Value, CallCause> {
     let document = serde_json::from_str::<Value>(text)
-        .map_err(|error| CallCause::unread(format!("printed no JSON ({error})")))?;
+        .map_err(|error| CallCause::Unread(format!("printed no JSON ({error})")))?;
     match document["version"].as_u64() {
         Some(VERSION) => Ok(document),
         Some(version) => Err(CallCause::Version(version)),
-        None => Err(CallCause::unread("printed a document without a version".to_owned())),
+        None => Err(CallCause::Unread("printed a document without a version".to_owned())),
     }
 }
 
@@ -235,11 +226,10 @@ fn agent(kubectl: &Kubectl, namespace: &str, node: &str) -> Result<Option<String
     let words = ["pods", "-l", AGENT_LABEL, "--field-selector", &field];
     let list = kubectl.object(&KubectlCall::get(CallKind::ListAgents, Some(namespace), &words))?;
     let runs = |pod: &&Value| {
-        let statuses = pod["status"]["containerStatuses"].as_array();
         let is_agent = |one: &Value| one["name"] == AGENT_CONTAINER && one["state"]["running"].is_object();
-        pod["spec"]["nodeName"] == node && statuses.into_iter().flatten().any(is_agent)
+        pod["spec"]["nodeName"] == node && items(&pod["status"]["containerStatuses"]).any(is_agent)
     };
-    let mut names = list["items"].as_array().into_iter().flatten().filter(runs);
+    let mut names = items(&list["items"]).filter(runs);
     Ok(names.next().and_then(|pod| pod["metadata"]["name"].as_str()).map(str::to_owned))
 }
 
@@ -281,9 +271,8 @@ fn remote_error(stderr: &str) -> Option<String> {
     })?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut parts = vec![text(&document["error"]["message"])];
-    parts.extend(document["error"]["causes"].as_array().into_iter().flatten().map(text));
-    let problems = document["problems"].as_array().into_iter().flatten();
-    parts.extend(problems.map(|problem| {
+    parts.extend(items(&document["error"]["causes"]).map(text));
+    parts.extend(items(&document["problems"]).map(|problem| {
         let value = problem["value"].as_str().map(|value| format!("{value:?} ")).unwrap_or_default();
         format!("{}: {value}{}", text(&problem["option"]), text(&problem["message"]))
     }));

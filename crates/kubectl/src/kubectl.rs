@@ -2,7 +2,7 @@
 
 use crate::arguments::KubectlConnection;
 use crate::call::KubectlCall;
-use crate::failure::{CallCause, CallFailure, CaptureFailure};
+use crate::failure::{CallCause, CallFailure, CaptureFailure, said};
 use serde_json::Value;
 use std::{
     ffi::OsString,
@@ -65,32 +65,35 @@ impl Kubectl {
     pub(crate) fn object(&self, call: &KubectlCall) -> Result<Value, CallFailure> {
         let output = self.run(call, Duration::ZERO)?;
         if !output.status.success() {
-            return Err(self.failure(call, ended(&output)));
+            return Err(self.failure(call, CallCause::Ended(output)));
         }
         serde_json::from_str(&output.stdout).map_err(|error| {
-            let why = format!("printed no JSON ({error})");
-            self.failure(call, CallCause::Unread { why, stderr: output.stderr })
+            let why = format!("printed no JSON ({error}){}", said(&output.stderr));
+            self.failure(call, CallCause::Unread(why))
         })
     }
 
     /// Runs a call to its end, which may take `longer` than the others.
     pub(crate) fn run(&self, call: &KubectlCall, longer: Duration) -> Result<CallOutput, CallFailure> {
         let mut output = String::new();
-        let (status, stderr) = self.each_line(call, longer, |line| {
+        let ended = self.each_line(call, longer, |line| {
             output.push_str(line);
-            if output.len() > OUTPUT_LIMIT { Err(CallCause::TooMuch(OUTPUT_LIMIT)) } else { Ok(()) }
+            match output.len() > OUTPUT_LIMIT {
+                true => Err(self.failure(call, CallCause::TooMuch(OUTPUT_LIMIT))),
+                false => Ok(()),
+            }
         })?;
-        Ok(CallOutput { status, stdout: output, stderr })
+        Ok(CallOutput { stdout: output, ..ended })
     }
 
-    /// Runs a call, and hands over each line of its output as it comes, with its line break.
-    pub(crate) fn each_line(
+    /// Runs a call, and hands over each line of its standard output as it comes, with its line break.
+    pub(crate) fn each_line<E: From<CallFailure>>(
         &self,
         call: &KubectlCall,
         longer: Duration,
-        mut take: impl FnMut(&str) -> Result<(), CallCause>,
-    ) -> Result<(ExitStatus, String), CallFailure> {
-        let failed = |cause| self.failure(call, cause);
+        mut take: impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<CallOutput, E> {
+        let failed = |cause| E::from(self.failure(call, cause));
         let mut child = Reaped(self.spawn(call).map_err(|error| failed(CallCause::Start(error)))?);
         if let (Some(text), Some(mut stdin)) = (call.input.clone(), child.0.stdin.take()) {
             // A program that does not read has its reasons, which it prints.
@@ -105,7 +108,7 @@ impl Kubectl {
         loop {
             let received = output.recv_timeout(POLL);
             match &received {
-                Ok((KubectlStream::Output, line)) => take(line).map_err(failed)?,
+                Ok((KubectlStream::Output, line)) => take(line)?,
                 Ok((KubectlStream::Error, line)) if stderr.len() < ERROR_LIMIT => stderr.push_str(line),
                 Ok((KubectlStream::Error, _)) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => thread::sleep(Duration::from_millis(1)),
@@ -117,7 +120,9 @@ impl Kubectl {
             let is_closed = received == Err(RecvTimeoutError::Disconnected);
             match exited {
                 // What it started may hold its output open.
-                Some((status, at)) if is_closed || at.elapsed() >= DRAIN => return Ok((status, stderr)),
+                Some((status, at)) if is_closed || at.elapsed() >= DRAIN => {
+                    return Ok(CallOutput { status, stdout: String::new(), stderr });
+                }
                 None if end.is_some_and(|end| end <= Instant::now()) => {
                     return Err(failed(CallCause::Late(limit)));
                 }
@@ -137,7 +142,7 @@ impl Kubectl {
     }
 
     pub(crate) fn unread(&self, call: &KubectlCall, why: String) -> CaptureFailure {
-        self.failure(call, CallCause::unread(why)).into()
+        self.failure(call, CallCause::Unread(why)).into()
     }
 
     pub(crate) fn failure(&self, call: &KubectlCall, cause: CallCause) -> CallFailure {
@@ -145,12 +150,8 @@ impl Kubectl {
         let flags = self.flags.iter().map(|flag| flag.to_string_lossy().into_owned());
         let words = [program].into_iter().chain(flags).chain(call.words.iter().cloned());
         let words: Vec<String> = words.map(|word| quoted(&word)).collect();
-        CallFailure { command: words.join(" "), call: Box::new(call.clone()), cause }
+        CallFailure { command: words.join(" "), kind: call.kind, cause }
     }
-}
-
-pub(crate) fn ended(output: &CallOutput) -> CallCause {
-    CallCause::Ended { status: output.status.code(), stderr: output.stderr.clone() }
 }
 
 struct Reaped(Child);

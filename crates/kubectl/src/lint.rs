@@ -6,9 +6,7 @@ use crate::failure::{CaptureFailure, CommandOutcome, DIFFERENT};
 use crate::kubectl::Kubectl;
 use command_line::{columns, output::print_styled};
 use injection::Namespaces;
-use injection::cluster_lint::{
-    ClusterQuestion, NeededResource, RESOURCES, config_maps, lint_cluster, sarif, text,
-};
+use injection::cluster_lint::{ClusterQuestion, RESOURCES, config_maps, lint_cluster, sarif, text};
 use mesh::pod::KubernetesObject;
 use std::process::ExitCode;
 
@@ -33,7 +31,12 @@ pub(crate) fn run(arguments: &LintArguments) -> CommandOutcome {
 fn objects(kubectl: &Kubectl, arguments: &LintArguments) -> Result<Vec<KubernetesObject>, CaptureFailure> {
     let mut objects = Vec::new();
     for resource in RESOURCES {
-        objects.extend(KubernetesObject::of(kubectl.object(&list(resource, arguments))?));
+        let is_namespaced = resource.is_namespaced;
+        let all = (is_namespaced && arguments.all_namespaces).then_some("--all-namespaces");
+        let words: Vec<&str> = [resource.name].into_iter().chain(all).collect();
+        let namespace = arguments.connection.namespace.as_deref().filter(|_| is_namespaced);
+        let call = KubectlCall::get(CallKind::ListForLint(resource), namespace, &words);
+        objects.extend(KubernetesObject::of(kubectl.object(&call)?));
     }
     for (namespace, name) in config_maps(&objects) {
         // In one word, so that no name is taken for a flag: the API server does not check those of webhooks.
@@ -47,15 +50,4 @@ fn objects(kubectl: &Kubectl, arguments: &LintArguments) -> Result<Vec<Kubernete
         }
     }
     Ok(objects)
-}
-
-fn list(resource: &'static NeededResource, arguments: &LintArguments) -> KubectlCall {
-    let kind = CallKind::ListForLint(resource);
-    if !resource.is_namespaced {
-        return KubectlCall::get(kind, None, &[resource.name]);
-    }
-    if arguments.all_namespaces {
-        return KubectlCall::get(kind, None, &[resource.name, "--all-namespaces"]);
-    }
-    KubectlCall::get(kind, arguments.connection.namespace.as_deref(), &[resource.name])
 }

@@ -7,7 +7,7 @@ use mesh::sources::{Given, Raw, RemoteHost, SettingReader, Source};
 use mesh::{InputProblem, Setting};
 
 impl PacketArguments {
-    fn given(&self) -> Vec<(Setting, &'static str, &str)> {
+    fn given(&self) -> impl Iterator<Item = (Setting, &'static str, &str)> {
         let Self { sender, direction, proto, source, uid, gid } = self;
         let all = [
             (Setting::Sender, "sender", sender),
@@ -17,13 +17,11 @@ impl PacketArguments {
             (Setting::SenderUid, "uid", uid),
             (Setting::SenderGid, "gid", gid),
         ];
-        all.into_iter()
-            .filter_map(|(setting, flag, value)| Some((setting, flag, value.as_deref()?)))
-            .collect()
+        all.into_iter().filter_map(|(setting, flag, value)| Some((setting, flag, value.as_deref()?)))
     }
 
     pub(crate) fn settings(&self, destination: &str) -> Raw {
-        let given = self.given().into_iter().map(|(setting, flag, value)| {
+        let given = self.given().map(|(setting, flag, value)| {
             (setting, Given { value: value.to_owned(), source: Source::Flag(flag) })
         });
         let to = Given { value: destination.to_owned(), source: Source::Key("DESTINATION".to_owned()) };
@@ -32,9 +30,8 @@ impl PacketArguments {
 
     /// The words by which `sidecar-init explain` takes the same, from this user of the application.
     pub(crate) fn words(&self, user: Option<&ApplicationUser>) -> Vec<String> {
-        let given = self.given().into_iter();
-        let mut words: Vec<_> =
-            given.map(|(setting, _, value)| format!("--{}={value}", setting.row().long)).collect();
+        let given = self.given().map(|(setting, _, value)| format!("--{}={value}", setting.row().long));
+        let mut words: Vec<_> = given.collect();
         if let Some(user) = user.filter(|user| !user.is_default()) {
             words.extend(user.uid.map(|uid| format!("--uid={uid}")));
             words.extend(self.gid.is_none().then(|| format!("--gid={}", user.gid)));

@@ -1,13 +1,13 @@
 //! The pod of a question: the word that names it, the workloads whose pods the word may mean, and the pod as the API server has it.
 
 use crate::arguments::PodArguments;
-use crate::call::{CallKind, KubectlCall, PodWorkload, WORKLOADS};
+use crate::call::{CallKind, KubectlCall, PodWorkload, WORKLOADS, items};
 use crate::failure::CaptureFailure;
 use crate::kubectl::Kubectl;
 use diagnose::{Style, TextLine};
 use mesh::settings::nearest;
 use serde_json::Value;
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 /// Reads `NAME`, `pod/NAME` or `deployment/NAME`: the workload, unless the word names a pod, and the name.
 fn named(word: &str) -> Result<(Option<&'static PodWorkload>, &str), String> {
@@ -16,8 +16,7 @@ fn named(word: &str) -> Result<(Option<&'static PodWorkload>, &str), String> {
     // By the rule of Kubernetes, so that no name is taken for a flag or a path.
     let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
     let is_name = |name: &str| {
-        let ends = [name.chars().next(), name.chars().next_back()];
-        let has_ends = ends.iter().all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()));
+        let has_ends = !name.is_empty() && !name.starts_with(['-', '.']) && !name.ends_with(['-', '.']);
         name.len() <= 253 && name.chars().all(is_inner) && has_ends
     };
     let (kind, name) = word.split_once('/').unwrap_or(("pod", word));
@@ -57,53 +56,18 @@ impl TargetPod {
     /// Gets the pod that a word names. Of a workload it is one that is ready, the first by name.
     pub(crate) fn of(arguments: &PodArguments) -> Result<(Kubectl, Self), CaptureFailure> {
         let kubectl = Kubectl::new(&arguments.connection);
-        let pod = Self::find(&kubectl, &arguments.name, arguments.connection.namespace.as_deref())?;
-        Ok((kubectl, pod))
-    }
-
-    fn find(kubectl: &Kubectl, word: &str, namespace: Option<&str>) -> Result<Self, CaptureFailure> {
+        let (word, namespace) = (&*arguments.name, arguments.connection.namespace.as_deref());
         let (workload, name) = named(word).map_err(|text| CaptureFailure::input("POD", Some(word), text))?;
-        if let Some(workload) = workload {
-            return Self::of_workload(kubectl, workload, name, namespace);
-        }
-        let call = KubectlCall::get(CallKind::GetPod, namespace, &["pod", name]);
-        let object = kubectl.object(&call)?;
-        Self::read(object, 1).map_err(|why| kubectl.unread(&call, why))
-    }
-
-    fn of_workload(
-        kubectl: &Kubectl,
-        workload: &'static PodWorkload,
-        name: &str,
-        namespace: Option<&str>,
-    ) -> Result<Self, CaptureFailure> {
-        let call = KubectlCall::get(CallKind::GetWorkload(workload), namespace, &[workload.name, name]);
-        let object = kubectl.object(&call)?;
-        let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
-        let selector = selector(&object["spec"]["selector"]);
-        let (Some(namespace), Some(selector)) = (namespace, selector) else {
-            return Err(kubectl.unread(&call, "printed an object without namespace or selector".to_owned()));
+        let (call, object, candidates) = match workload {
+            Some(workload) => of_workload(&kubectl, workload, name, namespace)?,
+            None => {
+                let call = KubectlCall::get(CallKind::GetPod, namespace, &["pod", name]);
+                let object = kubectl.object(&call)?;
+                (call, object, 1)
+            }
         };
-        let call = KubectlCall::get(CallKind::ListPods, Some(&namespace), &["pods", "-l", &selector]);
-        let list = kubectl.object(&call)?;
-        let mut pods: Vec<&Value> = list["items"].as_array().into_iter().flatten().collect();
-        let rank = |pod: &Value| {
-            let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-            let is_ready = conditions.any(|one| one["type"] == "Ready" && one["status"] == "True");
-            let is_running = pod["status"]["phase"] == "Running";
-            let is_ending = !pod["metadata"]["deletionTimestamp"].is_null();
-            (is_ending, !is_ready, !is_running, pod["metadata"]["name"].as_str().map(str::to_owned))
-        };
-        pods.sort_by_key(|pod| rank(pod));
-        let Some(first) = pods.first() else {
-            let (kind, name) = (workload.name, name.to_owned());
-            return Err(CaptureFailure::NoPod { kind, name, namespace, selector });
-        };
-        // Items of a list lack what a single object has.
-        let mut object = (*first).clone();
-        object["kind"] = "Pod".into();
-        object["apiVersion"] = "v1".into();
-        Self::read(object, pods.len()).map_err(|why| kubectl.unread(&call, why))
+        let pod = Self::read(object, candidates).map_err(|why| kubectl.unread(&call, why))?;
+        Ok((kubectl, pod))
     }
 
     fn read(object: Value, candidates: usize) -> Result<Self, String> {
@@ -135,27 +99,59 @@ impl TargetPod {
     }
 
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
-        let all = self.object["status"]["podIPs"].as_array().into_iter().flatten();
-        all.filter_map(|one| one["ip"].as_str()?.parse().ok()).collect()
+        items(&self.object["status"]["podIPs"]).filter_map(|one| one["ip"].as_str()?.parse().ok()).collect()
     }
 
     /// The TCP ports that its containers declare.
-    pub(crate) fn declared_ports(&self) -> Vec<u16> {
-        let containers = self.object["spec"]["containers"].as_array().into_iter().flatten();
-        let ports = containers.flat_map(|container| container["ports"].as_array().into_iter().flatten());
+    pub(crate) fn declared_ports(&self) -> BTreeSet<u16> {
+        let ports =
+            items(&self.object["spec"]["containers"]).flat_map(|container| items(&container["ports"]));
         let tcp = ports.filter(|port| port["protocol"].as_str().unwrap_or("TCP") == "TCP");
-        let mut found: Vec<u16> =
-            tcp.filter_map(|port| u16::try_from(port["containerPort"].as_u64()?).ok()).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
+        tcp.filter_map(|port| u16::try_from(port["containerPort"].as_u64()?).ok()).collect()
     }
+}
+
+/// The pod of a workload that answers for it, by the call that lists its pods, and their number.
+fn of_workload(
+    kubectl: &Kubectl,
+    workload: &'static PodWorkload,
+    name: &str,
+    namespace: Option<&str>,
+) -> Result<(KubectlCall, Value, usize), CaptureFailure> {
+    let call = KubectlCall::get(CallKind::GetWorkload(workload), namespace, &[workload.name, name]);
+    let object = kubectl.object(&call)?;
+    let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
+    let selector = selector(&object["spec"]["selector"]);
+    let (Some(namespace), Some(selector)) = (namespace, selector) else {
+        return Err(kubectl.unread(&call, "printed an object without namespace or selector".to_owned()));
+    };
+    let call = KubectlCall::get(CallKind::ListPods, Some(&namespace), &["pods", "-l", &selector]);
+    let list = kubectl.object(&call)?;
+    let pods: Vec<&Value> = items(&list["items"]).collect();
+    let rank = |pod: &Value| {
+        let is_ready =
+            items(&pod["status"]["conditions"]).any(|one| one["type"] == "Ready" && one["status"] == "True");
+        let is_running = pod["status"]["phase"] == "Running";
+        let is_ending = !pod["metadata"]["deletionTimestamp"].is_null();
+        (is_ending, !is_ready, !is_running, pod["metadata"]["name"].as_str().map(str::to_owned))
+    };
+    let Some(first) = pods.iter().min_by_key(|pod| rank(pod)) else {
+        let (kind, see) = (workload.name, format!("kubectl get pods -n {namespace} -l '{selector}'"));
+        let text = format!("{kind} {name} has no pod in namespace {namespace}; see {see}");
+        return Err(CaptureFailure::NoAnswer(text));
+    };
+    // Items of a list lack what a single object has.
+    let mut object = (*first).clone();
+    object["kind"] = "Pod".into();
+    object["apiVersion"] = "v1".into();
+    let candidates = pods.len();
+    Ok((call, object, candidates))
 }
 
 /// The first container that runs and has an id, which simulated nodes do not report; sidecars may be init containers.
 fn running(status: &Value) -> Result<Option<RunningContainer>, String> {
     let lists = [&status["containerStatuses"], &status["initContainerStatuses"]];
-    let all = lists.into_iter().flat_map(|list| list.as_array().into_iter().flatten());
+    let all = lists.into_iter().flat_map(items);
     let has_id = |one: &Value| one["containerID"].as_str().is_some_and(|id| !id.is_empty());
     let mut running = all.filter(|one| one["state"]["running"].is_object() && has_id(one));
     let Some(one) = running.next() else { return Ok(None) };
@@ -185,9 +181,9 @@ fn selector(selector: &Value) -> Option<String> {
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
     let mut terms: Vec<String> =
         labels.map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect::<Option<_>>()?;
-    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+    for expression in items(&selector["matchExpressions"]) {
         let key = expression["key"].as_str()?;
-        let values = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let values = items(&expression["values"]).filter_map(Value::as_str);
         let values = values.collect::<Vec<_>>().join(",");
         terms.push(match expression["operator"].as_str()? {
             "In" => format!("{key} in ({values})"),

@@ -1,6 +1,6 @@
 //! Names in destinations: Services of the cluster, resolved through the API server.
 
-use crate::call::{CallKind, KubectlCall};
+use crate::call::{CallKind, KubectlCall, items};
 use crate::failure::CaptureFailure;
 use crate::kubectl::Kubectl;
 use crate::pod::TargetPod;
@@ -103,7 +103,7 @@ fn service(
         let other = spec["externalName"].as_str().unwrap_or_default();
         return Err(refused(format!("is {title}, an alias of {other}; {NO_DNS}")));
     }
-    let ports: Vec<&Value> = spec["ports"].as_array().into_iter().flatten().collect();
+    let ports: Vec<&Value> = items(&spec["ports"]).collect();
     let Some(port) = port else {
         return Err(refused(format!("names no port; {title} has {}", listed(&ports))));
     };
@@ -119,11 +119,11 @@ fn service(
         return Err(refused(format!("names a port that {title} does not have; it has {}", listed(&ports))));
     };
     if !is_headless {
-        let all = spec["clusterIPs"].as_array().into_iter().flatten().chain([&spec["clusterIP"]]);
-        let all: Vec<IpAddr> = all.filter_map(|one| one.as_str()?.parse().ok()).collect();
+        let all = items(&spec["clusterIPs"]).chain([&spec["clusterIP"]]);
+        let all: Vec<_> = all.filter_map(|one| socket(one, number)).collect();
         let address = of_family(&all, pod);
         let address = address.ok_or_else(|| refused(format!("is {title}, which has no address yet")))?;
-        return Ok(resolved(given, &title, address, number));
+        return Ok(resolved(given, &title, address));
     }
     let of = format!("kubernetes.io/service-name={name}");
     let call = KubectlCall::get(
@@ -132,45 +132,46 @@ fn service(
         &["endpointslices.discovery.k8s.io", "-l", &of],
     );
     let slices = kubectl.object(&call)?;
-    let slices: Vec<&Value> = slices["items"].as_array().into_iter().flatten().collect();
-    let ready = |slice: &&Value| -> Vec<(IpAddr, u16)> {
+    let slices: Vec<&Value> = items(&slices["items"]).collect();
+    let ready = |slice: &&Value| -> Vec<SocketAddr> {
         // A headless Service has no own port: its endpoints are called at theirs.
         let name = entry.map_or(&Value::Null, |entry| &entry["name"]);
         let is_same =
             |port: &&Value| port["name"].as_str().unwrap_or_default() == name.as_str().unwrap_or_default();
-        let found = slice["ports"].as_array().into_iter().flatten().find(is_same);
+        let found = items(&slice["ports"]).find(is_same);
         let by_name = found.filter(|_| port.parse::<u16>().is_err());
         let number = by_name.and_then(|port| port["port"].as_u64()?.try_into().ok()).unwrap_or(number);
-        let endpoints = slice["endpoints"].as_array().into_iter().flatten();
-        let endpoints = endpoints.filter(|one| one["conditions"]["ready"] != false);
-        let addresses = endpoints.flat_map(|one| one["addresses"].as_array().into_iter().flatten());
-        addresses.filter_map(|one| Some((one.as_str()?.parse().ok()?, number))).collect()
+        let endpoints = items(&slice["endpoints"]).filter(|one| one["conditions"]["ready"] != false);
+        let addresses = endpoints.flat_map(|one| items(&one["addresses"]));
+        addresses.filter_map(|one| socket(one, number)).collect()
     };
-    let all: Vec<(IpAddr, u16)> = slices.iter().flat_map(ready).collect();
-    let addresses: Vec<IpAddr> = all.iter().map(|(address, _)| *address).collect();
-    let chosen = of_family(&addresses, pod);
-    let Some((address, number)) = all.iter().find(|(address, _)| Some(*address) == chosen) else {
+    let all: Vec<SocketAddr> = slices.iter().flat_map(ready).collect();
+    let Some(address) = of_family(&all, pod) else {
         return Err(refused(format!("is {title}, which is headless and has no ready endpoint")));
     };
     // Each endpoint has an address of each family.
-    let same = addresses.iter().filter(|one| one.is_ipv4() == address.is_ipv4());
-    let title = match same.collect::<BTreeSet<_>>().len() {
+    let same = all.iter().filter(|one| one.is_ipv4() == address.is_ipv4());
+    let title = match same.map(SocketAddr::ip).collect::<BTreeSet<_>>().len() {
         0 | 1 => format!("{title} (headless)"),
         count => format!("{title} (headless, one of {count} endpoints)"),
     };
-    Ok(resolved(given, &title, *address, *number))
+    Ok(resolved(given, &title, address))
 }
 
-fn resolved(given: &str, title: &str, address: IpAddr, port: u16) -> PacketTarget {
-    let address = SocketAddr::new(address, port).to_string();
+fn socket(address: &Value, port: u16) -> Option<SocketAddr> {
+    Some(SocketAddr::new(address.as_str()?.parse().ok()?, port))
+}
+
+fn resolved(given: &str, title: &str, address: SocketAddr) -> PacketTarget {
+    let address = address.to_string();
     let note = Some(format!("{given} is {title}, {address}"));
     PacketTarget { given: given.to_owned(), address, note }
 }
 
 /// An address of a family that the pod has, if there is a choice.
-fn of_family(all: &[IpAddr], pod: &TargetPod) -> Option<IpAddr> {
+fn of_family(all: &[SocketAddr], pod: &TargetPod) -> Option<SocketAddr> {
     let own = pod.addresses();
-    let is_reached = |address: &&IpAddr| own.iter().any(|own| own.is_ipv4() == address.is_ipv4());
+    let is_reached = |address: &&SocketAddr| own.iter().any(|own| own.is_ipv4() == address.is_ipv4());
     all.iter().find(is_reached).or(all.first()).copied()
 }
 

@@ -1,9 +1,8 @@
 //! `kubectl capture trace`: packets of a pod as they meet rules, each as soon as it is reported.
 
 use crate::arguments::{OutputForm, TraceArguments};
-use crate::failure::{CallCause, CommandOutcome};
+use crate::failure::{CaptureFailure, CommandOutcome};
 use crate::kernel::{PodKernel, parsed, read};
-use crate::kubectl::CallOutput;
 use command_line::columns;
 use command_line::output::{print_part, print_styled};
 use diagnose::{painted, trace::Block};
@@ -11,42 +10,35 @@ use std::{io, process::ExitCode};
 
 pub(crate) fn run(arguments: &TraceArguments) -> CommandOutcome {
     let output = arguments.pod.output;
-    let (kubectl, pod, kernel) = PodKernel::of(&arguments.pod)?;
+    let (pod, kernel) = PodKernel::of(&arguments.pod)?;
     let width = columns::of_terminal();
     if output == OutputForm::Text {
         print_styled(&painted(&[pod.basis_line(&kernel.basis())], width))?;
     }
     let call = kernel.call("trace", &words(arguments), None);
-    let mut failed = None;
     let longer = kernel.longer().saturating_add(arguments.time);
-    let ended = kubectl.each_line(&call, longer, |line| {
+    let ended = kernel.kubectl.each_line(&call, longer, |line| {
         let line = line.trim();
         if line.is_empty() {
             return Ok(());
         }
-        let document = parsed(line)?;
-        let packet: Block = read(&document)?;
+        let unread = |cause| kernel.kubectl.failure(&call, cause);
+        let document = parsed(line).map_err(unread)?;
+        let packet: Block = read(&document).map_err(unread)?;
         let text = match output {
             OutputForm::Text => packet.text(width),
             OutputForm::Json => format!("{document}\n"),
         };
-        print_part(&text).map_err(|error| {
-            failed = Some(error);
-            CallCause::unread("its output can't be printed".to_owned())
-        })
+        Ok(print_part(&text)?)
     });
-    match failed {
+    match ended {
         // As `head` does.
-        Some(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
-        Some(error) => return Err(error.into()),
-        None => {}
+        Err(CaptureFailure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(output) if !output.status.success() => Err(kernel.refusal(&call, output)),
+        ended => ended.map(|_| ExitCode::SUCCESS),
     }
-    let (status, stderr) = ended?;
-    if !status.success() {
-        let output = CallOutput { status, stdout: String::new(), stderr };
-        return Err(kernel.refusal(&kubectl, &call, &output));
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The words of `sidecar-init trace`. It always has an end, which a lost connection would not bring.

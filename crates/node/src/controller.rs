@@ -1,8 +1,9 @@
 //! The loop: reports of the API server about the node's pods go to the [`RepairQueue`], and pods that are due are handled singly.
 
-use crate::overview::{NodeStatus, PodReferences, reference};
+use crate::overview::{self, PodReferences, reference};
+use crate::repair::{PodActionOutcome, named};
 use crate::repair_queue::{QueueChange, RateLimiter, RepairQueue};
-use crate::repairer::{PodActionOutcome, Repairer, named};
+use crate::repairer::Repairer;
 use crate::{arguments::Repair, metrics::NodeMetrics};
 use cluster::access::{self, AccessError};
 use cluster::{error::describe, watch};
@@ -43,7 +44,7 @@ pub(crate) async fn run(
     let config = watcher::Config { page_size: None, ..watcher::Config::default() };
     let config = config.any_semantic().fields(&format!("spec.nodeName={}", settings.node)).timeout(seconds);
     let pods = Rc::new(RefCell::new(PodReferences::default()));
-    let mut status = pin!(NodeStatus::new(settings, metrics, client.clone(), pods.clone()).run());
+    let mut status = pin!(overview::run(settings, metrics, client.clone(), pods.clone()));
     let mut events = watch::events(Api::<Pod>::all(client), config, "pods", settings.call_timeout);
     let mut controller = Controller {
         settings,
@@ -83,53 +84,42 @@ pub(crate) async fn run(
 
 impl Controller<'_> {
     fn take(&mut self, event: Event<Pod>) {
-        let store = |event: Event<&Pod>| drop(self.pods.borrow_mut().take(event, |pod| Some(reference(pod))));
-        match event {
-            Event::Init => store(Event::Init),
-            Event::InitApply(pod) => {
-                store(Event::InitApply(&pod));
-                self.update(pod);
-            }
-            Event::Apply(pod) => {
-                store(Event::Apply(&pod));
-                self.update(pod);
-            }
-            Event::InitDone => {
-                store(Event::InitDone);
-                let pods = self.pods.borrow();
-                let uids = pods.known().values().filter_map(|pod| pod.uid.as_deref());
-                self.queue.retain(&uids.collect());
-                (self.unlisted, self.failures) = (None, 0);
-                self.metrics.lists.inc();
-                tracing::info!(broken = self.queue.len(), "the pods of the node are known");
-            }
-            Event::Delete(pod) => {
-                store(Event::Delete(&pod));
-                if self.queue.forget(&pod.uid().unwrap_or_default()) == QueueChange::Left {
-                    self.left(&named(&pod), true);
-                }
-            }
+        let (is_list, is_deletion) = (matches!(event, Event::InitDone), matches!(event, Event::Delete(_)));
+        let pods = Rc::clone(&self.pods);
+        pods.borrow_mut().take(event, |pod| {
+            let entry = reference(&pod);
+            self.update(pod, is_deletion);
+            Some(entry)
+        });
+        if is_list {
+            let pods = pods.borrow();
+            let uids = pods.known().values().filter_map(|pod| pod.uid.as_deref());
+            self.queue.retain(&uids.collect());
+            (self.unlisted, self.failures) = (None, 0);
+            self.metrics.lists.inc();
+            tracing::info!(broken = self.queue.len(), "the pods of the node are known");
         }
     }
 
-    fn update(&mut self, pod: Pod) {
-        let (name, is_ending) = (named(&pod), pod.metadata.deletion_timestamp.is_some());
-        match self.queue.update(pod, Instant::now()) {
+    fn update(&mut self, pod: Pod, is_deleted: bool) {
+        let name = named(&pod);
+        let is_gone = is_deleted || pod.metadata.deletion_timestamp.is_some();
+        let change = match is_deleted {
+            true => self.queue.forget(&pod.uid().unwrap_or_default()),
+            false => self.queue.update(pod, Instant::now()),
+        };
+        match change {
             QueueChange::None => {}
             QueueChange::Broke => {
                 tracing::info!(pod = %name, "its validation has failed: nothing captures it");
             }
-            QueueChange::Left => self.left(&name, is_ending),
+            // A pod whose validation did not pass has not recovered.
+            QueueChange::Left if is_gone => tracing::info!(pod = name, "it is gone"),
+            QueueChange::Left => {
+                self.metrics.recovered.inc();
+                tracing::info!(pod = name, "it is not broken any more");
+            }
         }
-    }
-
-    /// A pod whose validation did not pass has not recovered, but may be gone.
-    fn left(&self, name: &str, is_gone: bool) {
-        if is_gone {
-            return tracing::info!(pod = name, "it is gone");
-        }
-        self.metrics.recovered.inc();
-        tracing::info!(pod = name, "it is not broken any more");
     }
 
     /// The time of the next action, if the rate allows.
@@ -147,32 +137,22 @@ impl Controller<'_> {
         let handled = repairer.handle(&pod, &failure).await;
         let took = start.elapsed();
         let milliseconds = (took.as_secs_f64() * 1e6).round() / 1e3;
-        let outcome = match handled {
-            Ok(PodActionOutcome::Done(what)) => {
-                tracing::info!(pod = %name, action, milliseconds, "{what}");
-                self.queue.settle(&uid);
-                "done"
-            }
-            Ok(PodActionOutcome::Skipped(why)) => {
-                tracing::info!(pod = %name, action, milliseconds, "it is skipped: {why}");
-                self.queue.settle(&uid);
-                "left_alone"
-            }
-            Ok(PodActionOutcome::Gone) => {
-                tracing::info!(pod = %name, action, milliseconds, "it is gone");
-                self.queue.forget(&uid);
-                "gone"
-            }
+        match &handled {
+            Ok(PodActionOutcome::Gone) => drop(self.queue.forget(&uid)),
+            Err(_) if self.settings.watch => self.queue.postpone(&uid, Instant::now()),
+            Ok(_) | Err(_) => self.queue.settle(&uid),
+        }
+        self.failed |= handled.is_err();
+        let (outcome, text) = match handled {
+            Ok(PodActionOutcome::Done(what)) => ("done", what),
+            Ok(PodActionOutcome::Skipped(why)) => ("left_alone", format!("it is skipped: {why}")),
+            Ok(PodActionOutcome::Gone) => ("gone", "it is gone".to_owned()),
             Err(error) => {
-                self.failed = true;
                 tracing::warn!(pod = %name, action, milliseconds, error = %describe(&error), "it can't be repaired");
-                match self.settings.watch {
-                    true => self.queue.postpone(&uid, Instant::now()),
-                    false => self.queue.settle(&uid),
-                }
-                "failed"
+                return self.metrics.handled(action, "failed", took);
             }
         };
+        tracing::info!(pod = %name, action, milliseconds, "{text}");
         self.metrics.handled(action, outcome, took);
     }
 }

@@ -1,5 +1,4 @@
-//! A pod as the API server has it, for the plugin, which has no client: requested until there is an answer or the time
-//! is up.
+//! A pod as the API server has it, for the plugin, which has no client: requested until it answers or the time is up.
 //!
 //! Each try reads the kubeconfig and its token again, takes a part of the time and no more, and waits for longer and longer
 //! before the next, in part by chance. A final answer ends it: the pod does not exist, or we may not know.
@@ -51,12 +50,10 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {
     loop {
         tries += 1;
         let left = end.saturating_duration_since(Instant::now());
-        let last = match time::timeout(left.min(*timeout / PARTS), once(lookup)).await {
-            Ok(answered) => match answered? {
-                Ok(pod) => return Ok(pod),
-                Err(last) => last,
-            },
-            Err(_) => "silence".to_owned(),
+        let answered = time::timeout(left.min(*timeout / PARTS), once(lookup)).await;
+        let last = match answered.unwrap_or_else(|_| Ok(Err("silence".to_owned())))? {
+            Ok(pod) => return Ok(pod),
+            Err(last) => last,
         };
         tracing::debug!(pod = %shown, tries, error = %last, "not known yet");
         let delay = backoff.next().unwrap_or(MAX_DELAY);
@@ -71,19 +68,15 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {
 async fn once(lookup: &Lookup) -> Result<Result<Value, String>, PodLookupError> {
     let Lookup { kubeconfig, namespace, name, timeout } = lookup;
     let client = access::client(Some(kubeconfig), *timeout).await?;
-    let request = Request::new(Pod::url_path(&(), Some(namespace)));
-    let request = request.get(name, &GetParams::default()).map_err(kube::Error::BuildRequest);
-    let answer = match request {
-        Ok(request) => client.request::<Value>(request).await,
-        Err(error) => Err(error),
-    };
+    let request = Request::new(Pod::url_path(&(), Some(namespace))).get(name, &GetParams::default());
+    let answer = async { client.request::<Value>(request.map_err(kube::Error::BuildRequest)?).await };
     let is_it = |pod: &Value| {
         pod["kind"] == "Pod"
             && pod["metadata"]["name"] == **name
             && pod["metadata"]["namespace"] == **namespace
             && pod["spec"].is_object()
     };
-    match answer {
+    match answer.await {
         Ok(pod) if is_it(&pod) => Ok(Ok(pod)),
         Ok(_) => Ok(Err("the answer is not a pod of that name".to_owned())),
         Err(error) => match status(&error) {

@@ -1,29 +1,32 @@
 //! Sets a pod's rules from the node: what the plugin would have done, by the same reading and the same engine.
 
-use crate::sandbox::Sandbox;
-use mesh::{CapturePolicy, Host, Problems, pod};
+use crate::arguments::Repair;
+use crate::sandbox::{self, PodSandboxError};
+use cluster::error::describe;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use mesh::pod::{self, KubernetesObject, Reading};
+use mesh::{Host, Problems};
 use rules::desired::Desired;
 use sidecar_init::backend::iptables::Lock;
 use sidecar_init::engine::{self, Choice, Session};
 use sidecar_init::sys::{address, namespace};
 use std::{io, net::IpAddr, path::PathBuf, time::SystemTime};
 
+/// The outcome of an action for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RepairOutcome {
-    /// Its rules are as they should be, and were looked at again.
-    Captured {
-        backend: String,
-        rules: usize,
-        /// False if nothing had to be changed.
-        changed: bool,
-        warnings: Vec<String>,
-    },
-    /// Its traffic is not to be captured; why.
+pub(crate) enum PodActionOutcome {
+    /// It was done; what.
+    Done(String),
+    /// There is nothing to do; why.
     Skipped(String),
+    Gone,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PodRepairFailure {
+pub(crate) enum PodActionFailure {
+    #[error("the pod's network namespace is not known: {0}")]
+    Lost(#[from] PodSandboxError),
     #[error("what the pod says can't be used:\n{0}")]
     Settings(Problems),
     #[error("the namespace {} can't be entered; CAP_SYS_ADMIN is needed", .0.display())]
@@ -34,70 +37,75 @@ pub(crate) enum PodRepairFailure {
     Engine(#[from] engine::EngineError),
     #[error("the rules were set and are not there: another program changes them\n{0}")]
     Unproven(engine::Differences),
+    #[error("the API server can't be asked: {}", describe(&**.0))]
+    Api(Box<kube::Error>),
+    #[error("the work on the namespace has ended without an outcome")]
+    Panic,
 }
 
 /// Seconds to wait for another program that changes the pod's rules.
 const LOCK_WAIT: u32 = 10;
 
-/// Sets the rules of the pod that a manifest describes, and looks whether they stand. Idempotent.
-pub(crate) fn repair(
-    manifest: &str,
-    sandbox: &Sandbox,
-    choice: Choice,
-    excluded_namespaces: &[String],
-) -> Result<RepairOutcome, PodRepairFailure> {
-    let objects = pod::objects("the pod", manifest).map_err(PodRepairFailure::Settings)?;
-    let Some(object) = objects.first() else {
-        return Ok(RepairOutcome::Skipped("it describes no pod".to_owned()));
-    };
-    let reading = pod::read(object, excluded_namespaces);
+/// Sets the rules of a pod, and looks whether they stand. Idempotent.
+pub(crate) fn repair(pod: &Pod, settings: &Repair) -> Result<PodActionOutcome, PodActionFailure> {
+    let sandbox = sandbox::find(&settings.places, &pod.uid().unwrap_or_default(), &addresses(pod))?;
+    let mut value = serde_json::to_value(pod).expect("a pod has text keys");
+    // An object that comes from a list of the API server has no kind.
+    value["apiVersion"] = "v1".into();
+    value["kind"] = "Pod".into();
+    let object = KubernetesObject::of(value).iter().find_map(KubernetesObject::pod);
+    let reading = pod::read(&object.expect("it is a pod"), &settings.excluded_namespaces);
     if let Some(skip) = &reading.skip {
-        return Ok(RepairOutcome::Skipped(skip.to_string()));
+        return Ok(PodActionOutcome::Skipped(skip.to_string()));
     }
     if let pod::CaptureMethod::InitContainer(name) = &reading.way {
-        return Ok(RepairOutcome::Skipped(format!("its init container {name} sets the rules")));
+        return Ok(PodActionOutcome::Skipped(format!("its init container {name} sets the rules")));
     }
-    let work = || {
-        if namespace::is_host() != Some(false) {
-            return Err(PodRepairFailure::Host(sandbox.found.clone()));
-        }
-        let resolved = reading.settings.resolve(&Inside).map_err(PodRepairFailure::Settings)?;
-        let of_form = reading.warnings.iter().map(|warning| mesh::visible(&warning.text));
-        let warnings = of_form.chain(resolved.warnings).collect();
-        let settings = mesh::settings_text(&reading.settings.raw);
-        capture(&*resolved.capture, settings, choice, warnings)
+    let work = || match namespace::is_host() {
+        Some(false) => capture(pod, &reading, settings.backend),
+        Some(true) | None => Err(PodActionFailure::Host(sandbox.found.clone())),
     };
     let entered = namespace::within(&sandbox.path(), work);
-    entered.map_err(|error| PodRepairFailure::Enter(sandbox.found.clone(), error))?
+    entered.map_err(|error| PodActionFailure::Enter(sandbox.found.clone(), error))?
 }
 
-fn capture(
-    capture: &dyn CapturePolicy,
-    settings: String,
-    choice: Choice,
-    mut warnings: Vec<String>,
-) -> Result<RepairOutcome, PodRepairFailure> {
+fn capture(pod: &Pod, reading: &Reading, choice: Choice) -> Result<PodActionOutcome, PodActionFailure> {
+    let resolved = reading.settings.resolve(&Inside).map_err(PodActionFailure::Settings)?;
+    let capture = resolved.capture;
     if capture.facts().captures_nothing {
-        return Ok(RepairOutcome::Skipped("its settings capture nothing".to_owned()));
+        return Ok(PodActionOutcome::Skipped("its settings capture nothing".to_owned()));
     }
     let lock = Lock::on_node(LOCK_WAIT);
     let mut session =
         Session::open(lock, capture.owner(), choice, mesh::OWNERS).map_err(engine::EngineError::from)?;
     let at = diagnose::trace::utc(SystemTime::now());
+    let settings = mesh::settings_text(&reading.settings.raw);
     let made = mesh::made(env!("CARGO_PKG_VERSION"), "sidecar-node-repair", settings, &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
     let summary = session.apply(&desired)?;
     let compared = session.check(&desired)?;
     if !compared.differences.is_empty() {
-        return Err(PodRepairFailure::Unproven(compared.differences));
+        return Err(PodActionFailure::Unproven(compared.differences));
     }
-    warnings.extend(session.preceding_rules_if_known());
-    Ok(RepairOutcome::Captured {
-        backend: compared.backend.to_string(),
-        rules: summary.rules,
-        changed: !summary.steps.is_empty(),
-        warnings,
-    })
+    let of_form = reading.warnings.iter().map(|warning| mesh::visible(&warning.text));
+    for warning in of_form.chain(resolved.warnings).chain(session.preceding_rules_if_known()) {
+        tracing::warn!(pod = %named(pod), "{warning}");
+    }
+    let how = match summary.steps.is_empty() {
+        true => "in its namespace already",
+        false => "set in its namespace, and verified",
+    };
+    Ok(PodActionOutcome::Done(format!("{} rules ({}) are {how}", summary.rules, compared.backend)))
+}
+
+pub(crate) fn named(pod: &Pod) -> String {
+    format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
+}
+
+fn addresses(pod: &Pod) -> Vec<IpAddr> {
+    let Some(status) = &pod.status else { return Vec::new() };
+    let many = status.pod_ips.iter().flatten().map(|address| address.ip.as_str());
+    many.chain(status.pod_ip.as_deref()).filter_map(|address| address.parse().ok()).collect()
 }
 
 /// The pod's namespace, seen from the node, whose users and DNS servers are not the pod's.

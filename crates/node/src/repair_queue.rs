@@ -104,14 +104,14 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 pub(crate) struct RateLimiter {
+    /// At least 1.
     most: usize,
     taken: VecDeque<Instant>,
 }
 
 impl RateLimiter {
-    /// `most` is at least 1.
     pub(crate) fn new(most: usize) -> Self {
-        Self { most: most.max(1), taken: VecDeque::new() }
+        Self { most, taken: VecDeque::new() }
     }
 
     /// The time from which the next one is allowed.

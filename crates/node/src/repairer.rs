@@ -1,8 +1,7 @@
 //! Actions for a broken pod: its rules are set, or it is labelled, or deleted.
 
 use crate::arguments::{PodAction, PodLabel, Repair};
-use crate::repair::{self, RepairOutcome, repair};
-use crate::sandbox::{self, PodSandboxError};
+use crate::repair::{PodActionFailure, PodActionOutcome, repair};
 use crate::validation_failure::ValidationFailure;
 use cluster::error::{describe, in_time, status};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
@@ -10,41 +9,11 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 use tokio::task;
 
 /// The name of this program in events and as a field manager.
 const NAME: &str = "sidecar-node";
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PodActionOutcome {
-    /// It was done; what.
-    Done(String),
-    /// There is nothing to do; why.
-    Skipped(String),
-    Gone,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PodActionFailure {
-    #[error("the pod's network namespace is not known: {0}")]
-    Lost(#[from] PodSandboxError),
-    #[error(transparent)]
-    Repair(#[from] Box<repair::PodRepairFailure>),
-    #[error("the API server can't be asked: {}", describe(&**.0))]
-    Api(Box<kube::Error>),
-    #[error("the work on the namespace has ended without an outcome")]
-    Panic,
-}
-
-impl PodActionFailure {
-    fn code(&self) -> Option<u16> {
-        match self {
-            Self::Api(error) => status(&**error),
-            _ => None,
-        }
-    }
-}
 
 /// Publishes events, which `kubectl describe` shows. The work does not depend on them.
 pub(crate) struct Publisher {
@@ -93,20 +62,22 @@ impl Repairer {
     ) -> Result<PodActionOutcome, PodActionFailure> {
         let outcome = match self.settings.action {
             PodAction::Repair => self.repair(pod).await,
-            PodAction::Label => self.label(pod, &self.settings.label).await,
+            PodAction::Label => self.label(pod).await,
             PodAction::Delete => self.delete(pod).await,
         };
-        match &outcome {
-            Ok(PodActionOutcome::Done(what)) => {
-                self.publish(pod, EventType::Normal, "Done", failure, what).await;
-            }
-            Ok(PodActionOutcome::Skipped(_) | PodActionOutcome::Gone) => {}
+        let (type_, end, note) = match &outcome {
+            Ok(PodActionOutcome::Done(what)) => (EventType::Normal, "Done", what.clone()),
+            Ok(PodActionOutcome::Skipped(_) | PodActionOutcome::Gone) => return outcome,
             // Another pod may have got the name: a uid that is not the pod's conflicts with a deletion and makes a patch invalid.
-            Err(error) if matches!(error.code(), Some(409 | 422)) => {}
-            Err(error) => {
-                self.publish(pod, EventType::Warning, "Failed", failure, &describe(error)).await;
+            Err(PodActionFailure::Api(error)) if matches!(status(&**error), Some(409 | 422)) => {
+                return outcome;
             }
-        }
+            Err(error) => (EventType::Warning, "Failed", describe(error)),
+        };
+        let action = capitalised(self.settings.action.name());
+        let note = format!("{} exited with {}: {note}", failure.container, self.settings.signature.exit_code);
+        let words = [format!("Sidecar{action}{end}"), action];
+        self.publisher.publish(&pod.object_ref(&()), type_, words, note).await;
         outcome
     }
 
@@ -117,32 +88,13 @@ impl Repairer {
                 "its phase is {phase}, so nothing of it starts again"
             )));
         }
-        let manifest = manifest(pod);
-        let (places, uid, addresses) =
-            (self.settings.places.clone(), pod.uid().unwrap_or_default(), addresses(pod));
-        let (choice, excluded) = (self.settings.backend, self.settings.excluded_namespaces.clone());
-        let work = move || -> Result<RepairOutcome, PodActionFailure> {
-            let sandbox = sandbox::find(&places, &uid, &addresses)?;
-            Ok(repair(&manifest, &sandbox, choice, &excluded).map_err(Box::new)?)
-        };
-        match task::spawn_blocking(work).await.map_err(|_| PodActionFailure::Panic)?? {
-            RepairOutcome::Skipped(why) => Ok(PodActionOutcome::Skipped(why)),
-            RepairOutcome::Captured { backend, rules, changed, warnings } => {
-                for warning in warnings {
-                    tracing::warn!(pod = %named(pod), "{warning}");
-                }
-                let how =
-                    if changed { "set in its namespace, and verified" } else { "in its namespace already" };
-                Ok(PodActionOutcome::Done(format!("{rules} rules ({backend}) are {how}")))
-            }
-        }
+        let (pod, settings) = (pod.clone(), self.settings.clone());
+        let work = task::spawn_blocking(move || repair(&pod, &settings));
+        work.await.map_err(|_| PodActionFailure::Panic)?
     }
 
-    async fn label(
-        &self,
-        pod: &Pod,
-        PodLabel { key, value }: &PodLabel,
-    ) -> Result<PodActionOutcome, PodActionFailure> {
+    async fn label(&self, pod: &Pod) -> Result<PodActionOutcome, PodActionFailure> {
+        let PodLabel { key, value } = &self.settings.label;
         if pod.labels().get(key) == Some(value) {
             return Ok(PodActionOutcome::Skipped(format!("it has the label {key}={value} already")));
         }
@@ -151,71 +103,33 @@ impl Repairer {
         let params = PatchParams { field_manager: Some(NAME.to_owned()), ..PatchParams::default() };
         let patch = Patch::Merge(&patch);
         let (api, name) = (self.pods(pod), pod.name_any());
-        gone_or(self.call(api.patch_metadata(&name, &params, &patch)).await, || {
-            format!("it is labelled {key}={value}")
-        })
+        let done = format!("it is labelled {key}={value}");
+        self.call(api.patch_metadata(&name, &params, &patch), done).await
     }
 
     async fn delete(&self, pod: &Pod) -> Result<PodActionOutcome, PodActionFailure> {
         let preconditions = Preconditions { uid: pod.uid(), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let (api, name) = (self.pods(pod), pod.name_any());
-        gone_or(self.call(api.delete(&name, &params)).await, || {
-            "it is deleted, so that another one takes its place".to_owned()
-        })
+        let done = "it is deleted, so that another one takes its place".to_owned();
+        self.call(api.delete(&name, &params), done).await
     }
 
-    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, PodActionFailure> {
-        let answer = in_time(self.settings.call_timeout, call).await;
-        answer.map_err(|error| PodActionFailure::Api(Box::new(error)))
+    /// A pod that is gone needs nothing. If another one has got its name, the watch reports that before the next try.
+    async fn call<T>(
+        &self,
+        call: impl Future<Output = kube::Result<T>>,
+        done: String,
+    ) -> Result<PodActionOutcome, PodActionFailure> {
+        match in_time(self.settings.call_timeout, call).await {
+            Ok(_) => Ok(PodActionOutcome::Done(done)),
+            Err(error) if status(&error) == Some(404) => Ok(PodActionOutcome::Gone),
+            Err(error) => Err(PodActionFailure::Api(Box::new(error))),
+        }
     }
 
     fn pods(&self, pod: &Pod) -> Api<Pod> {
         Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default())
-    }
-
-    async fn publish(
-        &self,
-        pod: &Pod,
-        type_: EventType,
-        outcome: &str,
-        failure: &ValidationFailure,
-        note: &str,
-    ) {
-        let action = self.settings.action.name();
-        let start = format!("{} exited with {}: ", failure.container, self.settings.signature.exit_code);
-        let words = [format!("Sidecar{}{outcome}", capitalised(action)), capitalised(action)];
-        self.publisher.publish(&pod.object_ref(&()), type_, words, start + note).await;
-    }
-}
-
-pub(crate) fn named(pod: &Pod) -> String {
-    format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
-}
-
-/// An object that comes from a list of the API server has no kind.
-fn manifest(pod: &Pod) -> String {
-    let mut value = serde_json::to_value(pod).unwrap_or_default();
-    value["apiVersion"] = "v1".into();
-    value["kind"] = "Pod".into();
-    value.to_string()
-}
-
-fn addresses(pod: &Pod) -> Vec<IpAddr> {
-    let Some(status) = &pod.status else { return Vec::new() };
-    let many = status.pod_ips.iter().flatten().map(|address| address.ip.as_str());
-    many.chain(status.pod_ip.as_deref()).filter_map(|address| address.parse().ok()).collect()
-}
-
-/// A pod that is gone needs nothing. If another one has got its name, the watch reports that before the next try.
-fn gone_or<T>(
-    answer: Result<T, PodActionFailure>,
-    done: impl FnOnce() -> String,
-) -> Result<PodActionOutcome, PodActionFailure> {
-    match answer {
-        Ok(_) => Ok(PodActionOutcome::Done(done())),
-        Err(failure) if failure.code() == Some(404) => Ok(PodActionOutcome::Gone),
-        Err(failure) => Err(failure),
     }
 }
 

@@ -35,12 +35,8 @@ pub(crate) enum PodSandboxError {
     Proc(PathBuf, #[source] io::Error),
     #[error("no process of the pod and no namespace with its addresses is on this node")]
     Nowhere,
-    #[error("more than one namespace may be the pod's ({}); nothing is changed", list(.0))]
-    Several(Vec<PathBuf>),
-}
-
-fn list(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    #[error("more than one namespace may be the pod's ({}); nothing is changed", .0.join(", "))]
+    Several(Vec<String>),
 }
 
 fn has(sandbox: &Sandbox, addresses: &[IpAddr]) -> bool {
@@ -56,11 +52,11 @@ pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Resul
     let node = fs::read_to_string(places.proc.join("1/cgroup")).unwrap_or_default();
     let (mut of_pod, mut others) = (Vec::new(), Vec::new());
     for FoundNamespace { namespace, processes, .. } in all {
-        let groups: Vec<String> =
-            processes.iter().filter_map(|folder| fs::read_to_string(folder.join("cgroup")).ok()).collect();
-        if groups.iter().any(|text| names(text, uid)) {
+        let groups = processes.iter().filter_map(|folder| fs::read_to_string(folder.join("cgroup")).ok());
+        let groups = groups.collect::<Vec<_>>().join("\n");
+        if names(&groups, uid) {
             of_pod.push(namespace);
-        } else if !groups.iter().any(|text| names_another(text, uid, &node)) {
+        } else if !names_another(&groups, uid, &node) {
             // An address of a pod whose processes have ended may be another pod's by now.
             others.push(namespace);
         }
@@ -76,38 +72,31 @@ pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Resul
     match found.len() {
         0 => Err(PodSandboxError::Nowhere),
         1 => Ok(found.remove(0)),
-        _ => Err(PodSandboxError::Several(found.into_iter().map(|sandbox| sandbox.found).collect())),
+        _ => Err(PodSandboxError::Several(found.iter().map(|one| one.found.display().to_string()).collect())),
     }
 }
 
+/// The uids of pods in control groups (`/proc/PID/cgroup`, `cgroups(7)`), each with its part of the path:
+/// `pod<uid>`, `kubepods-pod<uid>.slice`, or `kubepods-burstable-pod<uid>.slice`.
+fn uids(groups: &str) -> impl Iterator<Item = (&str, String)> {
+    groups.lines().flat_map(|line| line.split('/')).filter_map(|part| {
+        // Without systemd, runc appends `:cri-containerd:ID`.
+        let slice = part.split_once(':').map_or(part, |(slice, _)| slice);
+        let name = slice.strip_suffix(".slice").unwrap_or(slice);
+        let within = name.rsplit_once("-pod").map(|(_, uid)| uid);
+        let uid = within.or_else(|| name.strip_prefix("pod"))?;
+        Some((part, uid.replace('_', "-")))
+    })
+}
+
+fn names(groups: &str, uid: &str) -> bool {
+    !uid.is_empty() && uids(groups).any(|(_, found)| found == uid)
+}
+
 /// True if one of the control groups is that of a pod with another uid, and not one in which the node itself is.
-fn names_another(text: &str, uid: &str, node: &str) -> bool {
-    let is_uid =
-        |uid: &str| uid.len() == 36 && uid.chars().all(|c| c.is_ascii_hexdigit() || "-_".contains(c));
-    let is_pods = |part: &str| {
-        let name = slice_name(part);
-        let found = name.strip_prefix("pod").or_else(|| name.rsplit_once("-pod").map(|(_, uid)| uid));
-        found.is_some_and(is_uid) && !node.contains(part)
-    };
-    !names(text, uid) && text.lines().any(|line| line.split('/').any(is_pods))
-}
-
-/// The name of a control group's slice. Without systemd, runc appends `:cri-containerd:ID` to it.
-fn slice_name(part: &str) -> &str {
-    let slice = part.split_once(':').map_or(part, |(slice, _)| slice);
-    slice.strip_suffix(".slice").unwrap_or(slice)
-}
-
-/// True if one of the control groups (`/proc/PID/cgroup`, `cgroups(7)`) is the pod's, or lies in it.
-fn names(text: &str, uid: &str) -> bool {
-    let underscored = uid.replace('-', "_");
-    let is_pods = |part: &str| {
-        // pod<uid>, kubepods-pod<uid>.slice, kubepods-burstable-pod<uid>.slice
-        let part = slice_name(part);
-        let start = part.strip_suffix(uid).or_else(|| part.strip_suffix(&underscored));
-        start.is_some_and(|start| start == "pod" || start.ends_with("-pod"))
-    };
-    !uid.is_empty() && text.lines().any(|line| line.split('/').any(is_pods))
+fn names_another(groups: &str, uid: &str, node: &str) -> bool {
+    let is_uid = |uid: &str| uid.len() == 36 && uid.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    !names(groups, uid) && uids(groups).any(|(part, found)| is_uid(&found) && !node.contains(part))
 }
 
 #[cfg(test)]
@@ -122,6 +111,7 @@ mod tests {
             "0::/../kubepods-pod7c3e4f2a_0000_4d1c_9a55_1234567890ab.slice/cri-containerd-abc.scope",
             "0::/kubelet.slice/kubelet-kubepods.slice/\
              kubelet-kubepods-besteffort-pod7c3e4f2a_0000_4d1c_9a55_1234567890ab.slice/crio-abc",
+            "0::/pods.slice/pods-kubepods-pod7c3e4f2a_0000_4d1c_9a55_1234567890ab.slice/abc",
             "12:cpu:/\n4:memory:/kubepods/burstable/pod7c3e4f2a-0000-4d1c-9a55-1234567890ab",
             "0::/system.slice/containerd.service/\
              kubepods-burstable-pod7c3e4f2a_0000_4d1c_9a55_1234567890ab.slice:cri-containerd:abc",

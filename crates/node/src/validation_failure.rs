@@ -5,7 +5,7 @@
 
 use crate::arguments::{NameList, names};
 use clap::Args;
-use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use mesh::pod::{self, Skip};
 
@@ -46,7 +46,10 @@ pub(crate) fn validation_failure(pod: &Pod, signature: &FailureSignature) -> Opt
     let inits = status.init_container_statuses.iter().flatten();
     let containers = inits.chain(status.container_statuses.iter().flatten());
     containers.filter(|container| signature.containers.contains(&container.name)).find_map(|container| {
-        let failed = failure(container).filter(|failed| failed.exit_code == signature.exit_code)?;
+        // The last end counts; a container that has succeeded since has another exit code.
+        let [now, before] = [&container.state, &container.last_state]
+            .map(|state| state.as_ref().and_then(|state| state.terminated.as_ref()));
+        let failed = now.or(before).filter(|failed| failed.exit_code == signature.exit_code)?;
         Some(ValidationFailure {
             container: container.name.clone(),
             restarts: container.restart_count,
@@ -67,17 +70,6 @@ fn is_injected(pod: &Pod) -> bool {
         pod::skip_unnamed(&known, &nowhere),
         Some(Skip::NotInjected | Skip::OfMesh { before: true, .. })
     )
-}
-
-/// The last end of a container; `None` if it has succeeded since, or never ended.
-fn failure(container: &ContainerStatus) -> Option<&ContainerStateTerminated> {
-    let now = container.state.as_ref().and_then(|state| state.terminated.as_ref());
-    let before = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
-    match now {
-        Some(ended) if ended.exit_code == 0 => None,
-        Some(ended) => Some(ended),
-        None => before,
-    }
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub fn answer(request: &PageRequest) -> PageAnswer {
     let input =
         FieldSettings::read(&[(PageField::Flags, &request.flags), (PageField::Packet, &request.packet)]);
     let has_manifest = !request.manifest.trim().is_empty();
-    let notes = notes(&input, has_manifest);
+    let notes = input.notes(has_manifest);
     let mut answer = PageAnswer { notes, link: link(request), ..PageAnswer::default() };
     for (field, problem) in &input.problems {
         answer.problems.add(*field, problem);
@@ -92,36 +92,17 @@ pub fn answer(request: &PageRequest) -> PageAnswer {
         Ok(prepared) if answer.problems.of(PageField::Packet).is_empty() => Ok(prepared),
         Ok(_) | Err(_) => each(&subjects, |subject| prepare(subject, false)),
     };
-    let parts = |prepared: Vec<Prepared>| {
-        let pairs = subjects.iter().zip(&prepared);
-        pairs.map(|(subject, prepared)| part(request, subject, prepared)).collect()
-    };
-    if let Ok(prepared) = &prepared {
-        let after: Vec<_> = subjects.iter().zip(prepared).collect();
-        match compared(request, &after) {
-            Ok(compared) => answer.compared = compared,
-            Err(problems) => {
-                answer.problems.extend(&problems, !request.manifest_before.trim().is_empty(), true);
-            }
+    let Ok(prepared) = prepared else { return answer };
+    let after: Vec<_> = subjects.iter().zip(&prepared).collect();
+    match compared(request, &after) {
+        Ok(compared) => answer.compared = compared,
+        Err(problems) => {
+            answer.problems.extend(&problems, !request.manifest_before.trim().is_empty(), true);
         }
     }
-    answer.parts = prepared.ok().map(parts);
+    let parts = after.into_iter().map(|(subject, prepared)| part(request, subject, prepared));
+    answer.parts = Some(parts.collect());
     answer
-}
-
-fn notes(input: &FieldSettings, has_manifest: bool) -> Vec<String> {
-    let mut notes = Vec::new();
-    if !input.without_effect.is_empty() {
-        notes.push(format!("without effect here: {}", input.without_effect.join(", ")));
-    }
-    let overriding = if has_manifest { input.capture_flags() } else { Vec::new() };
-    if !overriding.is_empty() {
-        notes.push(format!("flags override settings of the manifest: {}", overriding.join(", ")));
-    }
-    if has_manifest && input.has_variables() {
-        notes.push("variables say nothing of a manifest's pods; use flags".to_owned());
-    }
-    notes
 }
 
 fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSection {

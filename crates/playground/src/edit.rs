@@ -2,7 +2,7 @@
 
 use crate::words::{flags, is_program, split_words, variable};
 use diagnose::lint::Edit;
-use mesh::settings;
+use mesh::settings::{self, SettingRow};
 use mesh::sources::pflag::{self, PflagWord};
 use mesh::{Mesh, quoted};
 
@@ -18,21 +18,20 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { flag, value }: &Edit) -> O
     let mut new = value.as_ref();
     let mut found = false;
     let mut call = call.iter();
+    let is_it = |flag: &SettingRow| flag.setting == row.setting;
     while let Some(word) = call.next() {
         match pflag::word(word, &flags) {
-            PflagWord::Flags(given, None) if given.iter().any(|(given, _)| given.setting == row.setting) => {
-                if given.len() > 1 {
+            PflagWord::Flags(given, waiting)
+                if given.iter().any(|(flag, _)| is_it(flag)) || waiting.is_some_and(is_it) =>
+            {
+                if given.len() + usize::from(waiting.is_some()) > 1 {
                     return None;
                 }
-                edited.extend(new.take().into_iter().flat_map(|value| [row.option(), value.clone()]));
-                found = true;
-            }
-            PflagWord::Flags(given, Some(flag)) if flag.setting == row.setting => {
-                if !given.is_empty() {
-                    return None;
-                }
-                call.next();
-                edited.extend(new.take().into_iter().flat_map(|value| [word.clone(), value.clone()]));
+                let flag = match waiting.map(|_| call.next()) {
+                    Some(_) => word.clone(),
+                    None => row.option(),
+                };
+                edited.extend(new.take().map(|value| [flag, value.clone()]).into_iter().flatten());
                 found = true;
             }
             PflagWord::Flags(_, Some(_)) => {

@@ -1,5 +1,4 @@
-//! Rules for a web page: words of a call, a pod's manifest and a question about a packet go in, and the shown answer
-//! comes out.
+//! Rules for a web page: words of a call, a pod's manifest and a question about a packet go in, the answer comes out.
 //!
 //! Another front end beside those of the binary, for a machine that has no kernel to ask. It holds no knowledge of its
 //! own: how settings are read and answered is the policy's, so that the page shows what the binary prints.

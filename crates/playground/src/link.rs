@@ -34,18 +34,16 @@ struct Omitted {
 pub(crate) fn link(request: &PageRequest) -> Link {
     let mut omitted = Omitted::default();
     let mut unread = Vec::new();
-    let [flags, flags_before] = [&request.flags, &request.flags_before].map(|text| {
-        flags(text, &mut omitted).unwrap_or_else(|| {
-            unread.push("the flags, which end within a quote");
+    let mut kept = |text: Result<String, &'static str>| {
+        text.unwrap_or_else(|what| {
+            unread.push(what);
             String::new()
         })
-    });
-    let [manifest, manifest_before] = [&request.manifest, &request.manifest_before].map(|text| {
-        manifest(text, &mut omitted).unwrap_or_else(|| {
-            unread.push("the manifest, which is neither YAML nor JSON");
-            String::new()
-        })
-    });
+    };
+    let [flags, flags_before] =
+        [&request.flags, &request.flags_before].map(|text| kept(flags(text, &mut omitted)));
+    let [manifest, manifest_before] =
+        [&request.manifest, &request.manifest_before].map(|text| kept(manifest(text, &mut omitted)));
     let before = format!("{flags_before}{manifest_before}");
     let given = [
         ("the flags", &flags),
@@ -70,9 +68,9 @@ pub(crate) fn link(request: &PageRequest) -> Link {
     Link { flags, manifest, flags_before, manifest_before, holds: format!("The link holds {held}{without}.") }
 }
 
-/// Flags without variables that no setting has, and without what starts the program. `None` where a quote is left open.
-fn flags(text: &str, omitted: &mut Omitted) -> Option<String> {
-    let words = split_words(text)?;
+/// Flags without variables that no setting has, and without what starts the program.
+fn flags(text: &str, omitted: &mut Omitted) -> Result<String, &'static str> {
+    let words = split_words(text).ok_or("the flags, which end within a quote")?;
     let program = words.iter().position(|word| is_program(word)).unwrap_or_default();
     let mut kept = Vec::new();
     for (at, word) in words.iter().enumerate() {
@@ -82,21 +80,20 @@ fn flags(text: &str, omitted: &mut Omitted) -> Option<String> {
             Some(_) | None => kept.push(word.clone()),
         }
     }
-    Some(if kept.len() == words.len() { text.to_owned() } else { joined(&kept) })
+    Ok(if kept.len() == words.len() { text.to_owned() } else { joined(&kept) })
 }
 
-/// A manifest as it is, if nothing has to be left out; else written anew. `None` where it can't be read.
-fn manifest(text: &str, omitted: &mut Omitted) -> Option<String> {
-    let count = |of: &Omitted| of.variables + of.objects + of.copies;
-    let before = count(omitted);
-    let mut documents = values(MANIFEST, text).ok()?;
-    documents.iter_mut().for_each(|document| object(document, omitted));
-    if count(omitted) == before {
-        return Some(text.to_owned());
+/// A manifest as it is, if nothing has to be left out; else written anew.
+fn manifest(text: &str, omitted: &mut Omitted) -> Result<String, &'static str> {
+    let given = values(MANIFEST, text).map_err(|_| "the manifest, which is neither YAML nor JSON")?;
+    let mut kept = given.clone();
+    kept.iter_mut().for_each(|document| object(document, omitted));
+    if kept == given {
+        return Ok(text.to_owned());
     }
-    let kept = documents.iter().filter(|document| !document.is_null());
+    let kept = kept.iter().filter(|document| !document.is_null());
     let kept = kept.map(|document| block(&Tree::deserialize(document).expect("JSON is data")));
-    Some(kept.collect::<Vec<_>>().join("---\n"))
+    Ok(kept.collect::<Vec<_>>().join("---\n"))
 }
 
 /// Takes values of variables and of secrets out of an object and all that it holds.

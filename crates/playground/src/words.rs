@@ -1,14 +1,13 @@
 //! Words of a call, as they are pasted from a terminal or a manifest, into settings.
 //!
-//! Variables may precede the flags, as in a shell, and so may the program and its command. Flags of how a run
-//! goes are understood and have no effect: nothing runs here.
+//! Variables, the program and its command may precede the flags, as in a shell. Flags about a run have no effect.
 
 use crate::fields::{PageField, is_of_packet};
 use mesh::Mesh;
 use mesh::settings::{self, Setting, SettingRow, Topic};
 use mesh::sources::pflag::{self, Flags, PflagWord};
 use mesh::{InputProblem, sources::Raw};
-use std::{ffi::OsString, vec::IntoIter};
+use std::{ffi::OsString, iter::Peekable, mem};
 
 /// Programs that take such flags.
 const PROGRAMS: [&str; 3] = ["sidecar-init", "istio-iptables", "pilot-agent"];
@@ -24,7 +23,7 @@ pub(crate) struct FieldSettings {
     /// Problems of the form, by field.
     pub(crate) problems: Vec<(PageField, InputProblem)>,
     /// Flags and variables that change nothing here.
-    pub(crate) without_effect: Vec<String>,
+    without_effect: Vec<String>,
 }
 
 impl FieldSettings {
@@ -74,9 +73,7 @@ impl FieldSettings {
             }
         }
         let explains = field == PageField::Packet || command.is_some_and(|command| command == "explain");
-        let words: Vec<String> = words.collect();
-        let flags = flags(self.mesh);
-        WordParser { flags, field, explains, has_destination: false, input: self }.words(words.into_iter());
+        WordParser { flags: flags(self.mesh), field, lacks_destination: explains, input: self }.words(words);
     }
 
     fn add_without_effect(&mut self, name: String) {
@@ -101,14 +98,21 @@ impl FieldSettings {
         )
     }
 
-    /// The flags of capture, which override a manifest's settings.
-    pub(crate) fn capture_flags(&self) -> Vec<String> {
+    pub(crate) fn notes(&self, has_manifest: bool) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.without_effect.is_empty() {
+            notes.push(format!("without effect here: {}", self.without_effect.join(", ")));
+        }
         let rows = self.flags.iter().map(|(setting, _)| setting.row());
-        rows.filter(|row| row.topic == Topic::Capture).map(SettingRow::short_option).collect()
-    }
-
-    pub(crate) fn has_variables(&self) -> bool {
-        !self.variables.is_empty()
+        let overriding = rows.filter(|row| has_manifest && row.topic == Topic::Capture);
+        let overriding: Vec<String> = overriding.map(SettingRow::short_option).collect();
+        if !overriding.is_empty() {
+            notes.push(format!("flags override settings of the manifest: {}", overriding.join(", ")));
+        }
+        if has_manifest && !self.variables.is_empty() {
+            notes.push("variables say nothing of a manifest's pods; use flags".to_owned());
+        }
+        notes
     }
 
     pub(crate) fn has_packet(&self) -> bool {
@@ -118,8 +122,7 @@ impl FieldSettings {
 
 /// `None` where a quote is left open.
 pub(crate) fn split_words(text: &str) -> Option<Vec<String>> {
-    // A shell removes a backslash at the end of a line together with the line break. `shlex` makes an empty word of one that
-    // stands alone.
+    // A shell removes a backslash with the line break behind it. `shlex` makes an empty word of one that stands alone.
     shlex::split(&text.replace("\\\r\n", "").replace("\\\n", ""))
 }
 
@@ -153,14 +156,13 @@ pub(crate) fn variable(word: &str) -> Option<(String, String)> {
 struct WordParser<'a> {
     flags: Flags,
     field: PageField,
-    /// A word that is not a flag is the packet's destination.
-    explains: bool,
-    has_destination: bool,
+    /// The next word that is not a flag is the packet's destination.
+    lacks_destination: bool,
     input: &'a mut FieldSettings,
 }
 
 impl WordParser<'_> {
-    fn words(&mut self, mut words: IntoIter<String>) {
+    fn words(&mut self, mut words: Peekable<impl Iterator<Item = String>>) {
         while let Some(word) = words.next() {
             match pflag::word(&word, &self.flags) {
                 PflagWord::End => words.by_ref().for_each(|word| self.bare(word)),
@@ -178,9 +180,7 @@ impl WordParser<'_> {
                     let text = pflag::unknown(&name, &self.flags);
                     self.fault(InputProblem::of(&name, text));
                     // Whether it takes a value is unknown.
-                    if !has_value && words.as_slice().first().is_some_and(|next| !next.starts_with('-')) {
-                        words.next();
-                    }
+                    words.next_if(|next| !has_value && !next.starts_with('-'));
                 }
                 PflagWord::Bare => self.bare(word),
             }
@@ -188,7 +188,7 @@ impl WordParser<'_> {
     }
 
     fn bare(&mut self, word: String) {
-        if self.explains && !std::mem::replace(&mut self.has_destination, true) {
+        if mem::take(&mut self.lacks_destination) {
             return self.say(Setting::Destination.row(), word);
         }
         self.fault(InputProblem::with_item("argument", &word, pflag::stray(&self.flags)));
