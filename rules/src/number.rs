@@ -3,7 +3,7 @@
 use crate::intervals::Interval;
 use std::{fmt, num::NonZeroU16, str::FromStr};
 
-/// The reason why a text is no number, no port or no range.
+/// The reason why a text is not a number, a port or a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NumberError {
     #[error("is not a number from 0 to {0}")]
@@ -24,7 +24,7 @@ pub(crate) fn decimal<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A type of the numbers that are `valid`, with the errors of a text that is no number, and of one that is not valid.
+/// A type of the numbers that are `valid`, with the errors of a text that is not a number, and of a number that is not valid.
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($of:ty): $valid:pat, $no_number:expr, $invalid:expr) => {
         $(#[$doc])*

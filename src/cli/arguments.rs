@@ -306,12 +306,9 @@ impl Parser {
     }
 
     fn refuse(&mut self, flag: &str) {
-        let is_flag = |row: &SettingRow| {
-            flag == row.option() || row.short.is_some_and(|short| flag == format!("-{short}"))
-        };
         let mut of_commands = settings::of(self.mesh).filter(|row| !row.long.is_empty());
         let text = match self.entry {
-            None if of_commands.any(is_flag) => {
+            None if of_commands.any(|row| row.is_written(flag)) => {
                 format!("belongs after a command: sidecar-init COMMAND {flag}")
             }
             Some(_) if NAMESPACE_FLAGS.contains(&flag) && takes(&self.flags, Setting::NetworkNamespace) => {

@@ -5,7 +5,7 @@ use super::{RunResult, command::COMMANDS, report};
 use crate::cni;
 use command_line::{columns, sections};
 use diagnose::{Style, fold};
-use mesh::settings::{self, nearest};
+use mesh::settings::{self, alternatives, nearest};
 use mesh::{InputProblem, Mesh, Problems};
 use rules::finding::Code;
 use std::ffi::OsString;
@@ -53,7 +53,7 @@ pub(super) fn run(words: &[OsString], mesh: Mesh) -> RunResult {
             };
             let alike = alike.map(|start| words().filter(|word| word.starts_with(start)).collect::<Vec<_>>());
             let text = match alike {
-                Some(alike) => format!("unknown topic; did you mean {}?", alike.join(" or ")),
+                Some(alike) => format!("unknown topic; did you mean {}?", alternatives(&alike)),
                 None => format!("unknown topic (see sidecar-init help {ALL})"),
             };
             Err(Problems(vec![InputProblem::of(&name, text)]).into())

@@ -23,7 +23,7 @@ pub(super) fn run(subjects: &[Subject]) -> RunResult {
     }
 }
 
-/// Lints the settings that are stored with the rules, or the rules themselves where there is no note.
+/// Lints the settings that are stored with the rules, or the rules themselves if none are stored.
 fn of_what_is_here(subject: &Subject) -> RunResult {
     let why = match manifest::settings(subject)? {
         NotedSettings::Found(noted, basis) => return of_settings(slice::from_ref(&*noted), Some(&basis)),

@@ -117,10 +117,10 @@ fn text(event: &Event<'_>) -> String {
     let metadata = event.metadata();
     let (time, level) = (utc(SystemTime::now()), format!("{:>5} ", metadata.level()));
     let level = match *metadata.level() {
-        Level::ERROR => Style::Dropped.paint(level).to_string(),
-        Level::WARN => Style::Passing.paint(level).to_string(),
+        Level::ERROR => Style::Dropped.paint(level),
+        Level::WARN => Style::Passing.paint(level),
         Level::INFO => level,
-        _ => Style::Quiet.paint(level).to_string(),
+        _ => Style::Quiet.paint(level),
     };
     let mut text = EventText { text: format!("{time} {level}{}:", metadata.target()), is_sentence: false };
     event.record(&mut text);

@@ -80,7 +80,7 @@ pub(super) fn is_longer(content: &[u8], most: u64) -> bool {
     u64::try_from(content.len()).is_ok_and(|length| length > most)
 }
 
-/// What an operation on a path gives, unless nothing is there.
+/// The result of an operation on a path; `None` if nothing is there.
 pub(super) fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),

@@ -48,7 +48,7 @@ pub enum Selection<T> {
 }
 
 impl<T> Selection<T> {
-    /// `excluded` counts where all are captured, which `None` stands for.
+    /// `excluded` counts where all are captured (`None`).
     pub(crate) fn of(only: Option<Vec<T>>, excluded: Vec<T>) -> Self {
         only.map_or(Self::AllBut(excluded), Self::Only)
     }

@@ -151,7 +151,7 @@ impl SettingRow {
         self.short.map_or_else(|| self.option(), |letter| format!("-{letter}"))
     }
 
-    pub(crate) fn is_written(&self, word: &str) -> bool {
+    pub fn is_written(&self, word: &str) -> bool {
         self.option() == word || self.short_option() == word
     }
 

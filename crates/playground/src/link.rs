@@ -83,7 +83,7 @@ fn flags(text: &str, omitted: &mut Omitted) -> Result<String, &'static str> {
     Ok(if kept.len() == words.len() { text.to_owned() } else { joined(&kept) })
 }
 
-/// A manifest as it is, if nothing has to be left out; else written anew.
+/// A manifest, unchanged if all of it stays; else written anew.
 fn manifest(text: &str, omitted: &mut Omitted) -> Result<String, &'static str> {
     let given = values(MANIFEST, text).map_err(|_| "the manifest, which is neither YAML nor JSON")?;
     let mut kept = given.clone();

@@ -142,7 +142,7 @@ fn rules_that_iptables_does_not_take_are_refused() {
         let violations = check(rules, &OWNER).expect_err(rule);
         assert!(violations.iter().any(|violation| violation.fault == fault), "{rule}: {violations:?}");
     }
-    // A single port before its protocol is no text that could be read.
+    // A single port before its protocol can't be written as a text that is read.
     let port = Match::DestinationPort(Negatable::Is(Port::new(80).expect("not 0").into()));
     let rule = Rule::new([port, Match::Protocol(Protocol::Tcp)], Target::Return);
     let chain = Chain::User("ISTIO_A".parse().expect("valid"));

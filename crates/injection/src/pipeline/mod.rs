@@ -76,12 +76,11 @@ fn injected(
     configuration: &Configuration,
     warnings: &mut Vec<String>,
 ) -> Result<CheckedPod, Problems> {
-    let status = InjectionStatus::of(submitted).unwrap_or_else(|error| {
-            warnings.push(format!(
-                "{STATUS} is not what an injection writes ({error}); the pod is taken for one that was never injected"
-            ));
-            None
-        });
+    let status = InjectionStatus::of(submitted).map_err(|error| {
+        let taken = "the pod is taken for one that was never injected";
+        warnings.push(format!("{STATUS} is not what an injection writes ({error}); {taken}"));
+    });
+    let status = status.unwrap_or_default();
     let mut problems = Vec::new();
     let overrides = record::overrides(submitted).unwrap_or_else(|found| {
         problems.extend(found.0);
@@ -90,7 +89,8 @@ fn injected(
     // The pod as it was before an earlier injection.
     let mut original = record::undone(submitted, status.as_ref(), &overrides);
     if original.items(PodSpecList::Containers).is_empty() {
-        let text = "is empty; a pod needs at least one container, and with the injected ones Kubernetes would no longer say so";
+        let text = "is empty; a pod needs at least one container, and with the injected ones Kubernetes would no \
+                    longer say so";
         problems.push(InputProblem::of("spec.containers", text));
     }
     users::forget_openshifts(&mut original, &admission.namespace);
@@ -120,8 +120,8 @@ fn injected(
         overlay::apply(&original, &patches, &admission.cancellation)?;
     unread::check(&original, &overlay)?;
     if let Some(name) = lost(submitted, &pod) {
-        let text = "lists it and all other containers of the pod, so that none would be left that was not injected; remove \
-                        the annotation, or the names that are the application's";
+        let text = "lists it and all other containers of the pod, so that none would be left that was not injected; \
+                    remove the annotation, or the names that are the application's";
         return Err(Problems(vec![InputProblem::with_item(STATUS, name, text)]));
     }
     warnings.extend(of_overlay);

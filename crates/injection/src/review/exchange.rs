@@ -90,7 +90,7 @@ pub(crate) struct Review {
 }
 
 impl Review {
-    /// A body that is no review has a report, and the version of its answer, as far as its parts can be found.
+    /// A body that is not a review has a report, and the version of its answer, as far as its parts can be found.
     pub(crate) fn read(
         body: &[u8],
         depth: Depth,

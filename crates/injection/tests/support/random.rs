@@ -98,7 +98,7 @@ impl Random {
         out
     }
 
-    /// `line` is what stands before the first entry in its line. The items of a list are entries without a key.
+    /// `line` is the text before the first entry in its line. The items of a list are entries without a key.
     fn entries(
         &mut self,
         out: &mut Written,

@@ -154,7 +154,7 @@ fn by_plugin(
     Reading { settings, skip, warnings, ..Reading::default() }
 }
 
-/// What the object gives beside its containers and annotations, and what is wrong with its form.
+/// Settings of the object beside its containers and annotations, and problems of its form.
 fn facts(object: &ManifestObject) -> GivenSettings {
     let mut settings = GivenSettings::default();
     settings.add_problems(object.problems.clone());

@@ -252,7 +252,7 @@ impl<'a> SettingReader<'a> {
         values
     }
 
-    /// `None` for `*`, which stands for all.
+    /// `None` for `*`: all.
     pub fn wildcard<T>(
         &mut self,
         setting: Setting,
