@@ -127,7 +127,7 @@ pub(super) fn exit(outcome: RunResult, changes: bool, ends: fn(Exit) -> Exit) ->
 
 fn refused(problems: &Problems, text: &str, exit: Exit) -> Exit {
     let fix = |problem: &InputProblem| {
-        let InputProblem { name, item, text } = problem.clone();
+        let InputProblem { name, item, text, .. } = problem.clone();
         Fix { option: name, value: item, message: text }
     };
     let message = text.lines().next().unwrap_or_default().to_owned();

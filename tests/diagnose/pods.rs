@@ -51,7 +51,8 @@ fn a_manifest_makes_the_rules_of_the_flags_that_say_the_same() {
             let (mut flags, variables) = flags_of(&read(object, EXCLUDED_NAMESPACES).settings.raw);
             flags.extend(["--pod-ips=10.1.2.3,fd00::3", "--dns-servers=10.96.0.10"].map(str::to_owned));
             let output = binary(&[]).envs(variables).arg("render").args(flags).outcome();
-            let heading = if objects.len() > 1 { format!("# {}\n", object.title) } else { String::new() };
+            let heading =
+                if objects.len() > 1 { format!("# {}\n", object.origin.title) } else { String::new() };
             let gap = if expected.is_empty() { "" } else { "\n" };
             expected.push_str(&format!("{gap}{heading}{}", output.stdout));
         }

@@ -53,8 +53,8 @@ impl Subject {
             let problems = problems.iter().cloned().chain(foreign(raw, settings.raw.mesh()));
             let before = problems.chain(settings.problems()).collect();
             Self {
-                title: Some(object.title.clone()),
-                place: object.place.clone(),
+                title: Some(object.origin.title.clone()),
+                place: object.origin.place.clone(),
                 raw: settings.raw,
                 before,
                 reading: Some(reading),

@@ -2,7 +2,7 @@
 //! positions nor an order of fields. A scalar keeps its text: whether `0755` is a number depends on the reader.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::{collections::BTreeSet, fmt, rc::Rc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 pub mod document;
 pub(crate) mod reader;
@@ -20,7 +20,7 @@ impl fmt::Display for TextPosition {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// `None` in data from JSON.
     pub place: Option<TextPosition>,
@@ -28,11 +28,11 @@ pub struct Tree {
 }
 
 /// A value, whose fields keep their order. Aliases share theirs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeValue {
     Scalar { text: String, kind: ScalarKind },
-    List(Vec<Rc<Tree>>),
-    Map(Vec<(String, Rc<Tree>)>),
+    List(Vec<Arc<Tree>>),
+    Map(Vec<(String, Arc<Tree>)>),
 }
 
 impl Default for Tree {
@@ -51,19 +51,19 @@ impl Tree {
     }
 
     pub fn list(items: impl IntoIterator<Item = Self>) -> Self {
-        Self { place: None, value: TreeValue::List(items.into_iter().map(Rc::new).collect()) }
+        Self { place: None, value: TreeValue::List(items.into_iter().map(Arc::new).collect()) }
     }
 
     pub fn map(fields: impl IntoIterator<Item = (String, Self)>) -> Self {
-        let fields = fields.into_iter().map(|(key, tree)| (key, Rc::new(tree)));
+        let fields = fields.into_iter().map(|(key, tree)| (key, Arc::new(tree)));
         Self { place: None, value: TreeValue::Map(fields.collect()) }
     }
 
-    pub fn items(&self) -> &[Rc<Self>] {
+    pub fn items(&self) -> &[Arc<Self>] {
         if let TreeValue::List(items) = &self.value { items } else { &[] }
     }
 
-    pub fn fields(&self) -> &[(String, Rc<Self>)] {
+    pub fn fields(&self) -> &[(String, Arc<Self>)] {
         if let TreeValue::Map(fields) = &self.value { fields } else { &[] }
     }
 
@@ -93,7 +93,7 @@ impl Serialize for Tree {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (text, kind) = match &self.value {
             TreeValue::Scalar { text, kind } => (text, *kind),
-            TreeValue::List(items) => return serializer.collect_seq(items.iter().map(Rc::as_ref)),
+            TreeValue::List(items) => return serializer.collect_seq(items.iter().map(Arc::as_ref)),
             TreeValue::Map(fields) => {
                 return serializer.collect_map(fields.iter().map(|(key, tree)| (key, tree.as_ref())));
             }
@@ -176,7 +176,7 @@ impl<'de> de::Visitor<'de> for FromJson {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScalarKind {
     Text,
     Null,

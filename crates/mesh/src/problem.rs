@@ -9,6 +9,8 @@ pub struct InputProblem {
     /// The offending item of its value; `None` where the value as a whole, or its absence, is at fault.
     pub item: Option<String>,
     pub text: String,
+    /// The line of the file with a caret below the fault; empty where there is none.
+    pub excerpt: String,
 }
 
 impl InputProblem {
@@ -21,7 +23,12 @@ impl InputProblem {
     }
 
     pub fn about(name: &(impl fmt::Display + ?Sized), item: Option<&str>, text: impl Into<String>) -> Self {
-        Self { name: name.to_string(), item: item.map(str::to_owned), text: text.into() }
+        Self {
+            name: name.to_string(),
+            item: item.map(str::to_owned),
+            text: text.into(),
+            excerpt: String::new(),
+        }
     }
 }
 
@@ -83,9 +90,9 @@ impl Problems {
     /// The only problem, or the number of problems in `place` with a line for each; `effect` on the command ends the first line.
     pub fn headed(&self, place: &str, effect: &str) -> String {
         if let [only] = &self.0[..] {
-            return format!("{only}{effect}");
+            return format!("{only}{effect}{}", only.excerpt);
         }
-        let problems: String = self.0.iter().map(|problem| format!("\n  {problem}")).collect();
+        let problems: String = self.0.iter().map(|one| format!("\n  {one}{}", one.excerpt)).collect();
         format!("{} problems in {place}{effect}{problems}", self.0.len())
     }
 }

@@ -36,7 +36,7 @@ fn report(text: &str) -> String {
     let mut printed = String::new();
     for object in &objects {
         let reading = read(object, EXCLUDED_NAMESPACES);
-        printed.push_str(&format!("{}: {:?}\n", object.full_title(), reading.way));
+        printed.push_str(&format!("{}{}: {:?}\n", object.origin.start(""), object.origin.title, reading.way));
         if let Some(skip) = &reading.skip {
             printed.push_str(&format!("  skipped: {skip}\n"));
         }
@@ -216,14 +216,12 @@ fn an_object_without_a_text_is_read_the_same_way() {
     });
     let written = objects("review", &object.to_string()).expect("a pod").remove(0);
     let pod = KubernetesObject::of(object)[0].pod().expect("a pod");
-    assert_eq!((&pod.title, pod.document, &pod.pod), (&written.title, 1, &written.pod));
+    assert_eq!((&pod.origin.title, &pod.pod), (&written.origin.title, &written.pod));
     let spec = pod.pod.spec.as_ref().expect("a spec");
     assert_eq!((spec.host_network, spec.run_as_user.as_deref()), (true, Some("-1")));
-    let problems = |place: &str| {
-        format!("{place}metadata.annotations.a: \"1\" is a number; expected a string, so write it in quotes")
-    };
-    assert_eq!(pod.problems[0].to_string(), problems(""));
-    assert_eq!(written.problems[0].to_string(), problems("line 1, column 64: "));
+    let problem = "metadata.annotations.a: \"1\" is a number; expected a string, so write it in quotes";
+    assert_eq!([&pod.problems[0], &written.problems[0]].map(ToString::to_string), [problem; 2]);
+    assert_eq!([&pod, &written].map(|one| one.origin.start("a")), ["", "review:1: "]);
 }
 
 #[test]
@@ -233,7 +231,7 @@ fn lists_are_read_eight_deep() {
         let list = |items| serde_json::json!({"kind": "List", "items": [items]});
         objects("review", &(0..depth).fold(pod, |items, _| list(items)).to_string())
     };
-    assert_eq!(nested(8).map(|found| found[0].title.clone()), Ok("Pod web".to_owned()));
+    assert_eq!(nested(8).map(|found| found[0].origin.title.clone()), Ok("Pod web".to_owned()));
     let problems = nested(9).expect_err("too deep").to_string();
     assert!(problems.ends_with("review: describes no pod, but only List without a name"), "{problems}");
 }

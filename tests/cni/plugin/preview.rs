@@ -30,7 +30,7 @@ fn a_pod_gets_what_its_manifest_promises() {
         let objects = pod::objects("manifest", &text).expect("it was rendered");
         assert_eq!(scripts.len(), objects.len(), "{}", path.display());
         for (object, script) in objects.iter().zip(scripts) {
-            let what = format!("{} of {}", object.title, path.display());
+            let what = format!("{} of {}", object.origin.title, path.display());
             // What other meshes have added to a pod, its annotations don't tell.
             if pod::read(object, EXCLUDED_NAMESPACES).settings.raw.mesh() != Mesh::default() {
                 continue;

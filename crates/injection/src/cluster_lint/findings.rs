@@ -98,7 +98,7 @@ type GroupedObject = (usize, Option<ObjectPlace>);
 
 impl FindingGroups {
     pub(super) fn about(&mut self, finding: Finding, pod: &DescribedPod<'_>) {
-        self.add(finding, &pod.workload, pod.read.place.as_ref(), pod.is_pod);
+        self.add(finding, &pod.workload, pod.read.origin.place.as_ref(), pod.is_pod);
     }
 
     pub(super) fn about_object(&mut self, finding: Finding, object: &KubernetesObject, namespace: &str) {

@@ -164,7 +164,8 @@ impl AdmissionSubject<'_> {
             _ if !self.described.problems.is_empty() => {
                 explained.verdict = InjectionVerdict::Refused;
                 explained.because = "the API server can't read it".to_owned();
-                let form = self.described.problems.iter().map(ToString::to_string);
+                let start = |problem: &InputProblem| self.described.origin.start(&problem.name);
+                let form = self.described.problems.iter().map(|one| format!("{}{one}", start(one)));
                 explained.problems.splice(..0, form);
                 explained.webhooks.iter_mut().for_each(|webhook| webhook.called = false);
             }

@@ -6,8 +6,6 @@ use crate::admission::Namespaces;
 use crate::configuration::Configuration;
 use crate::decision::{DecisionReason, InjectionPolicy};
 use crate::pipeline::InjectionOutcome;
-use mesh::data::Tree;
-use mesh::data::document::field;
 use mesh::pod::{KubernetesObject, kinds};
 use mesh::settings::nearest_value;
 use mesh::{InputProblem, Problems, visible};
@@ -116,9 +114,11 @@ impl ManifestInjection<'_> {
         self.warn(&at, &unknown);
         let Some(subject) = AdmissionSubject::of(object, self.around) else { return };
         let name = subject.name("(no name)");
-        let at = format!("{}: document {}, {} {name}", self.file, object.document, object.kind());
-        let form = subject.described.problems.iter().cloned();
-        self.problems.extend(form.map(|one| InputProblem { name: format!("{at}: {}", one.name), ..one }));
+        let mut origin = subject.described.origin.clone();
+        origin.title = format!("{} {name}", object.kind());
+        let located = |one: InputProblem| InputProblem { name: origin.named(&one.name), ..one };
+        self.problems.extend(subject.described.problems.iter().cloned().map(located));
+        let at = format!("{}{}", origin.start(""), origin.title);
         // A patch of another manifest need not have containers.
         if let Some(text) = without_containers(&subject.pod) {
             return self.warn(&at, [&format!("{text}; left as it is")]);
@@ -127,8 +127,7 @@ impl ManifestInjection<'_> {
             Err(problems) => {
                 // An author who misspells one name may misspell another.
                 self.warn(&at, &mesh::pod::unknown_among(subject.described.pod.annotations.keys()));
-                let pod = object.places(subject.path);
-                self.problems.extend(problems.into_iter().map(|problem| located(problem, pod, &at)));
+                self.problems.extend(problems.into_iter().map(located));
             }
             Ok(InjectionOutcome::Skipped(decision)) => {
                 self.warn(&at, &decision.warning());
@@ -160,12 +159,6 @@ fn warning(at: &str, text: &str) -> Note {
     Note::Warning(format!("{}: {}", visible(at), visible(text)))
 }
 
-fn located(problem: InputProblem, pod: Option<&Tree>, at: &str) -> InputProblem {
-    let line = pod.and_then(|pod| line(pod, &problem.name));
-    let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
-    InputProblem { name: format!("{at}{line}: {}", problem.name), ..problem }
-}
-
 fn no_object(document: &Value) -> Option<String> {
     let is_absent = |key: &&str| !document.get(key).is_some_and(Value::is_string);
     let absent: Vec<&str> = ["apiVersion", "kind"].into_iter().filter(is_absent).collect();
@@ -193,78 +186,4 @@ fn without_containers(pod: &Value) -> Option<String> {
     let near = spec.keys().find(is_near);
     let near = near.map(|key| format!("; did you mean it by {key}?")).unwrap_or_default();
     Some(format!("{text}, and the API server refuses a pod without containers{near}"))
-}
-
-/// The line that a problem's name leads to; `None` if it leads nowhere.
-fn line(pod: &Tree, name: &str) -> Option<usize> {
-    let is_part = |c: char| c.is_alphanumeric() || "-_./".contains(c);
-    let of = |field| pod.at(&["metadata", field]).into_iter().flat_map(Tree::fields);
-    let named = ["annotations", "labels"].into_iter().flat_map(of).filter(|(key, _)| {
-        // Without a slash a name may be any word.
-        key.contains('/') && name.split(|c| !is_part(c)).any(|word| word == key)
-    });
-    // Of several annotations or labels that it speaks of, the longest.
-    let named = named.max_by_key(|(key, _)| key.len()).map(|(_, tree)| tree.as_ref());
-    let tree = named.or_else(|| field(pod, name.rsplit(": ").next()?))?;
-    tree.place.map(|place| place.line)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIST: &str = "\
-apiVersion: v1
-kind: List
-items:
-- kind: Pod
-  metadata:
-    labels:
-      a/b: x
-      app.of: x
-      app: web
-    annotations:
-      é/b.c: 'y
-        z'
-      short: w
-  spec:
-    containers:
-    - name: a
-    - name: b
-      envFrom: []
-      env:
-      - name: x
-- kind: Other
-";
-
-    #[test]
-    fn a_problem_stands_where_as_much_of_its_path_as_there_is_leads() {
-        let objects = KubernetesObject::all("file", LIST).expect("YAML");
-        for (pod, name, expected) in [
-            (0, "annotation a/b", Some(7)),
-            (0, "file: document 1: a/b and é/b.c: says \"x\"", Some(11)),
-            (0, "annotation x.a/bc", None),
-            (0, "annotation x.a/b", None),
-            (0, "annotation a/b-c", None),
-            (0, "annotation x.a/b, beside a/b", Some(7)),
-            (0, "what is short", None),
-            (0, "metadata.annotations.short", Some(13)),
-            (0, "pod: kind", Some(4)),
-            (0, "pod: metadata.labels.app", Some(9)),
-            (0, "pod: metadata.labels.app.of", Some(8)),
-            (0, "pod: spec.containers[0]", Some(16)),
-            (0, "pod: spec.containers[1].env[0].name", Some(20)),
-            (0, "pod: spec.containers[1].env[0].value", Some(20)),
-            (0, "pod: spec.containers[1].envFrom[0].name", Some(18)),
-            (0, "pod: spec.containers[1].environment", Some(17)),
-            (0, "pod: spec.containers[2]", Some(16)),
-            (0, "pod: spec.containers[x]", Some(16)),
-            (0, "pod: spec: containers", None),
-            (1, "pod: kind", Some(21)),
-            (1, "annotation a/b", None),
-        ] {
-            let found = objects[pod].places(&[]).and_then(|pod| line(pod, name));
-            assert_eq!(found, expected, "{pod} {name}");
-        }
-    }
 }

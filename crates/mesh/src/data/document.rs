@@ -50,10 +50,7 @@ impl<'a> DocumentReader<'a> {
     }
 
     pub fn problem(&mut self, path: &str, item: Option<&str>, text: impl Into<String>) {
-        let place = self.places.and_then(|tree| field(tree, path).unwrap_or(tree).place);
-        let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
-        let start = if self.name.is_empty() { String::new() } else { format!("{}: ", self.name) };
-        let name = format!("{start}{place}{path}");
+        let name = if self.name.is_empty() { path.to_owned() } else { format!("{}: {path}", self.name) };
         self.problems.push(InputProblem::about(&name, item, text));
     }
 

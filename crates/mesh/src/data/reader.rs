@@ -2,10 +2,11 @@
 //! few lines can't become a billion. The parser reports what it did not find; the faults that people make get a remedy.
 
 use super::{ScalarKind, TextPosition, Tree, TreeValue};
+use crate::visible::visible;
 use crate::{InputProblem, Problems};
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag, options};
 use serde_json::Value;
-use std::{borrow::Cow, collections::BTreeMap, rc::Rc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// The largest text that is read: etcd holds objects of 1.5 MiB, and a file holds some of them.
 const MAX_BYTES: usize = 64 << 20;
@@ -23,7 +24,7 @@ pub(crate) fn documents(
     name: &str,
     text: &str,
     repeated: Option<&mut Vec<String>>,
-) -> Result<Vec<Rc<Tree>>, Problems> {
+) -> Result<Vec<Arc<Tree>>, Problems> {
     let problem =
         |text: String| Problems(vec![InputProblem::of(name, format!("is not YAML or JSON: {text}"))]);
     if text.len() > MAX_BYTES {
@@ -33,10 +34,14 @@ pub(crate) fn documents(
     yaml(text, repeated).or_else(|malformed| {
         // What of JSON is not YAML: several objects without anything between them.
         let json =
-            || serde_json::Deserializer::from_str(text).into_iter().map(|tree| tree.map(Rc::new)).collect();
+            || serde_json::Deserializer::from_str(text).into_iter().map(|tree| tree.map(Arc::new)).collect();
         let trees: Option<Result<_, _>> = text.trim_start().starts_with('{').then(json);
         let trees = trees.and_then(Result::ok);
-        trees.ok_or_else(|| problem(malformed.0))
+        trees.ok_or_else(|| {
+            let mut problems = problem(format!("{}: {}", malformed.place, malformed.text));
+            problems.0[0].excerpt = excerpt(text, malformed.place);
+            problems
+        })
     })
 }
 
@@ -56,7 +61,7 @@ pub(crate) fn data(tree: &Tree) -> Value {
     serde_json::to_value(tree).expect("a tree has text keys and finite numbers")
 }
 
-fn yaml(text: &str, repeated: Option<&mut Vec<String>>) -> Result<Vec<Rc<Tree>>, Malformed> {
+fn yaml(text: &str, repeated: Option<&mut Vec<String>>) -> Result<Vec<Arc<Tree>>, Malformed> {
     let options = options! { flow_nesting_limit: DEEPEST, block_nesting_limit: DEEPEST };
     let events = Parser::new_from_str_with_options(text, options);
     let mut loader = Loader { events, at: Marker::default(), anchors: BTreeMap::new(), repeated };
@@ -67,11 +72,25 @@ fn yaml(text: &str, repeated: Option<&mut Vec<String>>) -> Result<Vec<Rc<Tree>>,
     Ok(documents)
 }
 
-struct Malformed(String);
+/// At most 76 columns of the line with a caret below the position, each on a line of its own that begins with the line break.
+fn excerpt(text: &str, place: TextPosition) -> String {
+    let line: Vec<char> = text.lines().nth(place.line - 1).unwrap_or_default().chars().collect();
+    let shown = |part: &[char]| visible(&part.iter().collect::<String>());
+    let at = line.len().min(place.column - 1);
+    let start = at.saturating_sub(60);
+    let (before, after) = (shown(&line[start..at]), shown(&line[at..line.len().min(start + 76)]));
+    let (margin, column) = (place.line.to_string().len(), before.chars().count());
+    format!("\n  {} | {before}{after}\n  {:margin$} | {:column$}^", place.line, "", "")
+}
+
+struct Malformed {
+    place: TextPosition,
+    text: String,
+}
 
 impl Malformed {
     fn at(marker: &Marker, text: impl std::fmt::Display) -> Self {
-        Self(format!("{}: {text}", place(marker)))
+        Self { place: place(marker), text: text.to_string() }
     }
 
     fn too_deep(marker: &Marker) -> Self {
@@ -100,7 +119,7 @@ fn place(marker: &Marker) -> TextPosition {
     TextPosition { line: marker.line(), column: marker.col() + 1 }
 }
 
-type CountedTree = (Rc<Tree>, usize);
+type CountedTree = (Arc<Tree>, usize);
 
 struct Loader<'t, 'r> {
     events: Parser<'t, StrInput<'t>>,
@@ -156,9 +175,9 @@ impl<'t> Loader<'t, '_> {
             }
             _ => return Err(Malformed::at(&span.start, "no value begins here")),
         };
-        let tree = Rc::new(Tree { place: Some(place(&span.start)), value });
+        let tree = Arc::new(Tree { place: Some(place(&span.start)), value });
         if anchor != 0 {
-            self.anchors.insert(anchor, (Rc::clone(&tree), size));
+            self.anchors.insert(anchor, (Arc::clone(&tree), size));
         }
         Ok((tree, size))
     }
@@ -169,7 +188,7 @@ impl<'t> Loader<'t, '_> {
         span: &Span,
         depth: usize,
         size: &mut usize,
-    ) -> Result<Rc<Tree>, Malformed> {
+    ) -> Result<Arc<Tree>, Malformed> {
         let (tree, more) = self.tree(event, span, depth + 1)?;
         *size = size.saturating_add(more);
         if *size > MAX_VALUES {
@@ -225,7 +244,7 @@ impl<'t> Loader<'t, '_> {
         for (key, tree) in merged.iter().flat_map(|tree| tree.fields()) {
             if !places.contains_key(key) {
                 places.insert(key.clone(), start);
-                fields.push((key.clone(), Rc::clone(tree)));
+                fields.push((key.clone(), Arc::clone(tree)));
             }
         }
         Ok((TreeValue::Map(fields), size))
@@ -240,7 +259,7 @@ fn enter(tag: Option<&Tag>, span: &Span, depth: usize) -> Result<(), Malformed> 
     }
 }
 
-fn mappings(tree: Rc<Tree>) -> Option<Vec<Rc<Tree>>> {
+fn mappings(tree: Arc<Tree>) -> Option<Vec<Arc<Tree>>> {
     let trees = if let TreeValue::List(items) = &tree.value { items.clone() } else { vec![tree] };
     trees.iter().all(|tree| matches!(tree.value, TreeValue::Map(_))).then_some(trees)
 }
@@ -345,7 +364,23 @@ mod tests {
     use serde_json::json;
 
     fn fault(text: &str) -> String {
-        yaml(text, None).map_or_else(|malformed| malformed.0, |_| "nothing wrong".to_owned())
+        yaml(text, None)
+            .map_or_else(|fault| format!("{}: {}", fault.place, fault.text), |_| "nothing wrong".to_owned())
+    }
+
+    #[test]
+    fn syntax_error_shows_its_line_with_a_caret() {
+        let check = |text: &str, expected: &str| {
+            let problems = documents("a.yaml", text, None).expect_err("malformed").to_string();
+            let (_, excerpt) = problems.split_once('\n').expect("an excerpt");
+            assert_eq!(excerpt, expected);
+        };
+        check("a: 1\nb: c: d\n", "  2 | b: c: d\n    |     ^");
+        check("é: \"\u{1b}x\\d\"", "  1 | é: \"\\u{1b}x\\d\"\n    |     ^");
+        check(
+            &format!("{}: [x", "y".repeat(900)),
+            &format!("  1 | {}: [x\n    | {:60}^", "y".repeat(58), ""),
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The settings of a pod, and what is wrong with their form before they are understood.
 
+use super::objects::PodOrigin;
 use crate::data::reader::values;
 use crate::istio::annotations::PROXY_CONFIG;
 use crate::settings::Setting;
@@ -27,8 +28,8 @@ struct SettingFault {
 impl GivenSettings {
     /// Names the pod in problems; with an empty title none, as of any pod that gives the same.
     #[must_use]
-    pub fn of_pod(self, title: &str) -> Self {
-        Self { raw: self.raw.of_pod(title), ..self }
+    pub fn of_pod(self, pod: impl Into<PodOrigin>) -> Self {
+        Self { raw: self.raw.of_pod(pod), ..self }
     }
 
     pub(crate) fn set(&mut self, setting: Setting, value: impl Into<String>, source: Source) {
@@ -65,7 +66,7 @@ impl GivenSettings {
 
     /// Problems with annotations of the pod, found before it came to settings.
     pub(crate) fn add_problems(&mut self, problems: Vec<InputProblem>) {
-        let of_pod = |InputProblem { name, item, text }| SettingFault {
+        let of_pod = |InputProblem { name, item, text, .. }| SettingFault {
             setting: None,
             source: Source::Field(name),
             item,

@@ -21,7 +21,8 @@ pub use given::GivenSettings;
 pub use init::VALIDATION;
 pub use mesh::{MeshSign, signs};
 pub use objects::{
-    ENFORCE, FieldPath, KubernetesObject, ManifestObject, ObjectPlace, Standard, called, kinds, objects,
+    ENFORCE, FieldPath, KubernetesObject, ManifestObject, ObjectPlace, PodOrigin, Standard, called, kinds,
+    objects,
 };
 pub use reading::{Application, CaptureMethod, Id, Reading, read};
 pub use unread::{nearest_annotation, unknown, unknown_among};

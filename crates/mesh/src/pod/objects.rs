@@ -4,13 +4,13 @@
 use super::facts::Pod;
 use super::unread;
 use crate::data::Tree;
-use crate::data::document::{DocumentReader, at};
+use crate::data::document::{DocumentReader, at, field};
 use crate::data::reader::{data, documents};
 use crate::visible::visible;
 use crate::{InputProblem, Problems};
 use rules::finding::{Code, Finding, Level};
 use serde_json::Value;
-use std::{collections::BTreeMap, fmt, mem, ops::Range, rc::Rc, sync::Arc};
+use std::{collections::BTreeMap, fmt, mem, ops::Range, sync::Arc};
 
 const TEMPLATE: &[&str] = &["spec", "template"];
 
@@ -58,7 +58,7 @@ pub struct KubernetesObject {
     pub pointer: String,
     /// `None` for objects of an API server.
     pub place: Option<ObjectPlace>,
-    tree: Option<Rc<Tree>>,
+    tree: Option<Arc<Tree>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,26 +208,21 @@ impl KubernetesObject {
         Some(format!("{} ({version}) {}", self.kind(), self.meta("name")).trim_end().to_owned())
     }
 
-    /// The positions of its pod, or of the template of its pods.
-    pub fn places(&self, path: FieldPath) -> Option<&Tree> {
-        self.tree.as_ref()?.at(path)
-    }
-
     /// Its pod, or the template of its pods, as far as it can be seen; `None` where it describes none.
     pub fn pod(&self) -> Option<ManifestObject> {
         let path = self.readable_template()?;
         let template = at(&self.value, path)?;
         let mut reader = DocumentReader::of("", template);
-        reader.places = self.places(path);
+        reader.places = self.tree.as_deref().and_then(|tree| tree.at(path));
+        let positions = reader.places.cloned();
         let pod = Pod::read(&mut reader, &self.called().unwrap_or_default(), self.meta("namespace"));
         let problems = Problems::first(reader.finish());
         let mut remarks = unread::metadata(&self.value, path);
         if self.template().is_some() {
             remarks.extend(unread::fields(template, path));
         }
-        let (title, kind) = (self.title(), self.kind().to_owned());
-        let (document, place) = (self.document, self.place.clone());
-        Some(ManifestObject { title, kind, document, place, pod, problems, remarks, enforced: None })
+        let origin = PodOrigin { title: self.title(), place: self.place.clone(), template: positions };
+        Some(ManifestObject { origin, kind: self.kind().to_owned(), pod, problems, remarks, enforced: None })
     }
 }
 
@@ -244,12 +239,8 @@ pub fn called(metadata: &Value) -> Option<String> {
 /// An object that describes pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestObject {
-    /// Kind, namespace and name: `Deployment shop/web`.
-    pub title: String,
+    pub origin: PodOrigin,
     pub kind: String,
-    pub document: usize,
-    /// `None` for objects of an API server.
-    pub place: Option<ObjectPlace>,
     pub pod: Pod,
     /// Fields of the pod that have not the form that Kubernetes wants, by line and path.
     pub problems: Vec<InputProblem>,
@@ -259,9 +250,46 @@ pub struct ManifestObject {
     pub enforced: Option<Standard>,
 }
 
-impl ManifestObject {
-    pub fn full_title(&self) -> String {
-        format!("document {}, {}", self.document, self.title)
+/// The name of a pod in problems, with its position in a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodOrigin {
+    /// Kind, namespace and name: `Deployment shop/web`.
+    pub title: String,
+    /// `None` for objects of an API server.
+    pub place: Option<ObjectPlace>,
+    /// The pod, or the template of pods.
+    template: Option<Tree>,
+}
+
+impl From<&str> for PodOrigin {
+    fn from(title: &str) -> Self {
+        Self { title: title.to_owned(), ..Self::default() }
+    }
+}
+
+impl PodOrigin {
+    /// The name of a problem with an annotation, a label or a field, such as `pod.yaml:7: Pod shop/web: NAME`.
+    pub fn named(&self, name: &str) -> String {
+        format!("{}{}: {name}", self.start(name), self.title)
+    }
+
+    /// The file and the line of the annotation, label or field in a problem's name; the object's first line where the name has none.
+    pub fn start(&self, name: &str) -> String {
+        let Some(ObjectPlace { file, lines, .. }) = &self.place else { return String::new() };
+        format!("{file}:{}: ", self.line(name).unwrap_or(lines.start))
+    }
+
+    fn line(&self, name: &str) -> Option<usize> {
+        let pod = self.template.as_ref()?;
+        let is_part = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+        let of = |field| pod.at(&["metadata", field]).into_iter().flat_map(Tree::fields);
+        let named = ["annotations", "labels"].into_iter().flat_map(of).filter(|(key, _)| {
+            // Without a slash a name may be any word.
+            key.contains('/') && name.split(|c| !is_part(c)).any(|word| word == key)
+        });
+        let longest = named.max_by_key(|(key, _)| key.len()).map(|(_, tree)| tree.as_ref());
+        let tree = longest.or_else(|| field(pod, name.rsplit(": ").next()?))?;
+        tree.place.map(|place| place.line)
     }
 }
 
@@ -429,10 +457,66 @@ mod tests {
         assert_eq!(
             problems.collect::<Vec<_>>(),
             [
-                "document 2, Pod shop/x: line 3, column 93: spec: \"1\" is a number; expected a mapping",
-                "document 3, Pod without a name: line 5, column 1: spec: is absent, so that nothing is known of the pod's containers",
+                "file:3: Pod shop/x: spec: \"1\" is a number; expected a mapping",
+                "file:5: Pod without a name: spec: is absent, so that nothing is known of the pod's containers",
             ]
         );
+    }
+
+    const LIST: &str = "\
+apiVersion: v1
+kind: List
+items:
+- kind: Pod
+  metadata:
+    labels:
+      a/b: x
+      app.of: x
+      app: web
+    annotations:
+      é/b.c: 'y
+        z'
+      short: w
+  spec:
+    containers:
+    - name: a
+    - name: b
+      envFrom: []
+      env:
+      - name: x
+- kind: Other
+";
+
+    #[test]
+    fn problem_has_the_line_of_the_longest_existing_part_of_its_path() {
+        let objects = KubernetesObject::all("file", LIST).expect("YAML");
+        for (pod, name, expected) in [
+            (0, "annotation a/b", Some(7)),
+            (0, "a/b and é/b.c: has \"x\"", Some(11)),
+            (0, "annotation x.a/bc", None),
+            (0, "annotation x.a/b", None),
+            (0, "annotation a/b-c", None),
+            (0, "annotation x.a/b, beside a/b", Some(7)),
+            (0, "what is short", None),
+            (0, "metadata.annotations.short", Some(13)),
+            (0, "pod: kind", Some(4)),
+            (0, "pod: metadata.labels.app", Some(9)),
+            (0, "pod: metadata.labels.app.of", Some(8)),
+            (0, "pod: spec.containers[0]", Some(16)),
+            (0, "pod: spec.containers[1].env[0].name", Some(20)),
+            (0, "pod: spec.containers[1].env[0].value", Some(20)),
+            (0, "pod: spec.containers[1].envFrom[0].name", Some(18)),
+            (0, "pod: spec.containers[1].environment", Some(17)),
+            (0, "pod: spec.containers[2]", Some(16)),
+            (0, "pod: spec.containers[x]", Some(16)),
+            (0, "pod: spec: containers", None),
+            (1, "pod: kind", Some(21)),
+            (1, "annotation a/b", None),
+        ] {
+            let found = PodOrigin { template: objects[pod].tree.as_deref().cloned(), ..PodOrigin::default() }
+                .line(name);
+            assert_eq!(found, expected, "{pod} {name}");
+        }
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
         none.set(Setting::InterceptionMode, "NONE", source);
         reading.settings = none.over(reading.settings);
     }
-    reading.settings = facts(object).over(reading.settings).of_pod(&object.full_title());
+    reading.settings = facts(object).over(reading.settings).of_pod(object.origin.clone());
     reading.applications = applications(pod);
     reading.early = early(pod, &reading, &inits);
     reading.interfaces = interfaces(&pod.annotations);

@@ -1,6 +1,7 @@
 //! Settings before they are understood: values with the place they come from.
 
 use crate::mesh::Mesh;
+use crate::pod::PodOrigin;
 use crate::settings::{self, Setting, SettingKind, SettingRow};
 use std::{
     collections::BTreeMap,
@@ -67,7 +68,7 @@ pub struct Raw {
     given: BTreeMap<Setting, Given>,
     links: Vec<(&'static str, String)>,
     /// Named where there may be other pods.
-    pod: Option<String>,
+    pod: Option<PodOrigin>,
 }
 
 impl Raw {
@@ -87,8 +88,8 @@ impl Raw {
         self
     }
 
-    pub fn of_pod(self, pod: impl Into<String>) -> Self {
-        Self { pod: Some(pod.into()).filter(|pod| !pod.is_empty()), ..self }
+    pub fn of_pod(self, pod: impl Into<PodOrigin>) -> Self {
+        Self { pod: Some(pod.into()).filter(|pod| !pod.title.is_empty()), ..self }
     }
 
     /// Settings that these leave open are taken from `below`.
@@ -100,7 +101,7 @@ impl Raw {
 
     pub fn named(&self, source: &Source) -> String {
         match &self.pod {
-            Some(pod) if source.is_of_pod() => format!("{pod}: {source}"),
+            Some(pod) if source.is_of_pod() => pod.named(&source.to_string()),
             Some(_) | None => source.to_string(),
         }
     }
