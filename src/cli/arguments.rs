@@ -3,10 +3,10 @@
 //! longer than the rest of a dry run.
 
 use super::command::{COMMANDS, Command, CommandEntry, is_global};
-use super::tree::{Extent, HELP, VERSION};
+use super::tree::{Extent, VERSION};
 use super::{Exit, RunResult, help, linkerd_init, report};
 use crate::cni;
-use command_line::errors;
+use command_line::{errors, topics::HELP};
 use mesh::settings::{self, Setting, SettingKind, SettingRow, nearest};
 use mesh::sources::pflag::{self, Flags, PflagWord};
 use mesh::{InputProblem, Mesh, Problems, sources};

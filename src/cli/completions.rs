@@ -34,7 +34,9 @@ pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString])
 fn proposals(line: Vec<OsString>, whole: bool) -> Proposals {
     let line: Vec<String> = with_command(line).iter().map(|word| text(word)).collect();
     match &line[..] {
-        [_, command, before @ .., last] if command == tree::HELP => return topics(before, last),
+        [_, command, before @ .., last] if command == command_line::topics::HELP => {
+            return topics(before, last);
+        }
         [_, command, _, ..] if command == tree::VERSION => return Proposals::Words(Vec::new()),
         _ => {}
     }

@@ -6,21 +6,17 @@ use crate::cni;
 use clap::{Arg, ArgAction, Command, ValueHint, builder::PossibleValuesParser};
 use command_line::columns;
 use command_line::sections::{Exits, described};
+use command_line::topics::{HELP, HELP_ABOUT, pointer};
 use mesh::settings::{self, Setting, SettingKind, SettingRow, Topic, mapping};
 use mesh::{Mesh, quoted};
 
 pub(super) const VERSION: &str = "version";
 pub(super) const ABOUT: &str = "Sets the rules that send a pod's traffic through its service mesh proxy";
 pub(super) const CNI_ABOUT: &str = "Serve a container runtime as a CNI plugin";
-pub(super) const HELP: &str = "help";
+pub(super) const PROGRAM: &str = "sidecar-init";
 /// The beginning of the meaning of flags without effect.
 const NO_EFFECT: &str = "No effect";
-pub(super) const BASIC: [(&str, &str); 2] =
-    [(HELP, "Show help on a command or a topic"), (VERSION, "Print the version")];
-
-pub(super) fn help_call(topic: &str) -> String {
-    format!("sidecar-init {HELP} {topic}")
-}
+pub(super) const BASIC: [(&str, &str); 2] = [(HELP, HELP_ABOUT), (VERSION, "Print the version")];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
@@ -50,7 +46,7 @@ pub(super) fn tree(mesh: Mesh, extent: Extent) -> Command {
     };
     let globals = settings::of(mesh).filter(|row| is_global(row));
     let basic = BASIC.map(|(name, about)| Command::new(name).about(about));
-    Command::new("sidecar-init")
+    Command::new(PROGRAM)
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
         .subcommand_required(true)
@@ -69,7 +65,7 @@ pub(super) fn tree(mesh: Mesh, extent: Extent) -> Command {
         .subcommands(basic)
         .arg(help_flag())
         .args(globals.map(|row| argument(row, row.short, extent).global(true)))
-        .after_help("Run sidecar-init help COMMAND for a command, and sidecar-init help topics for topics.")
+        .after_help(pointer(PROGRAM))
 }
 
 fn help_flag() -> Arg {

@@ -13,3 +13,4 @@ pub mod output;
 pub mod program;
 pub mod sections;
 pub mod shell;
+pub mod topics;

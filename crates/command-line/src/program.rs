@@ -1,10 +1,12 @@
 //! A program that describes itself to clap: its help with sections, its errors, completions and manual.
 
 use crate::sections::{Exits, described};
+use crate::topics::{self, HELP, HELP_ABOUT, topics};
 use crate::{columns, complete::proposals, errors, manual, output, shell::Shell};
 use clap::{
     Arg, ArgMatches, Command, CommandFactory, FromArgMatches, builder::PossibleValuesParser, value_parser,
 };
+use mesh::Problems;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::{ffi::OsString, process::ExitCode};
@@ -35,6 +37,16 @@ pub fn parse<P: CommandFactory + FromArgMatches>(
         Err(error) => return Err(report(error, &mut command, &args)),
     };
     match matches.subcommand() {
+        Some((HELP, matches)) => {
+            let words = matches.get_many::<String>("word").into_iter().flatten();
+            match help(&mut command, words.map(String::as_str).collect(), sections) {
+                Ok(text) => Err(exit_code_of(output::print_styled(&text))),
+                Err(problems) => {
+                    output::fail(problems);
+                    Err(ExitCode::from(BAD_INPUT))
+                }
+            }
+        }
         Some((COMPLETIONS, matches)) => Err(exit_code_of(complete(&mut command, matches))),
         Some((MAN, matches)) => {
             let folder = matches.get_one::<PathBuf>("folder").expect("it is required");
@@ -42,6 +54,24 @@ pub fn parse<P: CommandFactory + FromArgMatches>(
         }
         Some(_) | None => P::from_arg_matches(&matches).map_err(|error| report(error, &mut command, &args)),
     }
+}
+
+/// The help of the command that the words name, or a topic.
+fn help(command: &mut Command, words: Vec<&str>, sections: &[CommandHelp]) -> Result<String, Problems> {
+    let (program, mut commands) = (program_name(command), Vec::new());
+    collect_names(command, &mut commands);
+    command.build();
+    if let Some(named) =
+        words.iter().try_fold(&mut *command, |command, word| command.find_subcommand_mut(word))
+    {
+        return Ok(named.render_long_help().ansi().to_string());
+    }
+    let (width, exits) = (columns::of_help(), sections.iter().map(|help| (help.command, help.exits)));
+    topics::text(&program, &words.join(" "), topics(&program, exits, Vec::new(), width), &commands, width)
+}
+
+fn program_name(command: &Command) -> String {
+    command.get_bin_name().unwrap_or(command.get_name()).to_owned()
 }
 
 const COMPLETIONS: &str = "completions";
@@ -54,7 +84,8 @@ pub fn command(command: Command, sections: &[CommandHelp]) -> Command {
     let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(shells).help("The shell");
     let line = Arg::new("word").value_name("WORD").num_args(0..).last(true).hide(true);
     let folder = Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(PathBuf));
-    command.max_term_width(columns::HELP).subcommands([
+    let pointer = topics::pointer(&program_name(&command));
+    command.max_term_width(columns::HELP).after_help(pointer).subcommands([
         Command::new(COMPLETIONS)
             .about("Print shell completions")
             .arg(shell)
@@ -62,10 +93,14 @@ pub fn command(command: Command, sections: &[CommandHelp]) -> Command {
         Command::new(MAN).about("Write the manual pages").arg(
             folder.help("The folder to write to, such as /usr/local/share/man/man1; created if missing"),
         ),
+        Command::new(HELP)
+            .about(HELP_ABOUT)
+            .arg(Arg::new("word").value_name("COMMAND|TOPIC").num_args(0..).help("The command or the topic")),
     ])
 }
 
 fn with_sections(command: Command, path: &str, sections: &[CommandHelp]) -> Command {
+    let command = command.disable_help_subcommand(true);
     let help = sections.iter().find(|help| help.command == path);
     let command = match help {
         Some(CommandHelp { examples, exits, .. }) => {

@@ -9,7 +9,7 @@ use std::{ffi::OsString, io, path::PathBuf, time::Duration};
 
 /// Shows whether a pod's traffic is captured, by its kernel and by its manifest
 #[derive(Debug, Parser)]
-#[command(name = "kubectl-capture", version)]
+#[command(name = "kubectl-capture", bin_name = "kubectl capture", version)]
 pub(crate) struct CaptureArguments {
     #[command(subcommand)]
     pub(crate) command: CaptureCommand,
