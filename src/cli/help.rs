@@ -1,4 +1,4 @@
-//! `--help` and `sidecar-init help`: of commands, and of topics, most of them sections of `docs/troubleshooting.md`.
+//! `--help` and `sidecar-init help`, for commands and topics; most topics are sections of `docs/troubleshooting.md`.
 
 use super::tree::{self, Extent, help_call, tree};
 use super::{RunResult, command::COMMANDS, report};
@@ -27,7 +27,7 @@ pub(super) fn text<'a>(path: impl IntoIterator<Item = &'a str>, mesh: Mesh, exte
 }
 
 pub(super) fn run(words: &[OsString], mesh: Mesh) -> RunResult {
-    // The parser has read --mesh; no other flag changes what is shown.
+    // The parser has read --mesh; no other flag changes the output.
     let words = words.iter().map(|word| word.to_string_lossy());
     let words: Vec<_> = words.take_while(|word| !word.starts_with('-')).collect();
     let name = words.join(" ");
@@ -61,7 +61,6 @@ pub(super) fn run(words: &[OsString], mesh: Mesh) -> RunResult {
     }
 }
 
-/// Words that may follow `sidecar-init help`, each with its meaning.
 pub(super) fn words() -> Vec<(String, String)> {
     let commands = COMMANDS.iter().map(|entry| (entry.name.to_owned(), entry.about.to_owned()));
     let commands = commands.chain([(cni::COMMAND.to_owned(), tree::CNI_ABOUT.to_owned())]);
@@ -75,7 +74,6 @@ const TROUBLESHOOTING: &str = include_str!("../../docs/troubleshooting.md");
 struct HelpTopic {
     name: String,
     title: String,
-    /// Its heading, and lines of so many columns as were asked for.
     text: String,
 }
 
@@ -101,7 +99,7 @@ fn topics(width: usize) -> Vec<HelpTopic> {
     of_commands.chain(sections).collect()
 }
 
-/// The topic with this name, or the only one whose name begins so; of the code of a finding, the section that names it.
+/// Topic with this name, or the only one with this prefix; for a finding's code, the section that mentions it.
 fn find(name: &str, width: usize) -> Option<HelpTopic> {
     if let Some(code) = Code::named(name) {
         let sections = topic_sections(TROUBLESHOOTING);
@@ -169,7 +167,7 @@ fn anchor(title: &str) -> String {
     title.to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The text in lines of at most `width` columns. Code is indented and not folded.
+/// Folds text to `width` columns. Code is indented and not folded.
 fn plain_text(text: &str, width: usize) -> String {
     const CODE: &str = "    ";
     let (mut blocks, mut goes_on) = (Vec::<String>::new(), false);
@@ -184,7 +182,6 @@ fn plain_text(text: &str, width: usize) -> String {
             continue;
         }
         match line.strip_prefix('|') {
-            // Below the first row, which names the columns, a row of dashes follows.
             Some(row) if row.starts_with("---") => drop(blocks.pop()),
             Some(row) => {
                 let cells: Vec<&str> = row.trim_end_matches('|').split('|').map(str::trim).collect();
@@ -200,7 +197,6 @@ fn plain_text(text: &str, width: usize) -> String {
     let (mut written, mut follows_item) = (String::new(), false);
     for block in blocks {
         let is_item = block.starts_with("- ");
-        // Items of a list follow each other without a gap.
         written += if is_item && follows_item { "\n" } else { "\n\n" };
         written += &match block.starts_with(CODE) {
             true => block,
@@ -211,7 +207,7 @@ fn plain_text(text: &str, width: usize) -> String {
     written.trim_start_matches('\n').to_owned()
 }
 
-/// A line without marks; a link becomes its text and its target.
+/// A line without markup; a link becomes its text and its target.
 fn inline(text: &str) -> String {
     let mut written = String::new();
     let mut rest = text;
@@ -244,7 +240,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_topic_has_a_name_of_its_own_and_fits() {
+    fn topic_names_are_unique_and_lines_fit() {
         let names: BTreeSet<String> = topics(80).into_iter().map(|topic| topic.name).collect();
         assert_eq!(names.len(), topics(80).len());
         assert!(names.len() > 20, "{names:?}");
@@ -252,7 +248,6 @@ mod tests {
             let text = plain(&topic.text);
             assert!(text.lines().count() > 2, "{}", topic.name);
             for line in text.lines() {
-                // What a user copies is not folded.
                 let is_code = line.starts_with("    ");
                 assert!(is_code || line.chars().count() <= 80 || !line.trim().contains(' '), "{line}");
                 assert!(is_code || !line.contains("](") && !line.contains('`'), "{line}");
@@ -273,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_become_text() {
+    fn markup_becomes_text() {
         let page = "# Page\n\n## Part\n\n### `TPROXY` is *not* here\n\n**Cause:** a [module](#kernel-modules), see\n\
                     [more](cni.md#x).\n\n- one\n  goes on\n- two\n\n```sh\n# no heading\ncheck -b '*'\n```\n\n| a | b |\n\
                     |---|---|\n| c | `d` |\n\n## Next\n\ntext\n";
