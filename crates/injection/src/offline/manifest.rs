@@ -1,4 +1,4 @@
-//! A manifest's pods, each injected by itself, and the text with all of them.
+//! Injection of a manifest's pods, and the edited manifest.
 
 use super::edit::edit;
 use super::subject::AdmissionSubject;
@@ -17,7 +17,6 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     pub namespaces: Namespaces,
-    /// Variables that a webhook's path would set.
     pub variables: Vec<(String, String)>,
     pub native_sidecars: bool,
 }
@@ -32,7 +31,7 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedManifest {
     pub problems: Problems,
-    /// Further notes; one may be the cause.
+    /// Other notes, one of which may be the cause.
     pub notes: Vec<Note>,
 }
 
@@ -55,8 +54,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// Injects the pods of a manifest whatever the policy; a document that is not injected keeps its text. `name` is that of the file.
-/// Refused with every problem of every object.
+/// Injects the pods of the file `name` under any policy; documents without an injection keep their bytes. Returns every problem.
 pub fn manifest(
     name: &str,
     text: &str,
@@ -107,7 +105,6 @@ impl ManifestInjection<'_> {
         if object.pointer.is_empty() {
             self.warn(&at, no_object(&object.value).as_ref());
         }
-        // An object that holds pods, but is of no kind that is known.
         let unknown = object.unknown_holder().map(|what| {
             let near = suggested_kind(object.kind()).map(|kind| format!("; did you mean {kind}?"));
             let near = near.unwrap_or_default();
@@ -119,13 +116,13 @@ impl ManifestInjection<'_> {
         let at = format!("{}: document {}, {} {name}", self.file, object.document, object.kind());
         let form = subject.described.problems.iter().cloned();
         self.problems.extend(form.map(|one| InputProblem { name: format!("{at}: {}", one.name), ..one }));
-        // A patch of another manifest need not have containers.
+        // A patch of another manifest may lack containers.
         if let Some(text) = without_containers(&subject.pod) {
             return self.warn(&at, [&format!("{text}; left as it is")]);
         }
         match subject.inject(self.configuration) {
             Err(problems) => {
-                // An author who misspells one name may misspell another.
+                // One misspelt name suggests others.
                 self.warn(&at, &mesh::pod::unknown_among(subject.described.pod.annotations.keys()));
                 let pod = object.places(subject.path);
                 self.problems.extend(problems.into_iter().map(|problem| located(problem, pod, &at)));
@@ -176,7 +173,7 @@ fn no_object(document: &Value) -> Option<String> {
 
 fn suggested_kind(kind: &str) -> Option<&'static str> {
     let known: Vec<&'static str> = kinds().collect();
-    // A known kind belongs to another group.
+    // A known kind here belongs to another group.
     if known.contains(&kind) { None } else { nearest_value(kind, &known) }
 }
 
@@ -186,7 +183,7 @@ fn without_containers(pod: &Value) -> Option<String> {
     let text = match written {
         Some(Value::Array(items)) if items.is_empty() => "spec.containers is empty",
         None | Some(Value::Null) => "spec.containers is missing",
-        // What has another form is a problem already.
+        // Other types are already a problem.
         Some(_) => return None,
     };
     let is_near = |key: &&String| *key != "containers" && nearest_value(key, &["containers"]).is_some();
@@ -195,15 +192,15 @@ fn without_containers(pod: &Value) -> Option<String> {
     Some(format!("{text}, and the API server refuses a pod without containers{near}"))
 }
 
-/// The line that a problem's name leads to; `None` if it leads nowhere.
+/// The line of the field or annotation in a problem's name; `None` if there is none.
 fn line(pod: &Tree, name: &str) -> Option<usize> {
     let is_part = |c: char| c.is_alphanumeric() || "-_./".contains(c);
     let of = |field| pod.at(&["metadata", field]).into_iter().flat_map(Tree::fields);
     let named = ["annotations", "labels"].into_iter().flat_map(of).filter(|(key, _)| {
-        // Without a slash a name may be any word.
+        // Without a slash, a name may be an ordinary word.
         key.contains('/') && name.split(|c| !is_part(c)).any(|word| word == key)
     });
-    // Of several annotations or labels that it speaks of, the longest.
+    // Of several annotations or labels in the problem, the longest.
     let named = named.max_by_key(|(key, _)| key.len()).map(|(_, tree)| tree.as_ref());
     let tree = named.or_else(|| field(pod, name.rsplit(": ").next()?))?;
     tree.place.map(|place| place.line)
@@ -238,7 +235,7 @@ items:
 ";
 
     #[test]
-    fn a_problem_stands_where_as_much_of_its_path_as_there_is_leads() {
+    fn problems_are_located_by_the_existing_part_of_their_path() {
         let objects = KubernetesObject::all("file", LIST).expect("YAML");
         for (pod, name, expected) in [
             (0, "annotation a/b", Some(7)),
