@@ -1,5 +1,5 @@
-//! The log events of a run, for the front end that writes them. No part makes a span: a subscriber that keeps spans sets up
-//! tables first, which takes longer than all else that logging does.
+//! Log events of a run, for the front end that writes them. No part creates spans: a subscriber with spans sets up tables first,
+//! which takes longer than the rest of logging.
 
 use std::fmt::Debug;
 use tracing::field::{Field, Visit};
@@ -7,14 +7,12 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter, subscriber::set_global_default};
 
 pub(crate) struct Log<W> {
-    /// For targets that no scope names.
     pub(crate) level: LevelFilter,
-    /// A target has the level of the longest scope that it begins with; of two that are the same, the later one counts.
+    /// A target has the level of its longest scope prefix; the later of two equal scopes counts.
     pub(crate) scopes: Vec<(String, LevelFilter)>,
     pub(crate) write: W,
 }
 
-/// Logs from now on; once in a process.
 pub(crate) fn log_to(log: Log<impl Fn(&Event<'_>) + Send + Sync + 'static>) {
     set_global_default(log).expect("logging is started once");
 }
@@ -47,7 +45,6 @@ impl<W: Fn(&Event<'_>) + Send + Sync + 'static> Subscriber for Log<W> {
     fn exit(&self, _: &Id) {}
 }
 
-/// The fields of an event, each after a space.
 #[derive(Default)]
 pub(crate) struct EventText {
     pub(crate) text: String,
@@ -65,11 +62,11 @@ impl Visit for EventText {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let text = match field.name() {
             "message" => format!(" {value:?}"),
-            // That of a finding, as lint names it.
+            // A finding's code, in the form of lint.
             "code" if self.is_sentence => format!(" ({value:?})"),
             name => format!(" {name}={value:?}"),
         };
-        // A message may quote external text with characters that a terminal obeys.
+        // A message may quote external text with characters that control a terminal.
         for c in text.chars() {
             match mesh::is_obeyed(c) && !matches!(c, '\n' | '\t') {
                 true => self.text.extend(c.escape_default()),

@@ -17,25 +17,23 @@ use rules::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::{cell::OnceCell, io, time::Duration};
 
-/// The network namespace of the thread that calls [`Kernel::open`]. Sockets and programs are opened later as well, so only
-/// that thread may use it, and only while it is in this namespace.
+/// Backend for the network namespace of the thread that calls [`Kernel::open`]. Sockets and programs are opened later as well, so
+/// only that thread may use it, and only while it is in this namespace.
 pub struct Kernel {
     lock: Lock,
     owner: Ownership,
     lock_guard: Option<LockGuard>,
     runner: Runner,
-    /// By variants.
     programs: [OnceCell<Option<Programs>>; 2],
     routes: NamespaceRouting,
     nftables: Option<Nftables>,
     tables: Option<Tables>,
-    /// Tables of iptables (legacy) existed when `tables` was read.
+    /// True if tables of iptables (legacy) existed when `tables` was read.
     had_legacy: bool,
-    /// The tables of iptables as they were read, with our changes since.
     known: BTreeMap<(Variant, Family), State>,
-    /// The generation in which the programs of iptables (nft) listed, plus our changes; `None` once others' may have come.
+    /// Generation in which the programs of iptables (nft) listed, plus our changes; `None` if other programs may have interfered.
     listing_generation: Option<u32>,
-    /// Restore programs that were started ahead of their step, and wait for its changes.
+    /// Restore programs started ahead of their step, which wait for its changes.
     writers: Vec<((Variant, Family), exec::Waiting)>,
 }
 
@@ -77,7 +75,7 @@ impl Kernel {
         })
     }
 
-    /// The connection to nf_tables; `None` where the kernel has no netfilter over netlink, such as gVisor's.
+    /// Connection to nf_tables; `None` if the kernel has no netfilter over netlink, such as gVisor.
     fn nftables(&mut self) -> Result<Option<&mut Nftables>, Error> {
         if self.nftables.is_none() {
             self.nftables = match Nftables::open(self.owner.table) {
@@ -104,7 +102,7 @@ impl Kernel {
         changes: &[TableChange],
     ) -> Result<(), Error> {
         if variant == Variant::Nft {
-            // In how many steps the programs raise the generation is not known.
+            // The programs raise the generation by an unknown number of steps.
             self.listing_generation = None;
         }
         let writer = match self.writers.iter().position(|(of, _)| *of == (variant, family)) {
@@ -116,7 +114,7 @@ impl Kernel {
         self.confirm(variant, family, changes)
     }
 
-    /// Removes rules of iptables (nft) without its programs; false where those have to do it.
+    /// Removes rules of iptables (nft) without its programs; false if the programs have to do it.
     fn remove_listed(&mut self, families: &[(Family, Vec<TableChange>)]) -> Result<bool, Error> {
         let Some(listed) = self.listing_generation.take() else { return Ok(false) };
         self.needed_nftables()?;
@@ -130,7 +128,7 @@ impl Kernel {
     }
 }
 
-/// The legacy tables that exist. Where the kernel's list of them can't be read, those of `unlisted` are tried.
+/// Existing legacy tables. If the kernel's list can't be read, those of `unlisted` are tried.
 fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<FoundTables>, Error> {
     let found =
         iptables::legacy_tables(family, unlisted).during("asking for the tables of iptables-legacy")?;
@@ -213,7 +211,7 @@ impl Backend for Kernel {
             }
             CommitStep::Nftables { live, desired } => {
                 self.needed_nftables()?.replace(live.as_ref(), desired.as_ref())?;
-                // The kernel counts a change of ours too, and leaves zero out (`nf_tables_commit`).
+                // The kernel counts our change too, and leaves out zero (`nf_tables_commit`).
                 self.listing_generation.iter_mut().for_each(|id| *id = id.checked_add(1).unwrap_or(1));
                 Ok(())
             }
@@ -242,7 +240,7 @@ impl Backend for Kernel {
         match step {
             None => self.writers.clear(),
             Some(CommitStep::Iptables { variant, family, .. }) => {
-                // A failure is not reported here: committing the step starts the program again, and reports it then.
+                // A failure is not reported here: committing the step starts the program again and reports it then.
                 let programs = self.programs(*variant).filter(|programs| programs.waits_for_input());
                 let writer =
                     programs.and_then(|programs| iptables::writer(programs, &self.lock, *family).ok());
@@ -265,8 +263,8 @@ impl Backend for Kernel {
     }
 }
 
-/// Makes conntrack forget UDP flows that the rules should capture and that pass them by; returns their number. Most resolvers
-/// keep their socket open, and would go on past later rules. Redirected flows stay: their entry leads answers back.
+/// Deletes conntrack's UDP flows that the rules should capture but that bypass them; returns their number. Most resolvers keep
+/// their socket open and would go on bypassing later rules. Redirected flows stay: their entry leads answers back.
 fn forget(stale: &StaleFlows) -> io::Result<usize> {
     let mut conntrack = Conntrack::open()?;
     let mut forgotten = 0;
@@ -281,7 +279,6 @@ fn forget(stale: &StaleFlows) -> io::Result<usize> {
     Ok(forgotten)
 }
 
-/// Attempts to read while others change rules.
 const TRIES: u32 = 3;
 
 impl Kernel {
@@ -302,15 +299,15 @@ impl Kernel {
         Ok(in_legacy && has(&self.counts(Variant::Legacy, family, &[table])?))
     }
 
-    /// Policy rules, routes and addresses like those of the owner's, of any program.
+    /// Policy rules, routes and addresses equal to the owner's, of any program.
     pub fn routing(&mut self) -> Result<BTreeSet<Object>, Error> {
         let FoundRoutes { ours, of_others, .. } =
             self.routes.read().during("reading rules, routes and addresses")?;
         Ok(ours.into_iter().chain(of_others).map(|entry| entry.object).collect())
     }
 
-    /// Every table of nf_tables that packets of a family meet, with counters: of iptables as its program prints them, where
-    /// that is what the kernel has; else as our own reader has them.
+    /// Every table of nf_tables that packets of a family pass, with counters: iptables' tables as its program prints them if that
+    /// agrees with the kernel; otherwise as our own reader decodes them.
     pub fn nftables_listing(&mut self, family: Family) -> Result<(Option<Listing>, Vec<LiveTable>), Error> {
         let mut tries = TRIES;
         loop {
@@ -337,7 +334,7 @@ impl Kernel {
         }
     }
 
-    /// The rules of iptables (nft) as its program prints them; `None` without one, or where it can't print its tables whole.
+    /// Rules of iptables (nft) as its program prints them; `None` without a program that can print all its tables.
     fn printed(&self, family: Family) -> Result<Option<Listing>, Error> {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
         let none = FoundTables { tables: Vec::new(), is_listed: true };
@@ -347,17 +344,16 @@ impl Kernel {
         }
     }
 
-    /// True if anything does NAT that is neither of the owner's nor one of iptables' usual chains, or if both variants of
-    /// iptables are there, of which it is not known which comes first.
+    /// True if chains other than the owner's and the usual ones of iptables do NAT, or both variants exist (unknown order).
     pub fn has_foreign_nat(&mut self) -> Result<bool, Error> {
         let tables = match self.tables.take() {
-            // Beside legacy tables it matters what has come since.
+            // Beside legacy tables, later additions matter.
             Some(tables) if !self.had_legacy => tables,
             _ => self.look_at_tables()?.unwrap_or_default(),
         };
         let owner = self.owner;
         if tables.are_of(&owner) {
-            // As nearly everywhere. Chains can be many.
+            // The usual case. Chains can be many.
             return Ok(false);
         }
         let nftables = self.needed_nftables()?;
@@ -373,7 +369,7 @@ impl Kernel {
         Ok(false)
     }
 
-    /// The tables of nf_tables whose rules do not do what they say: see [`crate::backend::nftables::Obstacle`].
+    /// Tables of nf_tables whose rules are not in effect as written: see [`crate::backend::nftables::Obstacle`].
     pub fn blocked_tables(&mut self) -> Result<Vec<BlockedTable>, Error> {
         let owner = self.owner;
         Ok(self.look_at_tables()?.unwrap_or_default().blocked_tables(&owner))
@@ -385,7 +381,7 @@ impl Kernel {
         found.during("listing the rules of nf_tables")
     }
 
-    /// Removes leftovers of a trace that could not tie its table to itself; false if there were none.
+    /// Removes leftovers of a trace that could not tie its table to its socket; false if there were none.
     pub fn remove_leftover_trace(&mut self) -> Result<bool, Error> {
         let Some(nftables) = self.nftables()? else { return Ok(false) };
         nftables.remove_leftover_trace().map_err(Error::from)

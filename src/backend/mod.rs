@@ -1,5 +1,5 @@
-//! Backends: reading the rules of a network namespace, and committing changes to them. There are two verbs, so that a test
-//! can replace the kernel and fail at any step. What to change is decided by [`crate::engine`].
+//! Backends: reading the rules of a network namespace and committing changes to them. With only these two verbs, a test can
+//! replace the kernel and fail at any step. [`crate::engine`] decides about the changes.
 
 pub mod iptables;
 mod kernel;

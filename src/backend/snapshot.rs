@@ -1,4 +1,4 @@
-//! All that concerns us in a network namespace at one moment.
+//! Relevant state of a network namespace at one moment.
 
 use super::nftables::{self, BlockedTable, Obstacle};
 use super::{BackendName, CommitStep, Variant, nftables::bytecode::EncodedTable};
@@ -78,29 +78,25 @@ impl Contents {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Rules, of others too in the tables of iptables, in the order of the backends' names. Empty ones are not listed.
+    /// Non-empty rule sets, in the order of the backends' names; tables of iptables include other programs' rules.
     contents: BTreeMap<BackendName, Contents>,
-    /// Policy rules, routes and addresses of the owner's, in the order in which they are added.
+    /// The owner's policy rules, routes and addresses, in the order in which they are added.
     pub routes: BTreeSet<Object>,
-    /// Copies of policy rules beyond the first, which are superfluous.
     pub duplicates: Vec<Object>,
-    /// The same with another routing protocol. They serve as well as the owner's, and stay when those go, unless inherited.
+    /// Equal entries with another routing protocol. They serve as well as the owner's, and stay when those go, unless inherited.
     pub routes_of_others: BTreeSet<RoutingEntry>,
-    /// Policy rules and routes that carry the owner's protocol and that the owner would not make, in words.
+    /// Descriptions of policy rules and routes with the owner's protocol that the owner would not make.
     pub unexpected: BTreeSet<String>,
-    /// The names of the tables of nf_tables, of the family `inet`, except the owner's.
     pub tables_of_others: BTreeSet<String>,
-    /// Of those, the tables of joined owners, by their names; `None` for absent ones.
+    /// The joined owners' tables among them, by name; `None` for absent ones.
     pub tables_joined: BTreeMap<String, Option<EncodedTable>>,
-    /// Tables of nf_tables whose rules do not do what they say: see [`Obstacle`].
+    /// Tables of nf_tables whose rules are not in effect as written: see [`Obstacle`].
     pub blocked_tables: Vec<BlockedTable>,
-    /// Tables that exist and that no program on `PATH` can read.
     pub unreadable: Vec<(Variant, Family)>,
-    /// Tables of iptables (nft) that its program can't show.
     pub unlistable: BTreeMap<(Family, Table), UnlistableTable>,
-    /// The kernel has no nf_tables, so that iptables-legacy is all there is.
+    /// True if the kernel has no nf_tables, so that only iptables-legacy remains.
     pub lacks_nftables: bool,
-    /// IPv6 is switched off on `lo`: its addresses and routes are refused then; rules are not.
+    /// True if IPv6 is disabled on `lo`: its addresses and routes are refused then; rules are not.
     pub lo_lacks_ipv6: bool,
 }
 
@@ -130,13 +126,12 @@ impl Snapshot {
         self.contents(BackendName::Nftables).and_then(Contents::table)
     }
 
-    /// All that holds rules of the owners that it was read for, each table of nf_tables separately.
+    /// Contents with rules of the owners that it was read for, each table of nf_tables separately.
     pub fn contents_with_joined(&self) -> impl Iterator<Item = Cow<'_, Contents>> {
         let joined = self.joined().map(|table| Cow::Owned(Contents::Nftables(table.clone())));
         self.all_contents().map(Cow::Borrowed).chain(joined)
     }
 
-    /// Changes the snapshot as a step does of which all takes effect.
     pub fn apply(&mut self, step: &CommitStep) {
         match step {
             CommitStep::Iptables { .. } | CommitStep::Clear(_) => {
@@ -203,7 +198,7 @@ impl Snapshot {
         self.blocked_tables.iter().any(|one| one.table == table && one.obstacle == Obstacle::Dormant)
     }
 
-    /// The tables of iptables without the dormant ones, which no packet meets.
+    /// Tables of iptables except the dormant ones, which no packet passes.
     fn active_tables<'a>(&self, variant: Variant, family: Family, state: &'a State) -> Cow<'a, State> {
         let is_dormant_table = |table: &Table| self.is_dormant(&of_iptables(family, *table));
         if variant == Variant::Legacy || !state.tables.keys().any(is_dormant_table) {
@@ -222,13 +217,11 @@ impl Snapshot {
         self.routes_of_others.iter().any(|route| route.object == *object)
     }
 
-    /// Routing of another owner, known by its protocol.
     pub fn routes_of(&self, other: &Ownership) -> impl Iterator<Item = &RoutingEntry> {
         let protocol = other.protocol;
         self.routes_of_others.iter().filter(move |route| route.protocol == protocol)
     }
 
-    /// Routing of others that the owner takes over, or may.
     pub fn inheritance(&self, owner: &Ownership) -> Inheritance {
         let others: Vec<Ownership> = owner.others().collect();
         let joined = others.iter().flat_map(|other| self.routes_of(other)).copied().collect();
@@ -251,21 +244,21 @@ impl Snapshot {
         found
     }
 
-    /// The tables of nf_tables of the predecessors, those of joined owners included.
+    /// Predecessors' tables of nf_tables, including those of joined owners.
     pub fn inherited_tables<'a>(&'a self, owner: &Ownership) -> impl Iterator<Item = &'a str> + use<'a> {
         let tables: BTreeSet<&str> =
             inheritance::predecessors(owner).flat_map(|one| one.tables).copied().collect();
         self.tables_of_others.iter().map(String::as_str).filter(move |name| tables.contains(name))
     }
 
-    /// True if nothing is there that could be taken for something of the owner's or its predecessor's.
+    /// True if the namespace has nothing that could belong to the owner or its predecessor.
     pub fn is_bare(&self) -> bool {
         let Self { contents, routes, duplicates, routes_of_others, tables_of_others, .. } = self;
         let no_routing = routes.is_empty() && duplicates.is_empty() && routes_of_others.is_empty();
         contents.is_empty() && self.unlistable.is_empty() && tables_of_others.is_empty() && no_routing
     }
 
-    /// The evidence that an owner captures in this namespace, whichever owner it was read for; `None` if it does not.
+    /// Evidence that an owner captures in this namespace, for any owner; `None` if it does not.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         let by_rules = self.all_contents().find_map(|contents| match contents {
             Contents::Iptables { variant, tables } => tables.iter().find_map(|(family, state)| {
@@ -295,7 +288,7 @@ impl Snapshot {
             .or_else(|| by_table().map(|name| format!("table inet {name} of nf_tables")))
     }
 
-    /// The other owners of `all` that capture in this namespace, each with the evidence.
+    /// Other owners in `all` that capture in this namespace, each with the evidence.
     pub fn others<'a>(
         &'a self,
         owner: &'a Ownership,
@@ -312,7 +305,6 @@ impl Snapshot {
         })
     }
 
-    /// True if tables of a variant hold rules, of any program.
     pub fn is_in_use(&self, variant: Variant) -> bool {
         self.contents(BackendName::Iptables(variant)).is_some()
     }
@@ -325,7 +317,7 @@ pub fn of_iptables(family: Family, table: Table) -> String {
     }
 }
 
-/// A table of iptables (nft) that its program can't show, as our own reader has it.
+/// A table of iptables (nft) that its program can't show, as our own reader decodes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnlistableTable {
     pub program: String,

@@ -1,4 +1,4 @@
-//! Verbs of a backend: it reads a namespace, and commits one step after the other; and its errors.
+//! The backend's interface: reading a namespace, committing step by step, and errors.
 
 use super::{Snapshot, nftables::Refusal, nftables::bytecode::EncodedTable, of_iptables};
 use crate::{sys::exec::ExecError, sys::lock};
@@ -14,28 +14,26 @@ pub enum CommitStep {
         family: Family,
         changes: Vec<TableChange>,
     },
-    /// Removes all that is the owner's from the tables of iptables (nft), with what is left empty: in one step where the
-    /// kernel allows it, else as [`CommitStep::Iptables`] of each family.
+    /// Removes the owner's rules, and tables left empty, from iptables (nft): in one step, or else like [`CommitStep::Iptables`].
     Clear(Vec<(Family, Vec<TableChange>)>),
-    /// A table of nf_tables as a whole, of the owner's or of an owner that it is joined with.
+    /// Replaces a table of nf_tables as a whole, of the owner or a joined owner.
     Nftables {
-        /// The replaced table, which may have another name; `None` if there is nothing.
+        /// The replaced table, which may have another name; `None` if there is none.
         live: Option<EncodedTable>,
         desired: Option<EncodedTable>,
     },
     Add(Object),
-    /// Inherited routing becomes the owner's: a route or address in place, a policy rule by adding the owner's.
+    /// Gives inherited routing to the owner: a route or address in place, a policy rule by adding the owner's.
     Adopt(Object),
     Remove(Object),
-    /// A policy rule that is inherited goes.
     RemoveInherited(RoutingEntry),
-    /// Adopted or removed routing of another owner is that owner's again, with its protocol.
+    /// Returns adopted or removed routing to another owner, with its protocol.
     GiveBack(RoutingEntry),
-    /// Removes inherited tables of nf_tables, of the family `inet` and these names. It can't be taken back and comes last.
+    /// Removes inherited tables of nf_tables of the family `inet`. Irreversible, so it comes last.
     RemoveTables(Vec<String>),
-    /// Removes all that is the owner's from tables of iptables (nft) that its program can't show. It can't be taken back.
+    /// Removes the owner's rules from tables of iptables (nft) that its program can't show. Irreversible.
     CleanUnlistable(BTreeSet<(Family, Table)>),
-    /// Packets that have met nothing of the steps so far leave the namespace's hooks.
+    /// Waits until packets in flight have left the old rules.
     WaitForInFlight,
 }
 
@@ -48,7 +46,7 @@ impl CommitStep {
         families.iter().map(|(family, changes)| (Variant::Nft, *family, changes.as_slice())).collect()
     }
 
-    /// The tables of nf_tables that the step changes, by family and name, those of iptables (nft) included.
+    /// Tables of nf_tables that the step changes, by family and name, including those of iptables (nft).
     pub fn tables(&self) -> Vec<String> {
         let inet = |name: &String| format!("inet {name}");
         match self {
@@ -140,25 +138,25 @@ fn tables(changes: &[TableChange]) -> String {
 }
 
 pub trait Backend {
-    /// Keeps other runs of this program out of the namespace until it is dropped: two would add what both found missing.
+    /// Keeps other runs of this program out of the namespace until it is dropped: two runs would both add missing rules.
     fn hold(&mut self) -> Result<(), Error>;
 
     fn read(&mut self) -> Result<Snapshot, Error>;
 
-    /// Commits one step. One that fails may have taken effect in part, table by table.
+    /// Commits one step. A failed step may have taken effect in part, table by table.
     fn commit(&mut self, step: &CommitStep) -> Result<(), Error>;
 
-    /// Prepares the step after the one that is about to be committed; `None` takes back what was prepared.
+    /// Prepares the step after the next commit; `None` discards the prepared one.
     fn prepare(&mut self, _: Option<&CommitStep>) {}
 
     fn has_programs(&self, variant: Variant) -> bool;
 
-    /// Asking may make the table `nat` of iptables-legacy, empty.
+    /// True if the namespace can use iptables-legacy. The check may create its table `nat`, empty.
     fn takes_legacy(&self) -> bool {
         true
     }
 
-    /// Makes conntrack forget flows that the rules capture and that pass them by; returns their number.
+    /// Deletes conntrack's flows that bypass the rules that should capture them; returns their number.
     fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error>;
 }
 
@@ -172,7 +170,6 @@ pub enum Variant {
 impl Variant {
     pub const ALL: [Self; 2] = [Self::Legacy, Self::Nft];
 
-    /// The variant of this name, which may lack `iptables-`.
     pub fn named(text: &str) -> Option<Self> {
         match text {
             "iptables-legacy" | "legacy" => Some(Self::Legacy),
@@ -219,7 +216,6 @@ pub enum Error {
     NoProgram(String),
     #[error("{hint}")]
     Program { hint: String, source: ExecError },
-    /// Trying again may help.
     #[error("another program changed the rules at the same time")]
     Conflict { source: Box<dyn error::Error + Send + Sync> },
     /// Nothing of the change has taken effect.
@@ -247,7 +243,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The kind of the error with which the kernel refused a request; [`io::ErrorKind::Other`] for every other error.
+    /// Kind of the error with which the kernel refused a request; [`io::ErrorKind::Other`] for all other errors.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Netlink { source, .. } => source.kind(),
@@ -256,7 +252,6 @@ impl Error {
     }
 }
 
-/// Names the request of netlink that failed.
 pub(crate) trait During<T> {
     fn during(self, what: &(impl ToString + ?Sized)) -> Result<T, Error>;
 }
@@ -288,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back() {
+    fn names_are_parsed_back() {
         for variant in Variant::ALL {
             let name = variant.to_string();
             assert_eq!(Variant::named(&name), Some(variant));

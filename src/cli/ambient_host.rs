@@ -35,7 +35,6 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> RunResult {
     }
 }
 
-/// The change; `None` to remove the table.
 fn change(reader: &mut SettingReader<'_>) -> Option<SnatChange> {
     let add: BTreeSet<IpAddr> =
         reader.list(Setting::HostAdd, SettingReader::address_item).into_iter().collect();
@@ -43,7 +42,7 @@ fn change(reader: &mut SettingReader<'_>) -> Option<SnatChange> {
         reader.list(Setting::HostRemove, SettingReader::address_item).into_iter().collect();
     for (setting, addresses) in [(Setting::HostAdd, &add), (Setting::HostRemove, &remove)] {
         let (_, source) = reader.items(setting);
-        // Packets have the IPv4 address that an IPv4-mapped one of IPv6 contains.
+        // Packets have the IPv4 address within an IPv4-mapped IPv6 address.
         let is_mapped = |address: &IpAddr| address.to_canonical() != *address;
         for address in addresses.iter().filter(|address| {
             address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_mapped(address)

@@ -1,6 +1,5 @@
-//! Arguments into settings, as Go's pflag takes them ([`mesh::sources::pflag`]), with all errors reported together.
-//! clap prints help, and does not read calls, because it stops at the first unknown word and because building its tree takes
-//! longer than the rest of a dry run.
+//! Parses arguments to settings, like Go's pflag ([`mesh::sources::pflag`]), with all errors reported together. clap prints help
+//! but does not parse calls: it stops at the first unknown word, and building its tree takes longer than the rest of a dry run.
 
 use super::command::{COMMANDS, Command, CommandEntry, is_global};
 use super::tree::{Extent, VERSION};
@@ -13,7 +12,7 @@ use mesh::{InputProblem, Mesh, Problems, sources};
 use std::ffi::{OsStr, OsString};
 use std::{mem, path::Path};
 
-/// Answers requests for help, and hands any other call over.
+/// Handles requests for help, and passes any other call to `call`.
 pub(super) fn read(
     words: Vec<OsString>,
     call: impl FnOnce(&'static CommandEntry, Parser) -> Exit,
@@ -46,7 +45,7 @@ pub(super) fn read(
     }
 }
 
-/// Inserts the command that the program's name selects: that of a program that it replaces, or the plugin's.
+/// Inserts the command selected by the program's name: a replaced program, or the plugin.
 pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
     let name = words.first().and_then(|path| Path::new(path).file_name()).map(OsStr::to_string_lossy);
     let command = match name.as_deref() {
@@ -62,12 +61,12 @@ pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// So many words that no flag takes are likely to be the names of files: the shell replaces a `*` without quotes by them.
+/// Number of stray words that suggest file names: the shell replaces an unquoted `*` by them.
 const MANY_STRAYS: usize = 4;
 
 const FORMER_NAMES: [(&str, &str); 3] = [("check", "diff"), ("doctor", "status"), ("probe", "verify")];
 
-/// A command and a former flag of it, which asked for what is shown without any.
+/// A command and a former flag of it, whose output is now the default.
 const FORMER_FLAG: (&str, &str) = ("explain", "--matrix");
 
 const NAMESPACE_FLAGS: [&str; 3] = ["--netns", "--namespace", "-n"];
@@ -137,21 +136,20 @@ pub(super) struct Parser {
     pub(super) mesh: Mesh,
     pub(super) entry: Option<&'static CommandEntry>,
     pub(super) group: Option<String>,
-    /// The flags of the command; before a command, those that may precede any.
+    /// Flags of the command; before a command, the global flags.
     flags: Flags,
     next: Next,
     positional: usize,
-    /// Flags with their text, in the order of the words: of a repeated one, the last counts.
+    /// Flags with their values in the order of the words; the last of a repeated flag counts.
     pub(super) given: Vec<(Setting, String)>,
     pub(super) problems: Vec<InputProblem>,
-    /// The words after `--`, where the command takes another command line.
     pub(super) trailing: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Any,
-    /// The value of this flag, whatever it looks like.
+    /// The value of this flag, even if it looks like a flag.
     Value(&'static SettingRow),
     UnknownValue,
     /// An argument, even if it looks like a flag.
@@ -163,7 +161,6 @@ enum Next {
 pub(super) enum HelpRequest {
     Help(Extent),
     Version,
-    /// `help` and what follows.
     Topic,
     Refusal,
 }
@@ -194,7 +191,7 @@ impl Parser {
         entry.words().nth(self.positional).or_else(|| entry.words().last().filter(|_| entry.repeats))
     }
 
-    /// Reads a word; a request for something else than the call ends it.
+    /// Parses a word. A request for help or the version ends the call.
     pub(super) fn read(&mut self, word: &OsStr) -> Option<HelpRequest> {
         let text = sources::text(word);
         match mem::replace(&mut self.next, Next::Any) {
@@ -293,7 +290,7 @@ impl Parser {
         self.problems.push(InputProblem::with_item("argument", &word, text));
     }
 
-    /// The problem with a word that continues the flag before it, as in `--dual-stack true` and `-b 80 443`.
+    /// Problem with a word that continues the flag before it, as in `--dual-stack true` and `-b 80 443`.
     fn continued(&self, word: &str) -> Option<String> {
         let (setting, value) = self.given.last()?;
         let option = setting.row().option();
@@ -333,7 +330,6 @@ impl Parser {
         }
     }
 
-    /// True for a word that is neither a flag nor a command.
     fn may_be_value(&self, word: &str) -> bool {
         let is_next_word = |entry: &CommandEntry| match (self.group.as_deref(), entry.within()) {
             (None, (group, name)) => word == group.unwrap_or(name),
@@ -353,7 +349,6 @@ mod tests {
         let all = ["sidecar-init", "istio-iptables"].iter().chain(arguments).map(OsString::from);
         let call = |_: &CommandEntry, parser: Parser| {
             assert_eq!(parser.problems, [], "{arguments:?}");
-            // Of a repeated flag, the last one counts.
             let flags: BTreeMap<Setting, &str> =
                 parser.given.iter().map(|(setting, text)| (*setting, text.as_str())).collect();
             assert_eq!(flags, BTreeMap::from_iter(expected.iter().copied()), "{arguments:?}");

@@ -217,7 +217,7 @@ impl ChangeReport {
     }
 }
 
-/// The exit code of a drop-in whose program knows two: 0, and 1 for any failure. Rules of other programs before ours are none.
+/// Exit code of a drop-in whose program knows only 0, and 1 for failures. Rules of other programs before ours are not failures.
 pub(super) fn exit_of_two(exit: Exit) -> Exit {
     match exit {
         Exit::Done | Exit::Drift => Exit::Done,
@@ -225,7 +225,7 @@ pub(super) fn exit_of_two(exit: Exit) -> Exit {
     }
 }
 
-/// The warning of a drop-in, which sets rules in the machine's own namespace nevertheless.
+/// Warning of a drop-in, which sets rules in the machine's own namespace nevertheless.
 pub(super) fn host_warning() -> Option<&'static str> {
     match namespace::is_host() {
         Some(false) => None,
@@ -244,7 +244,7 @@ pub(super) fn drop_in(call: &ResolvedCall) -> RunResult {
         RunMode::PreviewClean => return preview_removal(run, run.mesh.ownership()),
         RunMode::Clean => return remove(run, run.mesh.ownership())?.exit(),
         RunMode::Apply => {
-            // Rules of ours that differ are an error, unless they may be reconciled.
+            // Differing rules of ours are an error, unless they may be reconciled.
             let on_drift = if run.reconcile { OnDrift::Replace } else { OnDrift::Refuse };
             let run = Run { backend: run.backend.preferring(Preference::Iptables), ..run.clone() };
             let done = set(&run, "istio-iptables", capture, on_drift);

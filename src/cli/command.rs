@@ -1,4 +1,4 @@
-//! The commands: what each is for and which settings it takes.
+//! The commands, with their purpose and settings.
 
 mod table;
 
@@ -33,7 +33,6 @@ pub(super) enum Command {
 
 pub(super) struct CommandEntry {
     pub(super) command: Command,
-    /// Its name on the command line; that of a command's command has two words.
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) long_about: &'static str,
@@ -44,13 +43,13 @@ pub(super) struct CommandEntry {
     pub(super) without: &'static [Setting],
     pub(super) word: Option<Setting>,
     pub(super) repeats: bool,
-    /// Another command line that it takes after `--`: its name in help, and what it is for.
+    /// Another command line after `--`: its name in help, and its purpose.
     pub(super) trailing: Option<(&'static str, &'static str)>,
-    /// Its mesh; `None` where `--mesh` selects one.
+    /// Fixed mesh; `None` if `--mesh` selects one.
     pub(super) mesh: Option<Mesh>,
-    /// True if it changes something that outlives it.
+    /// True if it changes anything that outlives it.
     pub(super) changes: bool,
-    /// Accepts, without listing them, the flags of changes and of validations, so that a manifest's arguments can be pasted.
+    /// Accepts, without listing them, the flags of changes and validations, so that a manifest's arguments can be pasted.
     pub(super) pasted: bool,
 }
 
@@ -88,13 +87,13 @@ impl CommandEntry {
         self.word.into_iter().chain(second)
     }
 
-    /// The letter of a flag. `-f` is upstream's where we take upstream's place, and a manifest everywhere else, as for
-    /// kubectl. So would `-o` be for `--format`; but wherever upstream's flags of capture are taken it is one of those.
+    /// Letter of a flag. `-f` is upstream's in drop-ins, and a manifest elsewhere, as in kubectl. `-o` is `--format`, except
+    /// where upstream's capture flags are accepted, which include it.
     pub(super) fn short(&self, row: &SettingRow) -> Option<char> {
         let upstreams = self.command == Command::IstioIptables;
         match row.setting {
             Setting::RestoreFormat if !upstreams => None,
-            // A person who reads kubectl's `-n shop` has no rules in mind.
+            // A user with kubectl's `-n shop` in mind would not expect a dry run.
             Setting::DryRun if self.command == Command::Clean => None,
             Setting::Filename if upstreams => None,
             Setting::Format if !self.topics.iter().any(|group| group.contains(&Topic::Capture)) => Some('o'),
@@ -103,7 +102,7 @@ impl CommandEntry {
     }
 }
 
-/// A global flag may also precede the command, as upstream's log flags do.
+/// True for a global flag, which may also precede the command, as upstream's log flags do.
 pub(super) fn is_global(row: &SettingRow) -> bool {
     matches!(row.topic, Topic::Logging | Topic::Compatibility)
 }
@@ -120,7 +119,7 @@ mod tests {
 
     /// Their flags are found by the last word of the name.
     #[test]
-    fn the_last_words_of_names_differ() {
+    fn last_words_of_command_names_are_unique() {
         let mut names: Vec<&str> = COMMANDS.iter().map(|entry| entry.within().1).collect();
         names.sort_unstable();
         let count = names.len();
@@ -130,7 +129,7 @@ mod tests {
 
     /// Of two flags with the same letter, the parser would take the first.
     #[test]
-    fn letters_of_a_command_differ() {
+    fn flag_letters_are_unique_in_each_command() {
         for (entry, mesh) in
             COMMANDS.iter().flat_map(|entry| Mesh::ALL.iter().map(move |mesh| (entry, *mesh)))
         {
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_read_list_no_flag_of_a_change() {
+    fn read_only_commands_list_no_change_flags() {
         let of_changes = [
             Setting::DryRun,
             Setting::Reconcile,
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_shows_calls_and_exit_statuses() {
+    fn every_command_has_examples_and_exit_statuses() {
         for entry in COMMANDS {
             let call = format!("sidecar-init {}", entry.name);
             assert!(entry.examples.iter().any(|example| example.contains(&call)), "{call}");
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_is_taken_by_a_command() {
+    fn every_setting_belongs_to_a_command() {
         let orphans = settings::all().filter(|row| !COMMANDS.iter().any(|entry| entry.takes(row)));
         assert_eq!(orphans.map(|row| row.long).collect::<Vec<_>>(), Vec::<&str>::new());
     }

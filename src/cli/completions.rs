@@ -1,5 +1,5 @@
-//! `sidecar-init completions` and `man`: scripts for shells, the proposals that they request, and the manual. A script passes
-//! the words of a line to `sidecar-init completions SHELL -- WORD..`.
+//! `sidecar-init completions` and `man`: shell scripts, the proposals that they request, and the manual. A script passes the
+//! words of a line to `sidecar-init completions SHELL -- WORD..`.
 
 use super::tree::{self, Extent, tree};
 use super::{Exit, RunResult, arguments::with_command, help, report, run};
@@ -11,7 +11,7 @@ use mesh::{InputProblem, Mesh, Setting};
 use sidecar_init::sys::lookup::{self, LookupPlaces};
 use std::{ffi::OsString, path::Path};
 
-/// The programs that the scripts complete, of which the second is the first by another name.
+/// Programs that the scripts complete; the second is another name of the first.
 const PROGRAMS: [&str; 2] = ["sidecar-init", "istio-iptables"];
 
 pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString]) -> RunResult {
@@ -30,7 +30,7 @@ pub(super) fn run(raw: &Raw, mut problems: Vec<InputProblem>, line: &[OsString])
     }
 }
 
-/// Where `whole` words are needed, a value comes with its `--flag=`.
+/// Proposals for a line. With `whole`, a value includes its `--flag=`.
 fn proposals(line: Vec<OsString>, whole: bool) -> Proposals {
     let line: Vec<String> = with_command(line).iter().map(|word| text(word)).collect();
     match &line[..] {
@@ -54,11 +54,9 @@ fn topics(before: &[String], last: &str) -> Proposals {
     Proposals::Words(words)
 }
 
-/// The names of network namespaces, or their files.
 fn namespaces(argument: &Arg, start: &str, before: &str) -> Option<Proposals> {
     let settings = [Setting::NetworkNamespace, Setting::Netns];
     settings.iter().find(|setting| argument.get_id() == setting.row().long)?;
-    // That of a program whose place is taken is a path.
     argument.get_value_names().filter(|names| *names == ["NAME"])?;
     Some(match start.contains('/') {
         true => Proposals::Files,

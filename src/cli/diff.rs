@@ -20,7 +20,7 @@ pub(super) fn run(
     files: &[String],
     [listings, namespaces]: [&[String]; 2],
 ) -> RunResult {
-    // One namespace is where the question is; two are compared.
+    // A single namespace is where the command works; two are compared.
     let namespaces = if namespaces.len() > 1 { namespaces } else { &[] };
     let named = |name: &String| Basis::Rules { namespace: Some(name.clone()) };
     let listings = listings.iter().cloned().map(Basis::Listing);
@@ -36,7 +36,7 @@ pub(super) fn run(
         };
     }
     let configurations = configurations(raw, problems, files)?;
-    // Both configurations may be of one manifest, which may be a pipe: it can be read only once.
+    // Both configurations may be from one manifest, which may be a pipe: it can be read only once.
     let texts: BTreeMap<&str, Result<String, String>> =
         files.iter().map(|file| (file.as_str(), manifest::read(file))).collect();
     let read = |file: &str| texts[file].clone();
@@ -57,7 +57,6 @@ pub(super) fn run(
     }
 }
 
-/// Compares the rules of two listings or namespaces, or the live ones with a listing.
 fn of_rules(raw: &Raw, problems: &[InputProblem], files: &[String], existing: &[Basis]) -> RunResult {
     let mut problems = problems.to_vec();
     if !files.is_empty() || raw.describes_rules() || existing.len() > 2 {
@@ -108,7 +107,6 @@ fn print(report: &DiffReport, run: &Run, prints_rules: bool) -> RunResult {
     Ok(exit(report))
 }
 
-/// Compares the live rules with those of a subject, of which this network namespace provides the facts.
 fn from_live(live: &Subject, subject: &Subject, to: String) -> RunResult {
     let (call, prints_rules) = resolve(subject, &System::of(&subject.raw))?;
     manifest::begin(std::slice::from_ref(subject), &call.run, [&call.warnings], Stdout::Answer)?;
@@ -155,7 +153,7 @@ fn resolve(subject: &Subject, host: &dyn Host) -> Result<(ResolvedCall, bool), P
     Ok((run::finish(reader, host)?, prints_rules))
 }
 
-/// The configurations that are described, each with the words for its file: both, or one to be compared with the live rules.
+/// Described configurations, each with a label for its file: both, or one to compare with the live rules.
 fn configurations(
     raw: &Raw,
     problems: &[InputProblem],
@@ -174,7 +172,7 @@ fn configurations(
     Ok(match files {
         [] => vec![(raw.clone(), None)],
         [file] if (has_flags || names(Setting::Mesh)) && !names(Setting::NetworkNamespace) => {
-            // The manifest as it is belongs to its own mesh, whichever a flag names.
+            // The unmodified manifest belongs to its own mesh, despite a flag.
             let own = raw.clone().without_rules().without(Setting::Mesh);
             vec![of_file(file, own, false), of_file(file, raw.clone(), true)]
         }
@@ -195,7 +193,7 @@ struct Sided<'a> {
 
 type ComparedPair<'a> = [Option<&'a Sided<'a>>; 2];
 
-/// The pairs to compare: the only ones of both sides, or those of one name, in the order of the second side.
+/// Pairs to compare: the single subjects of both sides, or those with the same name, in the order of the second side.
 fn matched<'a>(old: &'a [Sided<'a>], new: &'a [Sided<'a>]) -> Vec<ComparedPair<'a>> {
     if let ([old], [new]) = (old, new) {
         return vec![[Some(old), Some(new)]];
@@ -212,7 +210,6 @@ fn unequal(from: Option<String>, to: Option<String>) -> DiffReport {
     DiffReport { from, to, comparison, ..DiffReport::default() }
 }
 
-/// The differences between two subjects; none where there is only one.
 fn between_subjects(pair: ComparedPair<'_>) -> DiffReport {
     let [from, to] = pair.map(|side| side.map(|sided| sided.name.to_owned()));
     let none = unequal(from, to);
@@ -261,7 +258,7 @@ fn with_live(
         tracing::warn!(target: "iptables", "{text}; {remedy}");
     }
     let comparison = live::changed_verdicts(run, capture, desired)?;
-    // Where no rule differs, rules of other programs may decide about usual packets.
+    // If no rule differs, other programs' rules may decide about usual packets.
     let is_overruled = compared.differences.is_empty() && comparison.has_known_change();
     let is_alone = before.is_empty() && others.is_empty() && !is_overruled;
     Ok(DiffReport {
@@ -284,7 +281,7 @@ fn exit(report: &DiffReport) -> Exit {
     }
 }
 
-/// The difference of rules, in short: by the backend, else by how many lines.
+/// Short summary of differing rules: the backend, or the number of lines.
 fn also(compared: &LiveComparison, owner: &Ownership) -> String {
     let LiveComparison { backend, differences, live } = compared;
     let holding = live.all_contents().filter(|contents| contents.holds_any_of(owner));
@@ -298,7 +295,7 @@ fn also(compared: &LiveComparison, owner: &Ownership) -> String {
             differences.parts.iter().flat_map(|part| &part.lines).filter(|line| line.reason == Some(reason));
         let mut of_sides = [0; 3];
         lines.for_each(|line| of_sides[line.side as usize] += 1);
-        // What is changed or moved has a line on each side.
+        // A changed or moved line counts on each side.
         of_sides[0] + of_sides[1].max(of_sides[2])
     };
     let reasons =

@@ -1,4 +1,4 @@
-//! `sidecar-init explain`: the verdict about a packet, and why.
+//! `sidecar-init explain`: the verdict about a packet, with its reason.
 
 use super::live::{KernelRoutes, from_kernel, from_save};
 use super::manifest::{self, Subject, SubjectSection, Unread};
@@ -26,15 +26,14 @@ struct ExplainRequest {
     run: Run,
     warnings: Vec<String>,
     basis: Basis,
-    /// The configuration that the subject describes; `None` where existing rules are explained.
+    /// Configuration of the subject; `None` to explain existing rules.
     capture: Option<Capture>,
     file: Option<String>,
     form: ExplainFormat,
-    /// The value of `--expect`: true if the packet is to be captured.
+    /// Value of `--expect`: true if the packet should be captured.
     expected: Option<bool>,
     is_summary: bool,
     pod: PodContext,
-    /// `None` for all traffic.
     question: Option<Box<PacketQuery>>,
 }
 
@@ -51,7 +50,6 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> RunResult {
     manifest::begin(subjects, &first.run, warnings, Stdout::Answer)?;
     subjects.iter().for_each(manifest::note_assumption);
     let form = first.form;
-    // What all answers have in common is printed once.
     let is_shared = subjects.len() == 1
         && requested.len() > 1
         && matches!(form, ExplainFormat::Text | ExplainFormat::Picture);
@@ -115,7 +113,7 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let routes: &dyn Routes = if is_live { &kernel } else { &pod };
     let question = question(&mut reader, &pod, routes);
     let warnings = reader.finish()?;
-    // Warnings about a configuration matter only where its rules are walked.
+    // Warnings about a configuration matter only if its rules are walked.
     let warnings = if of_words { warnings } else { Vec::new() };
     Ok(ExplainRequest {
         run,
@@ -132,7 +130,7 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
 }
 
 impl ExplainRequest {
-    /// The request about existing rules, which identify the proxy, by the kernel's routes. Fails if a name no longer resolves.
+    /// Completes a request about existing rules with their proxy and the kernel's routes. Fails if a name no longer resolves.
     fn of(self, rule_views: &[RuleView], subject: &Subject) -> Result<Self, Problems> {
         if self.capture.is_some() {
             return Ok(self);
@@ -166,7 +164,6 @@ fn rule_views(subject: &Subject, request: &ExplainRequest) -> Result<Vec<RuleVie
     }
 }
 
-/// The packet that the settings describe, if they describe one.
 fn question(
     reader: &mut SettingReader<'_>,
     pod: &PodContext,
@@ -184,7 +181,7 @@ fn question(
     None
 }
 
-/// The explanation, and whether a listener gets the packet; `None` for several packets, too.
+/// The explanation, and true if a listener gets the packet; `None` also for several packets.
 fn answer(
     all: &[RuleView],
     subject: &Subject,
@@ -195,7 +192,6 @@ fn answer(
     let is_live = capture.is_none() && file.is_none();
     let is_empty =
         is_live && all.iter().all(|rule_view| rule_view.view.chains().iter().all(|c| c.rules.is_empty()));
-    // One of several subjects has a title instead.
     let head = match form {
         _ if !is_alone => String::new(),
         ExplainFormat::Text | ExplainFormat::Picture => basis.line(report::line_width()),
@@ -214,7 +210,7 @@ fn answer(
     let rule_view = all.iter().find(|rule_view| rule_view.family == family);
     let rule_view = rule_view.expect("every source of rules has a view of each family");
     let explained = subject.explain(rule_view, question).of_empty(is_empty);
-    // NAT in PREROUTING may give it another destination, to which there is a route.
+    // NAT in PREROUTING may give it another destination, with a route.
     let kernel = KernelRoutes::of(if question.no_route.is_some() && is_live { all } else { &[] });
     let no_route = question.no_route_by(explained.outcome(), &kernel);
     let is_captured = explained.is_captured().filter(|_| no_route.is_none());

@@ -1,4 +1,4 @@
-//! `--help` and `sidecar-init help`: of commands, and of topics, most of them sections of `docs/troubleshooting.md`.
+//! `--help` and `sidecar-init help`, for commands and topics; most topics are sections of `docs/troubleshooting.md`.
 
 use super::tree::{self, Extent, tree};
 use super::{RunResult, command::COMMANDS, report};
@@ -24,7 +24,7 @@ pub(super) fn text<'a>(path: impl IntoIterator<Item = &'a str>, mesh: Mesh, exte
 }
 
 pub(super) fn run(words: &[OsString], mesh: Mesh) -> RunResult {
-    // The parser has read --mesh; no other flag changes what is shown.
+    // The parser has read --mesh; no other flag changes the output.
     let words = words.iter().map(|word| word.to_string_lossy());
     let words: Vec<_> = words.take_while(|word| !word.starts_with('-')).collect();
     let name = words.join(" ");
@@ -45,7 +45,6 @@ fn commands() -> impl Iterator<Item = (String, String)> {
     commands.chain([(cni::COMMAND.to_owned(), tree::CNI_ABOUT.to_owned())])
 }
 
-/// Words that may follow `sidecar-init help`, each with its meaning.
 pub(super) fn words() -> Vec<(String, String)> {
     commands().chain(topics(columns::HELP).into_iter().map(|topic| (topic.name, topic.title))).collect()
 }

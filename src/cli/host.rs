@@ -1,4 +1,4 @@
-//! The local machine, or the pod whose network namespace is entered (`--network-namespace`): entering it, and facts about it.
+//! The local machine, or the pod whose network namespace is entered (`--network-namespace`), with its facts.
 
 use mesh::sources::{Given, Raw, Source, name_servers};
 use mesh::{Host, InputProblem, Setting, settings::nearest};
@@ -11,24 +11,23 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 pub(super) struct System {
-    /// For the drop-in: like `istio-iptables`, it fails where the pod has no address.
+    /// True for the drop-in: like `istio-iptables`, it fails if the pod has no address.
     is_drop_in: bool,
     files: FilesOf,
 }
 
-/// The owner of the files that name users, groups, hosts and DNS servers.
+/// Owner of the files that name users, groups, hosts and DNS servers.
 enum FilesOf {
-    /// This process is in the pod.
     Ours,
     Process(PathBuf),
     Unknown,
 }
 
 impl System {
-    /// This process's own facts, whatever namespace it is in.
+    /// This process's own facts, whatever its namespace.
     pub(super) const HERE: Self = Self { is_drop_in: false, files: FilesOf::Ours };
 
-    /// The facts of the namespace that a call is about: those of the process by which it names it, if by one.
+    /// Facts of the namespace of a call: those of the process that names it, if one does.
     pub(super) fn of(raw: &Raw) -> Self {
         let named = raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty());
         let found = named.map(|given| lookup::find(&given.value, &LookupPlaces::default()));
@@ -44,7 +43,6 @@ impl System {
         Self { is_drop_in: true, ..Self::of(raw) }
     }
 
-    /// A file of the pod; `None` where it does not exist.
     fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
         let text = match &self.files {
             FilesOf::Ours => fs::read(Path::new("/").join(path)),
@@ -61,7 +59,7 @@ impl System {
         }
     }
 
-    /// A number of the pod's users or groups, by the line whose field `of` has this value (`passwd(5)`, `group(5)`).
+    /// A user or group ID of the pod, from the line whose field `of` has this value (`passwd(5)`, `group(5)`).
     fn number(&self, file: &str, of: usize, value: &str) -> io::Result<Option<u32>> {
         let text = self.read(file)?.unwrap_or_default();
         let number = |line: &str| {
@@ -71,7 +69,7 @@ impl System {
         Ok(String::from_utf8_lossy(&text).lines().find_map(number))
     }
 
-    /// The addresses of a name, each once: by the pod's file of hosts, else by the system's resolver.
+    /// Unique addresses of a name, from the pod's hosts file or else the system's resolver.
     pub(super) fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         if let FilesOf::Process(_) = self.files {
             let text = self.read("etc/hosts")?.unwrap_or_default();
@@ -114,7 +112,7 @@ impl Host for System {
         address::all()
     }
 
-    // Rules can be set before the network is, such as in a namespace that was just made.
+    // Rules can be set before the network is, for example in a new namespace.
     fn may_lack_addresses(&self) -> bool {
         !self.is_drop_in
     }
@@ -125,7 +123,6 @@ impl Host for System {
                 .read(path.trim_start_matches('/'))?
                 .map(|text| name_servers(&text))
                 .ok_or_else(|| io::ErrorKind::NotFound.into()),
-            // A file that is named is there.
             FilesOf::Ours | FilesOf::Unknown => Ok(name_servers(&fs::read(path)?)),
         }
     }
@@ -141,7 +138,7 @@ impl Host for System {
     }
 }
 
-/// To a drop-in, an empty name means the current namespace, as upstream.
+/// Enters the namespace of a call. For a drop-in, an empty name means the current one, as upstream.
 pub(super) fn enter_namespace(raw: &Raw, is_drop_in: bool) -> Option<InputProblem> {
     if let Some(given) = raw.get(Setting::NetworkNamespace)
         && given.value.is_empty()
@@ -159,7 +156,7 @@ pub(super) fn enter(word: &str) -> Result<(), String> {
     let form = "expected a name of ip netns, a container's id or at least its first 4 digits, pid:N, or a network namespace such as \
                 /run/netns/NAME or /proc/PID/ns/net";
     let text = |error: &LookupError| {
-        // The namespace is found, so that another word does not help.
+        // The namespace was found, so another name does not help.
         if let LookupError::Open(cause) = error
             && cause.kind() == io::ErrorKind::PermissionDenied
         {
@@ -172,7 +169,7 @@ pub(super) fn enter(word: &str) -> Result<(), String> {
     found.enter().map_err(|error| text(&LookupError::Open(error)))
 }
 
-/// The namespace to enter, if any. A preview whose facts are all declared does not read it, and so needs no right to enter.
+/// Namespace to enter, if any. A preview with all facts declared does not read it, and so needs no right to enter.
 pub(super) fn namespace_to_enter(raw: &Raw) -> Option<&Given> {
     let given = raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty())?;
     let removal = raw.is_on(Setting::CleanupOnly);

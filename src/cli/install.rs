@@ -1,4 +1,4 @@
-//! `sidecar-init cni install` and `cni uninstall`: flags into options of an installation.
+//! `sidecar-init cni install` and `cni uninstall`: options of an installation from flags.
 
 use super::{Exit, RunResult, run};
 use crate::cni::install::{self, CniInstallOptions, Folders, RemovedInstallation, WatchOptions};
@@ -32,7 +32,7 @@ pub(super) fn uninstall(raw: &Raw, problems: Vec<InputProblem>) -> RunResult {
     Ok(Exit::Done)
 }
 
-/// A file that exceeds the limit is then an error, and not the end of the process.
+/// Makes exceeding the limit an error instead of the end of the process.
 pub(super) fn survive_file_size_limit() {
     if let Err(error) = ignore_file_size_limit() {
         tracing::warn!(target: "install", "a limit of file sizes may end this run: {error}");
@@ -63,7 +63,7 @@ fn path(reader: &mut SettingReader<'_>, setting: Setting) -> Option<PathBuf> {
     reader.one_of(setting, "a path", |text| (!text.is_empty()).then(|| PathBuf::from(text)))
 }
 
-/// The options of `--watch`. Without it they would have no effect, so they are refused.
+/// Options of `--watch`; without it they would have no effect, so they are refused.
 fn watch(reader: &mut SettingReader<'_>) -> Option<WatchOptions> {
     let form = "an address and a port, such as 127.0.0.1:15014 or [::1]:15014";
     let mut address = |setting| reader.one_of(setting, form, |text| text.parse::<SocketAddr>().ok());

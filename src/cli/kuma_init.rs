@@ -1,5 +1,5 @@
-//! The drop-in for `kumactl install transparent-proxy` and `kumactl uninstall transparent-proxy`. Flags override variables,
-//! which override files, and of two files the later one wins.
+//! The drop-in for `kumactl install transparent-proxy` and `kumactl uninstall transparent-proxy`. Flags override variables, which
+//! override files; later files override earlier ones.
 
 use super::run::{self, Preview, ResolvedCall, Run, RunMode};
 use super::{RunResult, change, host::System, report, start_logging, warn_by};
@@ -15,7 +15,6 @@ use std::{fs, io, mem, path::Path, time::Duration};
 
 const COMPONENT: &str = "transparent-proxy";
 
-/// The copy of the pod's resolv.conf that old releases have made.
 const BACKUP: &str = "/etc/resolv.conf.kuma-backup";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -27,7 +26,7 @@ pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> RunResult {
     let (run, verbose) = adapted(&mut reader, run, installs);
     let capture = match installs {
         true => mesh::configure(&mut reader, &System::of(&raw), run.cni),
-        // What was captured does not matter any more: an unknown proxy user must not keep the rules from being removed.
+        // The previous configuration does not matter: an unknown proxy user must not prevent removing the rules.
         false => mesh::configure(&mut SettingReader::new(&of_kuma(), Vec::new()), &NullHost, true),
     };
     let warnings = reader.finish()?;
@@ -43,7 +42,7 @@ pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> RunResult {
     perform(&call, verbose)
 }
 
-/// False to uninstall.
+/// True to install, false to uninstall.
 fn installs(reader: &mut SettingReader<'_>) -> bool {
     let text = "is not known; expected install transparent-proxy or uninstall transparent-proxy";
     let verbs = [("install", true), ("uninstall", false)];
@@ -58,7 +57,7 @@ fn installs(reader: &mut SettingReader<'_>) -> bool {
     verb.is_none_or(|(_, installs)| installs)
 }
 
-/// The settings, with those of the files as defaults. `--config` may also hold a file's text.
+/// Settings, with those of the files as defaults. `--config` may also contain a file's text.
 fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputProblem>) {
     let mut of_files = Raw::default();
     let mut read = |name: &str, text: &str| {
@@ -85,7 +84,6 @@ fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputP
         }
     }
     let mut own = of_kuma();
-    // The old name of a flag.
     match (raw.get(Kuma::DpUid).cloned(), raw.get(Kuma::ProxyUser)) {
         (Some(given), Some(Given { source: Source::Flag(_), .. })) => {
             let text = "is the old name of --kuma-dp-user, which is given too; give one of them";
@@ -129,7 +127,7 @@ fn adapted(reader: &mut SettingReader<'_>, run: Run, installs: bool) -> (Run, bo
     (Run { mode, backend, lock_wait, settings, cni: run.cni || on_node, ..run }, verbose)
 }
 
-/// The variant of the programs that are named, which have to be those of a family together.
+/// Variant of the named programs, which must be all of a family.
 fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant> {
     const FORM: &str = "expected NAME:PATH for iptables, iptables-save and iptables-restore together, or the same of ip6tables";
     const FAMILIES: [[&str; 3]; 2] = [
@@ -220,7 +218,7 @@ fn dry_run(rules: &RuleSet, verbose: bool) -> String {
 
 const TABLES: [Table; 3] = [Table::Raw, Table::Nat, Table::Mangle];
 
-/// The words of a verb, a condition or a target with long options.
+/// Replaces short options of a verb, a condition or a target by long ones.
 fn long(words: &str) -> String {
     const OPTIONS: &str = "-A --append -I --insert -d --destination -i --in-interface -j --jump -m --match -o --out-interface \
                            -p --protocol -s --source --dport --destination-port --sport --source-port";
@@ -229,7 +227,7 @@ fn long(words: &str) -> String {
     words.split(' ').map(long).collect::<Vec<_>>().join(" ")
 }
 
-/// Of single addresses, upstream writes the prefix length only of the pod's own; it names some modules before the protocol.
+/// Conditions in upstream's form: only the pod's own addresses have a prefix length, and some modules precede the protocol.
 fn conditions(rule: &Rule) -> impl Iterator<Item = String> {
     let own = ["127.0.0.1/32", "127.0.0.6/32", "::1/128", "::6/128"];
     let is_bare = move |network: &Cidr| network.is_host() && !own.contains(&&*network.to_string());
@@ -246,7 +244,7 @@ fn conditions(rule: &Rule) -> impl Iterator<Item = String> {
     })
 }
 
-/// Restores the resolv.conf that an old release has replaced, in place, because the runtime has mounted it.
+/// Restores the resolv.conf that an old release replaced, in place, because the runtime has mounted it.
 fn restored() -> io::Result<()> {
     let text = match fs::read(BACKUP) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,4 +1,4 @@
-//! The drop-in for linkerd's `proxy-init`. The mesh reads the flags of capture, this module those that control the run.
+//! The drop-in for linkerd's `proxy-init`. The mesh reads the capture flags, this module the flags of the run.
 
 use super::run::{self, Logging, Preview, ResolvedCall, Run, RunMode};
 use super::{Exit, RunResult, change, report};
@@ -13,27 +13,25 @@ use sidecar_init::sys::{exec, namespace};
 use std::{error, io, path::Path, time::SystemTime};
 use tracing::level_filters::LevelFilter;
 
-/// Names by which the program is called in place of upstream's.
 pub(super) const CALLED: [&str; 2] = ["proxy-init", "linkerd2-proxy-init"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extra {
-    /// The programs that upstream's flags name; without them legacy, unless our rules are elsewhere already or the machine
-    /// lacks it.
+    /// Programs that upstream's flags select; by default legacy, unless our rules are elsewhere or it is missing.
     programs: Choice,
-    /// Seconds that conntrack remembers connections that one side has closed; `None` leaves that as it is.
+    /// Seconds that conntrack keeps half-closed connections; `None` keeps the setting.
     close_wait: Option<u32>,
     waits: bool,
 }
 
-/// The programs of iptables by their mode, as the newer flag has it, and by their names, as the older.
+/// Programs of iptables by mode (the newer flag) and by name (the older).
 const PROGRAMS: [(&str, &str, Choice); 3] = [
     ("legacy", "iptables-legacy", Choice::Iptables(Some(Variant::Legacy))),
     ("nft", "iptables-nft", Choice::Iptables(Some(Variant::Nft))),
     ("plain", "iptables", Choice::Iptables(None)),
 ];
 
-/// The flags with those that the command implies: the mesh, the namespace, and upstream's defaults. A simulation enters none.
+/// Flags, with those implied by the command: the mesh, the namespace, and upstream's defaults. A simulation enters no namespace.
 pub(super) fn with_implied(raw: Raw) -> Raw {
     let mesh = Given { value: Mesh::Linkerd.name().to_owned(), source: Source::Default(Setting::Mesh) };
     let defaults = linkerd::IMPLICIT_DEFAULTS.iter().map(|&(setting, value)| {
@@ -77,9 +75,8 @@ fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra)
         close_wait: close_wait(&mut reader),
         waits: reader.switch(Linkerd::UseWaitFlag),
     };
-    // A simulation prints commands instead of running any.
     let mode = if reader.switch(Linkerd::Simulate) { RunMode::Preview(Preview::Commands) } else { run.mode };
-    // An image without programs of iptables selects another backend by our own flag or variable.
+    // An image without iptables selects another backend by our own flag or variable.
     let backend = match run.backend {
         Choice::InUse(_) => extra.programs,
         given => given,
@@ -90,7 +87,7 @@ fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra)
     Ok((call, extra))
 }
 
-/// Two flags name the programs: the newer one wins, and both must be valid.
+/// Two flags select the programs: the newer one wins, and both must be valid.
 fn programs(reader: &mut SettingReader<'_>) -> Choice {
     let complaint = "is not an iptables mode; expected legacy, nft or plain";
     let named = |text: &str| PROGRAMS.iter().find(|(mode, ..)| *mode == text);
@@ -109,7 +106,6 @@ fn close_wait(reader: &mut SettingReader<'_>) -> Option<u32> {
     seconds.filter(|&seconds| seconds != 0)
 }
 
-/// Upstream's flags, over those that every command has.
 fn logging(reader: &mut SettingReader<'_>, common: Logging) -> Logging {
     let complaint = "is not a log format; expected plain or json";
     let forms = [("plain", false), ("json", true)];
@@ -137,8 +133,8 @@ struct CloseWaitError {
     source: io::Error,
 }
 
-/// Sets conntrack's timeout and the rules, or neither. A timeout that does not exist before the rules do is set after them;
-/// if that fails, the rules stay.
+/// Sets conntrack's timeout and the rules, or neither. A timeout that exists only with the rules is set after them; if that
+/// fails, the rules stay.
 fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> {
     let ResolvedCall { capture, run, .. } = call;
     let timed =
@@ -147,7 +143,7 @@ fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> 
                 .map_err(|source| CloseWaitError { seconds, what, source })
         };
     let before = match extra.close_wait.map(|seconds| timed(seconds, "nothing was changed")).transpose() {
-        // Before the first rule of NAT, conntrack may not be loaded.
+        // Before the first NAT rule, conntrack may not be loaded.
         Err(error) if error.source.kind() == io::ErrorKind::NotFound => None,
         before => before?,
     };
@@ -164,7 +160,7 @@ fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> 
     Ok(())
 }
 
-/// Prints the commands that upstream would run, as its log lines, and touches nothing.
+/// Prints the commands that upstream would run, in its log format, and changes nothing.
 fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> RunResult {
     let Capture::Linkerd(config) = capture else { unreachable!("the command's words are linkerd's") };
     let time = utc(SystemTime::now());

@@ -1,4 +1,4 @@
-//! `sidecar-init lint`: likely mistakes in settings of capture; and warnings of them by commands that do something else.
+//! `sidecar-init lint`: likely mistakes in capture settings, and warnings of them in other commands.
 
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding};
@@ -23,7 +23,7 @@ pub(super) fn run(subjects: &[Subject]) -> RunResult {
     }
 }
 
-/// Lints the settings that are stored with the rules, or the rules themselves if none are stored.
+/// Lints the settings stored with the rules, or the rules themselves if none are stored.
 fn of_what_is_here(subject: &Subject) -> RunResult {
     let why = match manifest::settings(subject)? {
         NotedSettings::Found(noted, basis) => return of_settings(slice::from_ref(&*noted), Some(&basis)),
@@ -55,14 +55,13 @@ fn of_settings(subjects: &[Subject], noted: Option<&Basis>) -> RunResult {
     let form = prepared.first().map_or(LintFormat::Text, |((.., form), _)| *form);
     let mut answer = LintAnswer { form, sections: Vec::new(), results: Vec::new() };
     let given = subjects.first().and_then(|subject| subject.raw.get(Setting::Filename));
-    // Standard input, a pipe and a document among the arguments are no files, so findings name no lines of them.
+    // Standard input, a pipe and a document among the arguments are not files, so findings have no line numbers.
     let file = given.map(|given| given.value.as_str()).filter(|file| Path::new(file).is_file());
     let mut denies = false;
     for (subject, ((deny, notes, allowed, _), call)) in subjects.iter().zip(&prepared) {
-        // Without a namespace, flags are looked at where their author works, whose addresses are no pod's.
+        // Flags without a namespace are checked on their author's machine, whose addresses belong to no pod.
         let is_in_pod = noted.is_some() || namespace_to_enter(&subject.raw).is_some();
         let mut findings = if subject.skip().is_some() {
-            // The reason is reported as a finding.
             Vec::new()
         } else if is_in_pod {
             lint_here(lint, &subject.raw, &call.capture)
@@ -184,7 +183,7 @@ pub(super) fn warn_of(findings: impl IntoIterator<Item = Finding>) {
 
 pub(super) type Lint = fn(&Raw, &Capture, &[InterfaceAddress]) -> Vec<Finding>;
 
-/// The findings in this namespace. Where IPv6 is captured its addresses do not matter, and looking takes time.
+/// Findings in this namespace. Its addresses matter only if IPv6 is not captured; reading them takes time.
 pub(super) fn lint_here(look: Lint, raw: &Raw, capture: &Capture) -> Vec<Finding> {
     if !leaves_ipv6_uncaptured(&**capture) {
         return look(raw, capture, &[]);

@@ -1,4 +1,4 @@
-//! The live rules of a network namespace, or of a listing, and the routes of its packets, as the kernel looks them up.
+//! The live rules of a network namespace or a listing, and the routes of its packets, as the kernel looks them up.
 
 use super::run::Run;
 use diagnose::compare::{self, Change, ComparedSide};
@@ -16,7 +16,7 @@ use sidecar_init::sys::route_lookup::{self, ResolvedRoute, RouteQuery};
 use sidecar_init::{backend, engine, observe::local_marks, sys::address, sys::namespace::lacks_ipv6};
 use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
 
-/// The rules of a listing; of the input's, where the file is `-`.
+/// Rules of a listing; of standard input for `-`.
 pub(super) fn from_save(file: &str, pod: &PodContext) -> Result<Vec<RuleView>, Box<dyn Error>> {
     let text = match file {
         "-" => io::read_to_string(io::stdin())?,
@@ -62,7 +62,6 @@ pub(super) fn live_routing(routes: &BTreeSet<Object>, family: Family, pod: &PodC
     Routing { local_marks: local_marks(routes, family), addresses: pod.addresses.clone() }
 }
 
-/// The packets that a configuration treats differently from the rules that are there.
 pub(super) fn changed_verdicts(
     run: &Run,
     capture: &Capture,
@@ -72,7 +71,6 @@ pub(super) fn changed_verdicts(
     let live = ComparedSide::of_rules(from_kernel(run, &pod)?, &pod);
     let mut comparison = compare::compare(&live, &desired(&pod), &pod);
     if lacks_ipv6(LOOPBACK) {
-        // No packet of IPv6 can pass.
         let is_ipv4 = |change: &Change| change.packets.families.iter().any(|one| one == Family::V4.word());
         comparison.changes.retain(is_ipv4);
     }
@@ -81,12 +79,11 @@ pub(super) fn changed_verdicts(
 
 pub(super) struct KernelRoutes {
     addresses: Vec<(IpAddr, String)>,
-    /// Packets of these marks are delivered here, as the walk knows.
+    /// Marks of packets that are delivered locally, for the walk.
     local_marks: Vec<(Family, Mark)>,
 }
 
 impl KernelRoutes {
-    /// Of the namespace whose rules and policy rules these are.
     pub(super) fn of(rule_views: &[RuleView]) -> Self {
         let marks = rule_views.iter().flat_map(|rule_view| {
             rule_view.routing.local_marks.iter().map(move |mark| (rule_view.family, *mark))
@@ -98,7 +95,7 @@ impl KernelRoutes {
         self.addresses.iter().find(|(own, _)| *own == address).map(|(_, name)| name.as_str())
     }
 
-    /// The interfaces by which a packet leaves by its source port, where routing depends on that.
+    /// Interfaces of a packet by its source port, if routing depends on that.
     fn by_source_ports(&self, flow: &RouteQuery<'_>) -> Vec<String> {
         let (first, last) = self.local_ports();
         let bounds = route_lookup::source_port_bounds().unwrap_or_default();
@@ -118,10 +115,9 @@ impl KernelRoutes {
         by_rules.chain(by_hash).collect()
     }
 
-    /// The interface at which a packet arrives, where it is not given.
+    /// The interface at which a packet arrives, if not given.
     fn entrance(&self, packet: &IncomingPacket<'_>) -> Option<String> {
         let outside = |name: &str| (name != LOOPBACK).then(|| name.to_owned());
-        // Where an answer would leave.
         let back = packet.from.and_then(|from| outside(&route_lookup::to(from).ok()?.interface));
         back.or_else(|| outside(self.holder(packet.to)?))
             .or_else(|| self.addresses.iter().find_map(|(_, name)| outside(name)))
@@ -132,11 +128,10 @@ impl Routes for KernelRoutes {
     fn leaving(&self, packet: &OutgoingPacket) -> Result<Route, String> {
         let OutgoingPacket { to, from, source_port, protocol, uid, mark } = packet;
         let family = Family::of(to.ip());
-        // The walk needs their route without the mark.
         let is_local = self.local_marks.iter().any(|(of, local)| *of == family && local.covers(*mark));
         let flow = RouteQuery {
             to: to.ip(),
-            // From any other, a transparent socket alone sends, which is routed all the same.
+            // Other sources are possible only for a transparent socket, which is routed all the same.
             from: from.filter(|from| from.is_loopback() || self.holder(*from).is_some()),
             service: Some((protocol_number(*protocol), to.port())),
             source_port: *source_port,
@@ -144,8 +139,7 @@ impl Routes for KernelRoutes {
             mark: if is_local { 0 } else { *mark },
             at: None,
         };
-        // A connection over IPv4 is routed again with the source that the first route chose (`ip_route_connect` in
-        // `net/route.h` of the kernel).
+        // An IPv4 connection is routed again with the source that the first route chose (`ip_route_connect` in the kernel).
         let again = |first: ResolvedRoute| match first.source.filter(|_| flow.from.is_none() && to.is_ipv4())
         {
             Some(source) => {
@@ -162,7 +156,7 @@ impl Routes for KernelRoutes {
             Ok(found) => {
                 let flow = RouteQuery { from: flow.from.or(found.source), ..flow };
                 let mut others = if source_port.is_none() { self.by_source_ports(&flow) } else { Vec::new() };
-                // The first one is of the port that the packet shows.
+                // The first one is for the port that the packet shows.
                 let interface = others.first().cloned().unwrap_or(found.interface);
                 others.retain(|other| *other != interface);
                 Ok(Route { interface, source: found.source, others, is_group: found.is_group })
@@ -189,7 +183,7 @@ impl Routes for KernelRoutes {
         };
         is_up(&interface)?;
         let Some(from) = packet.from else {
-            // Whether it is accepted depends on its sender, which is not given.
+            // Acceptance depends on the sender, which is not given.
             let local = self.holder(packet.to).is_some()
                 || route_lookup::to(packet.to).is_ok_and(|route| route.is_local);
             return match local || forwards(packet.to, &interface) {
@@ -209,7 +203,7 @@ impl Routes for KernelRoutes {
         match route_lookup::of(&flow) {
             Ok(found) => Ok(Arrival { local: found.is_local, interface }),
             Err(error) => {
-                // Without the number that the standard library adds.
+                // Without the number that the standard library appends.
                 let why = error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase();
                 Err(format!(
                     "nothing from {from} to {} is taken in at {interface}: {why}; see the route back, rp_filter and forwarding",
@@ -242,7 +236,7 @@ fn is_up(interface: &str) -> Result<(), String> {
     }
 }
 
-/// True where packets to an address that arrive at an interface are forwarded, or where that is not known.
+/// True if packets to an address that arrive at an interface are forwarded, or if that is unknown.
 fn forwards(to: IpAddr, interface: &str) -> bool {
     let (version, of) = if to.is_ipv4() { ("ipv4", interface) } else { ("ipv6", "all") };
     let given = fs::read_to_string(format!("/proc/sys/net/{version}/conf/{of}/forwarding"));

@@ -17,7 +17,7 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
 enum Sink {
-    /// For people, who may see colours, unless lines are JSON.
+    /// Possibly coloured, unless lines are JSON.
     Stderr,
     Stdout,
     File(File),
@@ -25,15 +25,15 @@ enum Sink {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stdout {
-    /// The command's answer, which no line may come into.
+    /// Reserved for the command's output, without log lines.
     Answer,
     Any,
 }
 
-/// True if lines are printed as sentences, for a person at a terminal.
+/// True if events are printed as sentences, for a user at a terminal.
 static IS_PLAIN: AtomicBool = AtomicBool::new(false);
 
-/// Prints sentences instead of log lines from now on, if standard error is a terminal and no flag or variable asks for a log.
+/// Prints sentences instead of log lines from now on, if standard error is a terminal and no flag or variable requests a log.
 pub(super) fn prefer_sentences(raw: &Raw) {
     let log = [Setting::LogOutputLevel, Setting::LogAsJson, Setting::LogTarget];
     let asks_for_log = log.into_iter().any(|setting| raw.get(setting).is_some());
@@ -44,9 +44,9 @@ pub(super) fn is_plain() -> bool {
     IS_PLAIN.load(Ordering::Relaxed)
 }
 
-/// Prints a sentence about what was done, where there are sentences and no log lines.
+/// Prints a sentence about a finished change, if sentences replace log lines.
 pub(super) fn sentence(text: &str) {
-    // Where this fails, the exit code is left.
+    // On failure, the exit code remains.
     let _ = anstream::stderr().write_all(fold(&format!("{text}\n"), 2, columns::of_terminal()).as_bytes());
 }
 
@@ -54,7 +54,7 @@ pub(super) fn start_logging(raw: &Raw, run: &Run, stdout: Stdout) -> Result<(), 
     let Logging { level, scopes, json, targets } = &run.logging;
     let (mut sinks, mut append) = (Vec::new(), OpenOptions::new());
     append.create(true).append(true).custom_flags(O_NONBLOCK);
-    // Where standard output is for the answer, log lines for it go to standard error, which gets each line once.
+    // If standard output is reserved, its log lines go to standard error, which gets each line once.
     let mut to_stderr = targets.is_empty();
     for target in targets {
         match target.as_str() {
@@ -79,10 +79,9 @@ pub(super) fn start_logging(raw: &Raw, run: &Run, stdout: Stdout) -> Result<(), 
     Ok(())
 }
 
-/// Writes each event as a line to all sinks.
 fn lines(json: bool, sinks: Vec<Sink>) -> impl Fn(&Event<'_>) + Send + Sync {
     move |event| {
-        // What the backend does is in the sentence at the end.
+        // The final sentence covers the backend's steps.
         if is_plain() && event.metadata().target() == "backend" && *event.metadata().level() > Level::WARN {
             return;
         }
@@ -103,7 +102,7 @@ impl Sink {
     fn write(&self, line: &str) -> io::Result<()> {
         let plain = || strip_str(line).to_string();
         match self {
-            // Most lines have no colour, so no terminal has to be looked for.
+            // Most lines have no colour and need no terminal detection.
             Self::Stderr if line.contains('\u{1b}') => anstream::stderr().write_all(line.as_bytes()),
             Self::Stderr => io::stderr().write_all(line.as_bytes()),
             Self::Stdout => io::stdout().write_all(plain().as_bytes()),
@@ -112,7 +111,6 @@ impl Sink {
     }
 }
 
-/// An event for people: time, level, target, message, the other fields.
 fn text(event: &Event<'_>) -> String {
     let metadata = event.metadata();
     let (time, level) = (utc(SystemTime::now()), format!("{:>5} ", metadata.level()));
@@ -128,7 +126,6 @@ fn text(event: &Event<'_>) -> String {
     text.text
 }
 
-/// An event as a sentence: a word for its level, message, the other fields.
 fn plain(event: &Event<'_>) -> String {
     let (word, style) = match *event.metadata().level() {
         Level::ERROR => ("error:", Style::Dropped),
@@ -140,7 +137,6 @@ fn plain(event: &Event<'_>) -> String {
     fold(&format!("{}{}\n", style.paint(word), text.text), 2, columns::of_terminal())
 }
 
-/// An event for programs: an object with its fields beside time, level and target.
 fn json(event: &Event<'_>) -> String {
     let metadata = event.metadata();
     let mut fields = EventFields(Vec::new());
@@ -148,7 +144,6 @@ fn json(event: &Event<'_>) -> String {
     fields.0.push(("level", metadata.level().as_str().into()));
     event.record(&mut fields);
     fields.0.push(("target", metadata.target().into()));
-    // Names of fields are identifiers.
     let fields: Vec<String> = fields.0.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
     format!("{{{}}}\n", fields.join(","))
 }
@@ -187,7 +182,6 @@ mod tests {
     use std::{fs, thread};
     use tracing::level_filters::LevelFilter;
 
-    /// What is logged by `work` into a file, without the times.
     fn logged(json: bool, scopes: &[(&str, LevelFilter)], work: impl FnOnce() + Send) -> Vec<String> {
         let place = thread::current().name().expect("tests have names").replace(':', "-");
         let path = std::env::temp_dir().join(format!("sidecar-init-log-{}-{place}", std::process::id()));
@@ -214,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_for_people() {
+    fn log_lines_are_readable_text() {
         assert_eq!(
             logged(false, &[("backend", LevelFilter::DEBUG), ("backend_two", LevelFilter::WARN)], say),
             [
@@ -226,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_for_programs() {
+    fn log_lines_are_json() {
         assert_eq!(
             logged(true, &[("iptables", LevelFilter::OFF)], say),
             [concat!(

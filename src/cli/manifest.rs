@@ -1,4 +1,4 @@
-//! The subjects of a call: pods of a manifest (`-f FILE`), flags, or the settings that are stored with the rules.
+//! The subjects of a call: pods of a manifest (`-f FILE`), flags, or the settings stored with the rules.
 
 use super::report::{self, Answers, Encoding, ObjectAnswer};
 use super::run::{self, Run};
@@ -13,7 +13,7 @@ use std::{error::Error, fs, io};
 
 pub(super) use diagnose::{Subject, subject::each};
 
-/// The subjects of a call: one, where no manifest is given. Of several manifests, their titles name the file.
+/// Subjects of a call; one without a manifest. Titles include the file if there are several manifests.
 pub(super) fn subjects(
     raw: Raw,
     problems: Vec<InputProblem>,
@@ -78,12 +78,12 @@ pub(super) fn read(file: &str) -> Result<String, String> {
     text.map_err(|error| error.to_string())
 }
 
-/// True for a document of JSON, as an ephemeral container is given one: its input has no end (`stdinOnce`).
+/// True for a JSON document, which an ephemeral container is given as an argument: its input has no end (`stdinOnce`).
 pub(super) fn is_document(word: &str) -> bool {
     word.starts_with('{')
 }
 
-/// The only subject there is, for what can be done to one network namespace.
+/// The only subject, for operations on a single network namespace.
 pub(super) fn only<'a>(subjects: impl IntoIterator<Item = &'a Subject>) -> Result<&'a Subject, Problems> {
     match subjects.into_iter().collect::<Vec<_>>()[..] {
         [subject] => Ok(subject),
@@ -122,7 +122,7 @@ pub(super) fn warn(subject: &Subject, warnings: &[String]) {
     }
 }
 
-/// Logs what is assumed of a pod that is only described. Commands that work in its network namespace ask that for addresses.
+/// Logs assumptions about a described pod. Commands that work in its network namespace read the addresses there.
 pub(super) fn note_assumption(subject: &Subject) {
     if let Some(assumption) = subject.assumption() {
         tracing::info!(target: "manifest", "{}{assumption}", prefix(subject));
@@ -135,7 +135,6 @@ fn prefix(subject: &Subject) -> String {
 
 pub(super) struct SubjectSection {
     pub(super) title: Option<String>,
-    /// Text, or a document as JSON, by the format.
     pub(super) body: String,
 }
 
@@ -168,7 +167,7 @@ pub(super) fn print_data(encoding: Encoding, sections: &[SubjectSection]) -> Run
 
 pub(super) enum NotedSettings {
     Found(Box<Subject>, Basis),
-    /// Rules whose settings are not known; the reason, as a clause.
+    /// Rules with unknown settings; the reason, as a clause.
     Unknown(String),
     NoRules,
 }
@@ -212,7 +211,7 @@ fn read_noted(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Er
     })
 }
 
-/// The mesh and the settings in the note beside the rules of an owner, if its table has one.
+/// Mesh and settings stored beside the rules of an owner, if its table has a record.
 fn note<'a>(snapshot: &'a Snapshot, owner: &Ownership) -> Option<(Mesh, Option<&'a str>)> {
     let record = snapshot.table_named(owner.table)?.record.as_deref()?;
     Some((owner.mesh.parse().ok()?, record.settings.as_deref()))

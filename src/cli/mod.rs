@@ -1,5 +1,4 @@
-//! The command line: from arguments to an exit code. Only this module reads the environment. Data is written to standard
-//! output, everything else to standard error.
+//! The command line: from arguments to an exit code. Only this module reads the environment. Only data goes to standard output.
 
 mod ambient_host;
 mod arguments;
@@ -63,7 +62,7 @@ fn call(entry: &CommandEntry, parser: Parser) -> Exit {
         let text = "is - twice; standard input is one manifest";
         problems.push(InputProblem::of(&Setting::Filename.row().option(), text));
     }
-    // Pasted flags are taken silently, and so would kubectl's letter for a namespace be.
+    // Pasted flags are accepted silently, which would include kubectl's letter for a namespace.
     let takes_dry_run = entry.lists(Setting::DryRun.row());
     let is_namespace = !takes_dry_run && flags.iter().any(|(setting, _)| *setting == Setting::DryRun);
     // A manifest describes another pod, to which the variables of this process do not apply.
@@ -71,8 +70,8 @@ fn call(entry: &CommandEntry, parser: Parser) -> Exit {
     let takes = |row: &SettingRow| {
         entry.takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
     };
-    // The environment is read once: the C library goes through all of it for each name, and a pod has several variables for
-    // each Service of its namespace. Of a name that is there twice, the first counts.
+    // The environment is read once: each look-up in the C library scans all of it, and a pod has several variables for each
+    // Service of its namespace. The first of a duplicate counts.
     let mut variables: HashMap<OsString, OsString> = HashMap::new();
     for (name, value) in std::env::vars_os() {
         variables.entry(name).or_insert(value);
@@ -83,7 +82,7 @@ fn call(entry: &CommandEntry, parser: Parser) -> Exit {
         report::fail_as_data();
     }
     let is_drop_in = matches!(command, Command::IstioIptables | Command::LinkerdInit | Command::KumaInit);
-    // Programs that take another's place log as that does.
+    // Drop-ins log like the replaced program.
     if !is_drop_in {
         logging::prefer_sentences(&raw);
     }
@@ -100,7 +99,7 @@ fn call(entry: &CommandEntry, parser: Parser) -> Exit {
     report::exit(done, entry.changes, ends)
 }
 
-/// Adds a hint where upstream's `-o` or `-n` was probably taken for kubectl's.
+/// Adds a hint if upstream's `-o` or `-n` was probably mistaken for kubectl's.
 fn add_hints(problems: &mut Problems, is_namespace: bool) {
     let destination = Setting::Destination.row().option();
     if let Some(problem) = problems.0.iter_mut().find(|problem| is_namespace && problem.name == destination) {

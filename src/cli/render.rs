@@ -1,4 +1,4 @@
-//! `sidecar-init render`: the rules that the flags describe, in the language of one's choice.
+//! `sidecar-init render`: the rules that the flags describe, in a chosen language.
 
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding};
@@ -13,13 +13,12 @@ use sidecar_init::engine::Choice;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Language {
     Rules(Preview),
-    /// Of a dry run.
     Preview(Preview),
     Data(Encoding),
 }
 
 pub(super) fn run(subjects: &[Subject]) -> RunResult {
-    // The rules of a network namespace are those of the settings that are stored there.
+    // A network namespace has the rules of the settings stored there.
     if let [subject] = subjects
         && subject.namespace().is_some()
         && subject.described().is_none()
@@ -32,7 +31,6 @@ pub(super) fn run(subjects: &[Subject]) -> RunResult {
     printed(subjects, prepare)
 }
 
-/// Prints what pods of a manifest would get: a dry run, in the form that the command has for it.
 pub(super) fn previews(subjects: &[Subject], form: fn(&Run) -> Preview) -> RunResult {
     printed(subjects, |subject| {
         let call = run::resolve(&subject.raw, &*subject.host(), subject.before.clone())?;
@@ -61,7 +59,7 @@ fn printed(
 }
 
 pub(super) fn as_comment(title: &str) -> String {
-    // A comment of XML can't contain two dashes. The second pass separates what the first one leaves of three.
+    // An XML comment can't contain two dashes. The second pass separates the rest of three.
     format!("<!-- {} -->", title.replace("--", "- -").replace("--", "- -"))
 }
 
@@ -89,7 +87,6 @@ fn body(config: &Capture, run: &Run, language: Language) -> String {
     }
 }
 
-/// A comment that names the backend of `apply`, whose language may be another.
 fn set_by(run: &Run) -> String {
     let named = Choice::NAMED.iter().find(|(_, choice)| *choice == run.backend);
     format!("# apply sets these rules with {}\n", named.map_or("nftables", |(name, _)| name))
@@ -193,7 +190,7 @@ mod tests {
     use super::as_comment;
 
     #[test]
-    fn no_title_ends_the_comment_that_it_is_in() {
+    fn titles_do_not_end_their_comment() {
         for count in 1..9 {
             let comment = as_comment(&format!("a{}>", "-".repeat(count)));
             let inner = comment.strip_prefix("<!-- ").and_then(|text| text.strip_suffix(" -->"));

@@ -1,5 +1,5 @@
-//! `sidecar-init cni repair`: the rules of a container that runs without them; with `--watch`, the work of `sidecar-node`,
-//! which takes the place of this program before any setting is read, because it has other flags.
+//! `sidecar-init cni repair`: sets the rules of a container that runs without them. With `--watch`, `sidecar-node` replaces this
+//! program before any setting is read, because it has other flags.
 
 use super::arguments::{Parser, with_command};
 use super::manifest::{self, Subject};
@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 use std::{error::Error, io, net::IpAddr, os::unix::process::CommandExt, process::Command, time::Instant};
 
 struct RepairTarget {
-    /// The folder of the process that names the container; `None` where its network namespace does.
+    /// Folder of the process that names the container; `None` if its network namespace does.
     process: Option<PathBuf>,
 }
 
-/// Answers for a thread in the container's network namespace and on the node's file system.
+/// Facts for a thread in the container's network namespace and on the node's file system.
 impl Host for RepairTarget {
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         address::all()
@@ -49,7 +49,7 @@ pub(super) fn run(subjects: &[Subject]) -> RunResult {
     }
     let mut reader = SettingReader::new(raw, problems);
     let run = run::read(&mut reader);
-    // It works on the node's file system, whatever the settings say.
+    // It works on the node's file system, whatever the settings are.
     let call = run::configured(reader, &container, Run { cni: true, ..run })?;
     manifest::begin(subjects, &call.run, [&call.warnings], call.run.stdout())?;
     let done = repaired(&call).and_then(|report| change::finish(&call.run, &report));
@@ -112,7 +112,7 @@ fn enter(raw: &Raw, container: &RepairTarget) -> Option<InputProblem> {
     Some(InputProblem::with_item(source, value, refused.err()?))
 }
 
-/// The first word is the program. Returns only on failure.
+/// Replaces this process by `sidecar-node`, if the call watches; the first word is the program. Returns only on failure.
 pub(super) fn hand_over(words: &[OsString]) -> Option<Box<dyn Error>> {
     let arguments = for_node(words)?;
     let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);
@@ -137,9 +137,8 @@ pub(super) fn hand_over(words: &[OsString]) -> Option<Box<dyn Error>> {
     Some(report::Because::of(format!("{} can't be started", program.display()), error).into())
 }
 
-/// The words besides `cni repair`, if `--watch` is among them.
+/// Words besides `cni repair`, if `--watch` is among them.
 fn for_node(words: &[OsString]) -> Option<Vec<OsString>> {
-    // Other calls are not read twice.
     if !words.iter().any(|word| word == "repair") {
         return None;
     }
@@ -147,7 +146,6 @@ fn for_node(words: &[OsString]) -> Option<Vec<OsString>> {
     let mut parser = Parser::new(&words);
     let mut words = words.into_iter().skip(1);
     let mut arguments = Vec::new();
-    // Flags may precede the command.
     while parser.entry.is_none() {
         let word = words.next()?;
         let is_in_group = parser.group.is_some();
@@ -161,7 +159,7 @@ fn for_node(words: &[OsString]) -> Option<Vec<OsString>> {
     if parser.entry?.command != command::Command::CniRepair {
         return None;
     }
-    // `sidecar-node` takes switches without a value.
+    // `sidecar-node` has switches without a value.
     arguments.extend(words.map(|word| if is_watch(&word) { "--watch".into() } else { word }));
     arguments.iter().any(|word| word == "--watch").then_some(arguments)
 }
@@ -182,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_repair_that_watches_is_handed_over() {
+    fn only_repair_with_watch_is_handed_over() {
         assert_eq!(handed_over("p cni repair --watch"), Some(vec!["--watch".to_owned()]));
         assert_eq!(handed_over("p cni repair --node a --watch -x").map(|words| words.len()), Some(4));
         assert_eq!(handed_over("sidecar-cni repair --watch"), Some(vec!["--watch".to_owned()]));

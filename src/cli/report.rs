@@ -1,5 +1,4 @@
-//! Answers and failures. A failure is written to standard error with its causes, as JSON where the format is one for
-//! programs, and in a short form to the container runtime.
+//! Output and failures. A failure is written to standard error with its causes, as JSON if requested, and in short to Kubernetes.
 
 use anstream::adapter::strip_str;
 use command_line::columns;
@@ -13,11 +12,11 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{error::Error, fs::OpenOptions, iter, os::unix::fs::OpenOptionsExt, process::ExitCode};
 
-/// Where Kubernetes reads why a container ended. It exists only in containers that have it mounted.
+/// File in which Kubernetes reads a container's reason for ending. It exists only in containers that mount it.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 const TERMINATION_BYTES: usize = 4096;
 
-/// A failure in words, with its cause, for callers that only report it.
+/// A failure with a message and its cause, for callers that only report it.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(super) struct Because {
@@ -31,16 +30,16 @@ impl Because {
     }
 }
 
-/// The exit code of a command, or why it failed: [`Problems`] of its input, or another error.
+/// Exit code of a command, or its failure: [`Problems`] of its input, or another error.
 pub(super) type RunResult = Result<Exit, Box<dyn Error>>;
 
-/// Prints an answer, without colours where none is wanted. A reader such as `head` may close its end early.
+/// Prints an answer, without colours if unwanted. A reader such as `head` may close its end early.
 pub(super) fn text(text: &str) -> RunResult {
     printed(print_styled(text), "the answer", "")
 }
 
 pub(super) fn advice(text: &str) {
-    // Where this fails, the exit code is left.
+    // On failure, the exit code remains.
     let _ = anstream::stderr().write_all(text.as_bytes());
 }
 
@@ -56,7 +55,7 @@ pub(super) fn answer(format: Format, answer: &impl Serialize, as_text: impl FnOn
     })
 }
 
-/// If that fails, the error says what was done nevertheless.
+/// Prints the report of a change. On failure, the error mentions `done`.
 pub(super) fn change(encoding: Encoding, answer: &impl Serialize, done: &str) -> RunResult {
     printed(print_part(&document(encoding, answer)), "the report", &format!(", but {done}"))
 }
@@ -72,7 +71,6 @@ fn printed(done: io::Result<()>, what: &str, but: &str) -> RunResult {
 
 static AS_DATA: AtomicBool = AtomicBool::new(false);
 
-/// Prints failures as data from now on: a line of JSON each, which is YAML as well.
 pub(super) fn fail_as_data() {
     AS_DATA.store(true, Ordering::Relaxed);
 }
@@ -111,8 +109,7 @@ struct Fix {
     message: String,
 }
 
-/// The exit code of an outcome, as the program `ends`, once its failure is reported; `changes` is whether the command would
-/// have changed something.
+/// Reports a failure, and maps the exit code by `ends`; `changes` is true if the command would have changed something.
 pub(super) fn exit(outcome: RunResult, changes: bool, ends: fn(Exit) -> Exit) -> Exit {
     let error = match outcome {
         Ok(exit) => return ends(exit),
@@ -150,14 +147,13 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
 }
 
 fn print_failure(text: &str, failure: &ErrorReport) {
-    // Where this fails, the exit code is left.
+    // On failure, the exit code remains.
     let _ = match AS_DATA.load(Ordering::Relaxed) {
         true => io::stderr().write_all(line(failure).as_bytes()),
         false => anstream::stderr().write_all(error(text, columns::of_line(&io::stderr())).as_bytes()),
     };
     let short = strip_str(text).to_string();
     let end = (0..=short.len().min(TERMINATION_BYTES)).rfind(|at| short.is_char_boundary(*at));
-    // A failure to write it is not worth a report.
     let _ = OpenOptions::new()
         .write(true)
         .truncate(true)
@@ -171,9 +167,9 @@ pub(super) enum Exit {
     Done = 0,
     Failed = 1,
     BadInput = 2,
-    /// Something is not as expected: rules differ, other rules come first, or a connection ended otherwise.
+    /// Rules differ, other rules come first, or a connection had an unexpected outcome.
     Drift = 3,
-    /// The number that repair controllers look for.
+    /// Exit code that repair controllers look for.
     ValidationFailed = 126,
 }
 
@@ -183,7 +179,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The version of all forms. A new field does not raise it; a removed one, or one with another meaning, does.
+/// Version of all forms. It increases if a field is removed or changes its meaning, not for a new field.
 const VERSION: u32 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,7 +229,7 @@ pub(super) fn document(encoding: Encoding, answer: &impl Serialize) -> String {
     }
 }
 
-/// One of many documents, each as it comes: a line of JSON, or YAML after a line that separates it.
+/// One of many documents: a line of JSON, or YAML after a separator line.
 pub(super) fn one_of_many(encoding: Encoding, answer: &impl Serialize) -> String {
     match encoding {
         Encoding::Json => line(answer),
@@ -265,7 +261,7 @@ pub(super) struct ObjectAnswer<'a> {
     pub(super) answer: Tree,
 }
 
-/// A line in colours, as a line of a unified diff of rules has them. Reasons are dim.
+/// Colours a line as in a unified diff of rules. Reasons are dim.
 fn diff_line(line: &str) -> String {
     let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
     let style = match text.as_bytes() {
@@ -282,7 +278,6 @@ fn diff_line(line: &str) -> String {
     }
 }
 
-/// In lines of at most so many columns.
 fn error(text: &str, width: usize) -> String {
     let head = "error: ";
     let folded: String = text.split_inclusive('\n').map(|line| fold(&diff_line(line), 4, width)).collect();
@@ -298,14 +293,14 @@ mod tests {
     use diagnose::plain;
 
     #[test]
-    fn the_first_line_of_an_error_is_no_longer_than_the_others() {
+    fn first_line_of_an_error_fits_the_width() {
         let shown = error("error: one two three four\n", 12);
         assert_ne!(plain(&shown), shown);
         assert!(plain(&shown).lines().all(|line| line.len() <= 12), "{shown}");
     }
 
     #[test]
-    fn nothing_but_colours_is_added() {
+    fn diff_lines_gain_only_colours() {
         for text in [
             "@@ IPv4 nat OUTPUT (iptables-nft)\n -A OUTPUT -j X\n-A  # extra\n+A  # missing\n",
             "error: the rules differ\n-A OUTPUT\n+A OUTPUT",

@@ -1,4 +1,4 @@
-//! The settings of a run, as opposed to those of capture.
+//! Settings of a run, as opposed to those of capture.
 
 use super::logging::{Stdout, start_logging};
 use super::report::{Encoding, Format};
@@ -37,16 +37,14 @@ pub(super) struct Logging {
 pub(super) struct Run {
     pub(super) mode: RunMode,
     pub(super) logging: Logging,
-    /// The namespace to work in; `None` for the one we are in.
     pub(super) namespace: Option<PathBuf>,
-    /// True on the node's file system.
     pub(super) cni: bool,
     pub(super) backend: Choice,
     pub(super) iptables_version: Option<Version>,
     pub(super) reconcile: bool,
     pub(super) replace: bool,
     pub(super) force: bool,
-    /// Seconds to wait for the lock that programs of iptables share.
+    /// Seconds to wait for the lock that iptables programs share.
     pub(super) lock_wait: u32,
     pub(super) timeout: Duration,
     pub(super) allow_host: bool,
@@ -56,7 +54,6 @@ pub(super) struct Run {
     pub(super) probe_timeout: Duration,
     pub(super) mesh: Mesh,
     pub(super) names_mesh: bool,
-    /// The capture settings, to be stored with the rules.
     pub(super) settings: String,
 }
 
@@ -79,7 +76,6 @@ impl Run {
         mesh::made(env!("CARGO_PKG_VERSION"), command, self.settings.clone(), &utc(SystemTime::now()))
     }
 
-    /// The owner of the rules that are set; with `--replace`, rules of all other meshes are replaced.
     pub(super) fn owner(&self) -> Ownership {
         if self.replace { self.every_owner() } else { self.mesh.ownership() }
     }
@@ -89,7 +85,7 @@ impl Run {
         self.mesh.ownership().union(mesh::OWNERS)
     }
 
-    /// The owner of rules that are removed or shown: the mesh that was named, else all.
+    /// Owner of the rules to remove or show: the mesh given by flag, or all.
     pub(super) fn named(&self) -> Ownership {
         if self.names_mesh { self.mesh.ownership() } else { self.every_owner() }
     }
@@ -124,13 +120,11 @@ pub(super) fn resolve(
     finish(SettingReader::new(raw, before), host)
 }
 
-/// Reads all settings but those of the caller, which it has read already.
 pub(super) fn finish(mut reader: SettingReader<'_>, host: &dyn Host) -> Result<ResolvedCall, Problems> {
     let run = read(&mut reader);
     configured(reader, host, run)
 }
 
-/// Reads the settings of capture, for a run that was read before.
 pub(super) fn configured(
     mut reader: SettingReader<'_>,
     host: &dyn Host,
@@ -140,7 +134,7 @@ pub(super) fn configured(
     reader.finish().map(|warnings| ResolvedCall { capture, run, warnings })
 }
 
-/// Reads a call without settings of capture: those of the run, and those that `own` reads. Logs from then on.
+/// Reads a call without capture settings: the run's settings and the caller's (`own`). Starts logging.
 pub(super) fn begin<T>(
     raw: &Raw,
     before: Vec<InputProblem>,
@@ -159,7 +153,7 @@ pub(super) fn begin<T>(
 pub(super) const ANSWER: fn(&Run) -> Stdout = |_| Stdout::Answer;
 pub(super) const LOG: fn(&Run) -> Stdout = |_| Stdout::Any;
 
-/// Where the reader has a problem, the outcome is not valid.
+/// Reads the run's settings. Its result is not valid if the reader has a problem.
 pub(super) fn read(reader: &mut SettingReader<'_>) -> Run {
     let dry_run = reader.switch(Setting::DryRun);
     let restore_format = reader.switch_or(Setting::RestoreFormat, true);
@@ -206,13 +200,12 @@ pub(super) fn read(reader: &mut SettingReader<'_>) -> Run {
         probe_timeout: reader.duration(Setting::ProbeTimeout, Duration::from_secs(5)),
         mesh: mesh::of(reader),
         names_mesh: reader.raw.stated(Setting::Mesh).is_some(),
-        // Only `apply` records it.
         settings: if mode == RunMode::Apply { mesh::settings_text(reader.raw) } else { String::new() },
         logging: logging(reader),
     }
 }
 
-/// Reads a setting that takes one of the words of its row; `values` are their meanings, in the same order.
+/// Reads a setting whose values are the words of its row; `values` are their meanings, in the same order.
 pub(super) fn one_of<T: Copy>(reader: &mut SettingReader<'_>, setting: Setting, values: &[T]) -> Option<T> {
     let words = setting.row().values;
     debug_assert_eq!(words.len(), values.len(), "a meaning for each word");
@@ -272,12 +265,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_of_a_backend_is_one_of_the_engine() {
+    fn backend_names_match_those_of_the_engine() {
         assert_eq!(Setting::Backend.row().values, Choice::NAMED.map(|(name, _)| name));
     }
 
     #[test]
-    fn an_empty_name_names_no_mesh() {
+    fn empty_name_selects_no_mesh() {
         for (value, names_mesh) in [("", false), (" ", false), ("istio", true), ("kuma", true)] {
             let raw = Raw::of_flags([(Setting::Mesh, value)]);
             let run = read(&mut SettingReader::new(&raw, Vec::new()));

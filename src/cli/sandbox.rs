@@ -1,4 +1,4 @@
-//! `sidecar-init sandbox`: the rules at work in a temporary pod, which the crate `sandbox` makes.
+//! `sidecar-init sandbox`: the rules at work in a temporary pod, created by the crate `sandbox`.
 
 use super::manifest::{self, Subject};
 use super::run::{self, Run};
@@ -11,7 +11,7 @@ use sidecar_init::engine::Choice;
 use std::net::{IpAddr, SocketAddr};
 use std::{error::Error, ffi::OsString, io, process};
 
-/// Once there is a sandbox, the process ends here with its exit code.
+/// Runs a sandbox. Once it exists, the process ends here with the sandbox's exit code.
 pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> RunResult {
     let subject = manifest::only(subjects)?;
     let raw = match subject.title {
@@ -68,7 +68,6 @@ impl Frontend for Run {
     }
 }
 
-/// The flags, with the injector's defaults for those that are not given.
 fn with_defaults(raw: &Raw, mesh: Mesh) -> Raw {
     let is_given = |setting: &Setting| raw.get(*setting).is_some();
     let given = |(setting, value, unless): &(Setting, &str, &[Setting])| {
@@ -85,7 +84,7 @@ fn equivalent_command(raw: &Raw, subject: &Subject) -> String {
         let file = raw.get(Setting::Filename).map_or("", |given| given.value.as_str());
         words += &format!(" -f {}", quoted(file));
     }
-    // The manifest gives the pod's settings, flags are added to them.
+    // The manifest gives the pod's settings; flags are added to them.
     let is_shown = |(setting, given): &(Setting, &Given)| {
         setting.row().topic == Topic::Capture && (!has_manifest || matches!(given.source, Source::Flag(_)))
     };

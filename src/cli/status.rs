@@ -1,4 +1,4 @@
-//! `sidecar-init status`: what is captured here, the listeners, and the traffic so far.
+//! `sidecar-init status`: capture here, the listeners, and the traffic so far.
 
 use super::report::{self, Format};
 use super::run::{self, Run};
@@ -46,7 +46,6 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> RunResult {
     }
 }
 
-/// The interval of `--watch`, `--all`, `--verbose` and `--kernel`.
 fn own(reader: &mut SettingReader<'_>) -> (Option<Duration>, bool, bool, bool) {
     let raw = reader.raw;
     let watches = reader.switch(Setting::StatusWatch);
@@ -75,7 +74,6 @@ pub(super) fn findings(run: &Run) -> Result<Vec<FindingReport>, StatusFailure> {
     Ok(NamespaceObserver::open(&view(run))?.look()?.findings)
 }
 
-/// Of a mesh that is named, its rules alone; else those of all.
 fn view(run: &Run) -> ObserverSettings {
     ObserverSettings { lock: run.lock(), owner: run.named(), only: run.names_mesh.then_some(run.mesh) }
 }
@@ -104,7 +102,6 @@ pub(super) struct KernelReport<'a> {
     findings: &'a [FindingReport],
 }
 
-/// Shows what a look finds, or at each `interval` what it then finds.
 fn show<T: Serialize>(
     run: &Run,
     interval: Option<Duration>,
@@ -123,7 +120,6 @@ fn show<T: Serialize>(
     }
 }
 
-/// Ends when a signal arrives.
 fn watch<T: Serialize>(
     run: &Run,
     interval: Duration,
@@ -164,7 +160,7 @@ fn this_namespace(run: &Run, interval: Option<Duration>, verbose: bool) -> RunRe
     })
 }
 
-/// The terminal's other screen, and no cursor in it: what was on the first one is there again afterwards.
+/// Switches to the terminal's other screen and hides the cursor. The first screen's content returns afterwards.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 const REDRAW: &[u8] = b"\x1b[H\x1b[J";

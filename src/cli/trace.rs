@@ -1,4 +1,4 @@
-//! `sidecar-init trace`: packets as they meet rules, each with its end.
+//! `sidecar-init trace`: packets at the rules that they match, each with its end.
 
 use super::report::{self, Format};
 use super::run::{self, Run};
@@ -22,12 +22,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant, SystemTime};
 use std::{collections::BTreeSet, io};
 
-/// Between checks for packets whose reports have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 struct TraceOptions {
     filter: Filter,
-    /// `None` without `--enable`; else true for every packet of TCP.
+    /// `None` without `--enable`; otherwise true for every TCP packet.
     enable: Option<bool>,
     count: Option<u64>,
     time: Option<Duration>,
@@ -89,7 +88,6 @@ fn options(reader: &mut SettingReader<'_>) -> TraceOptions {
     TraceOptions { filter, enable: enable.then_some(every), count, time }
 }
 
-/// The number of a protocol, by the names that reports have.
 fn number(name: &str) -> Option<u8> {
     [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58)]
         .into_iter()
@@ -150,7 +148,7 @@ trait TraceSource {
     /// Reads pending reports; returns the packets that they complete.
     fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>>;
 
-    /// The packets without reports for a while; all where `now` is `None`.
+    /// Packets without reports for a while; all if `now` is `None`.
     fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block>;
 
     fn has_open(&self) -> bool;
@@ -221,12 +219,12 @@ struct Enabled {
     listener: nflog::NftraceListener,
     owners: Option<nflog::NflogListener>,
     walks: Walks,
-    // Dropped last: then the kernel stops tracing.
+    // Dropped last: the kernel then stops tracing.
     _tracing: Tracing,
 }
 
 impl Enabled {
-    /// True if nothing is shown otherwise: no rule reports. Rules of iptables (legacy) alone can't be traced.
+    /// True if nothing is shown otherwise because no rule reports. Rules of iptables (legacy) alone can't be traced.
     fn is_needed(known: &KnownRules<'_>) -> bool {
         known
             .read
@@ -328,7 +326,7 @@ struct LiveRules {
 }
 
 impl KnownRules<'_> {
-    /// Describes a packet. Where it met a rule that did not exist when the rules were read, reads them again and retries.
+    /// Describes a packet. If it matched a rule that did not exist when the rules were read, reads them again and retries.
     fn describe(&mut self, describe: impl Fn(Option<&dyn Rules>) -> Result<Block, Box<Block>>) -> Block {
         let described = |known: &Self| describe(known.read.as_ref().ok().map(|read| read as &dyn Rules));
         let mut block = described(self).unwrap_or_else(|block| match self.is_old() {
@@ -346,7 +344,7 @@ impl KnownRules<'_> {
 
     fn is_old(&mut self) -> bool {
         match &mut self.read {
-            // The rules of iptables (legacy) have no number for their changes, and reading them takes a program each time.
+            // The rules of iptables (legacy) have no generation, and reading them takes a program each time.
             Ok(read) => read.index.is_old(&mut read.kernel).unwrap_or(true),
             Err(_) => true,
         }
@@ -357,7 +355,7 @@ fn read(run: &Run) -> Result<LiveRules, backend::Error> {
     let mut kernel = run.open_for(run.every_owner())?;
     let index = RuleIndex::read(&mut kernel, named)?;
     let routes = kernel.routing()?;
-    // Without addresses fewer walks are complete; what the kernel reports is shown all the same.
+    // Without addresses fewer walks are complete; the kernel's reports are shown all the same.
     let pod = PodContext::new(System::HERE.addresses().unwrap_or_default(), None);
     Ok(LiveRules { kernel, index, routes, pod })
 }

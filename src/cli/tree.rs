@@ -1,5 +1,5 @@
-//! The command tree, made from the tables of commands and of settings, for help and completions. Calls are read without it
-//! ([`super::arguments`]), so it can afford to describe each option in full.
+//! The command tree, built from the tables of commands and settings, for help and completions. Calls are parsed without it
+//! ([`super::arguments`]), so it can describe each option in full.
 
 use super::command::{COMMANDS, CommandEntry, is_global};
 use crate::cni;
@@ -20,12 +20,11 @@ pub(super) const BASIC: [(&str, &str); 2] = [(HELP, HELP_ABOUT), (VERSION, "Prin
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// The most common options, a line each.
+    /// The most common options, one line each.
     Summary,
     Full,
-    /// Flags without effect as well.
     All,
-    /// As [`Extent::All`], without flags of upstream's logging that have no effect.
+    /// Like [`Extent::All`], without upstream's logging flags that have no effect.
     Proposed,
 }
 
@@ -38,7 +37,6 @@ pub(super) const PLUGIN_EXAMPLES: &[&str] = &["sidecar-init cni install --watch"
 pub(super) const PLUGIN_EXITS: &Exits =
     &[("0", "done"), ("1", "failed; standard output holds the error as the specification has it")];
 
-/// Specialised commands come last.
 pub(super) fn tree(mesh: Mesh, extent: Extent) -> Command {
     let of = |group| {
         let entries = COMMANDS.iter().filter(move |entry| entry.within().0 == group);
@@ -96,14 +94,13 @@ pub(super) fn command(entry: &CommandEntry, mesh: Mesh, extent: Extent) -> Comma
     let arguments = rows(entry, mesh)
         .into_iter()
         .map(|row| argument(row, entry.short(row), extent).global(is_global(row)));
-    // The usage names them already.
     let words = ["first", "second"].into_iter().zip(entry.words());
     let words = words.map(|(name, word)| valued(Arg::new(name), word.row()).hide(true));
     command.args(trailing).arg(help_flag()).args(arguments).args(words)
 }
 
-/// The flags of a command for a mesh in the order of help: first what only it takes, last what every command does. Of those
-/// about capture, what a pod may ask for precedes what is the same for all pods of a mesh.
+/// Flags of a command for a mesh in the order of help: the command's own first, global ones last. Among the capture flags, flags
+/// that a pod can set precede flags that are the same for all pods of a mesh.
 pub(super) fn rows(entry: &CommandEntry, mesh: Mesh) -> Vec<&'static SettingRow> {
     let mut rows: Vec<&SettingRow> = entry.rows(mesh).filter(|row| !row.long.is_empty()).collect();
     let headings: Vec<&str> = rows.iter().map(|row| row.topic.heading()).collect();
@@ -133,7 +130,6 @@ fn argument(row: &SettingRow, short: Option<char>, extent: Extent) -> Arg {
         .help(row.help)
         .long_help(described_setting(row, short).join("\n"))
         .help_heading(row.topic.heading())
-        // `-h` shows the most common options, `--help` all.
         .hide_short_help(matches!(row.topic, Topic::Validation | Topic::Logging | Topic::Compatibility))
         .hide(match extent {
             Extent::Summary | Extent::Full => row.help.starts_with(NO_EFFECT),
@@ -142,7 +138,7 @@ fn argument(row: &SettingRow, short: Option<char>, extent: Extent) -> Arg {
         })
 }
 
-/// An argument with the values of a setting, for completions. Its help has them in a sentence.
+/// An argument with a setting's values, for completions. Its help lists them in a sentence.
 fn valued(argument: Arg, row: &SettingRow) -> Arg {
     let argument = argument.hide_possible_values(true);
     match row.kind {
@@ -170,7 +166,6 @@ fn described_setting(row: &SettingRow, short: Option<char>) -> Vec<String> {
     lines.into_iter().flatten().collect()
 }
 
-/// The annotation or field of a pod that sets the same.
 fn pod_source(row: &SettingRow) -> Option<String> {
     if !row.annotations.is_empty() {
         return Some(row.annotations.join(", "));
@@ -181,7 +176,7 @@ fn pod_source(row: &SettingRow) -> Option<String> {
 }
 
 fn example(row: &SettingRow, short: Option<char>) -> Option<String> {
-    // The meaning names all values of those that have few, and the default.
+    // The help of a setting with few values names all of them and the default.
     let is_named = |example: &&str| {
         let (_, default) = row.help.split_once("[default: ").unwrap_or_default();
         !row.values.is_empty() || default.trim_end_matches(']') == *example
@@ -202,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tree_is_consistent() {
+    fn command_tree_is_consistent() {
         for mesh in Mesh::ALL {
             tree(*mesh, Extent::All).debug_assert();
         }

@@ -1,4 +1,4 @@
-//! Decides whether a container's traffic is captured, and by which settings, from the runtime's call and its configuration.
+//! Decides if a container's traffic is captured, and by which settings, from the runtime's call and its configuration.
 
 use super::protocol::{ANNOTATIONS, CniError, CniErrorCode, PluginConfiguration, RuntimePod};
 use mesh::pod::{self, annotated};
@@ -11,7 +11,7 @@ pub(super) enum CaptureDecision {
     Nothing(String),
 }
 
-/// `capture` in a network configuration applies to every container, injected or not; all other reasons to skip a pod count.
+/// Decides about a container. `capture` in a network configuration covers uninjected ones too; other reasons to skip a pod apply.
 pub(super) fn decide(
     configuration: &PluginConfiguration<'_>,
     pod: &RuntimePod,
@@ -41,7 +41,7 @@ pub(super) fn decide(
             CaptureDecision::Nothing(no_annotations(configuration.requests_annotations))
         }
         (Some(skip), None) => CaptureDecision::Nothing(skip.to_string()),
-        // A pod that the runtime does not name has an earlier reason, which would hide those that count here.
+        // A pod without a name from the runtime has an earlier reason, which would hide the relevant ones.
         (Some(_), Some(capture)) => match pod::skip_unnamed(&known, excluded_namespaces) {
             Some(skip) if !skip.is_before_injection() => CaptureDecision::Nothing(skip.to_string()),
             Some(_) | None => uninjected(&known, &title, capture),
@@ -49,7 +49,7 @@ pub(super) fn decide(
     })
 }
 
-/// For a pod whose annotations neither the runtime nor the API server gives.
+/// Reason for a pod whose annotations come neither from the runtime nor the API server.
 fn no_annotations(are_requested: bool) -> String {
     let remedy = if are_requested {
         "a plugin that delegates, such as Multus, does not pass on this capability of the entry: set kubeconfig or capture in it"
@@ -81,7 +81,7 @@ fn uninjected(pod: &pod::Pod, title: &str, capture: &Raw) -> CaptureDecision {
 
 pub(super) struct ResolvedCapture {
     pub(super) capture: Capture,
-    /// The settings, with the pod's addresses, so that they resolve alike whenever they are read again.
+    /// Settings with the pod's addresses, so that they resolve alike whenever they are read again.
     pub(super) raw: Raw,
     pub(super) warnings: Vec<String>,
 }

@@ -1,7 +1,8 @@
-//! Files that are complete or absent: written under a temporary name, then renamed. Reading is limited, and to regular files:
+//! Files that are complete or absent: written under a temporary name, then renamed. Only regular files of limited size are read:
 //! opening a pipe waits for a writer, and a device may never end.
-//! Other agents may write configurations of the network at the same time, so those are exchanged in one step, which returns
-//! the previous file: if its content is not what was read, it is put back and the caller starts again.
+//!
+//! Other agents may write network configurations at the same time, so those are exchanged in one step, which returns the previous
+//! file. If its content is not as read, it is put back and the caller starts again.
 
 use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::fchown;
@@ -13,17 +14,16 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, SystemTime};
 
-/// The prefix of unfinished files. No attachment's name has it, and no runtime reads a file of such a name.
+/// Prefix of unfinished files. No attachment's name has it, and no runtime reads a file with such a name.
 pub(super) const UNFINISHED: &str = ".sidecar-cni-";
-/// The longest network configuration that is read or written. Real ones have a few kilobytes.
+/// Size limit of a network configuration. Real ones have a few kilobytes.
 pub(super) const MAX_CONFIGURATION: u64 = 1024 * 1024;
-/// The permissions of an installed program.
 const MODE: u32 = 0o755;
 const CHUNK_SIZE: u64 = 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// It does, with the new content or the old one.
+    /// Survives with the old or the new content.
     Kept,
     MayBeLost,
 }
@@ -44,7 +44,6 @@ pub(super) enum UnreadableFile {
     Io(#[from] io::Error),
 }
 
-/// Opens a regular file for reading, without waiting for anything; `None` if nothing is there.
 fn open(path: &Path, links: Links) -> Result<Option<File>, UnreadableFile> {
     let (found, flags) = match links {
         Links::Followed => (fs::metadata(path), 0),
@@ -53,11 +52,10 @@ fn open(path: &Path, links: Links) -> Result<Option<File>, UnreadableFile> {
     let found = match present(found) {
         Ok(Some(found)) => found,
         Ok(None) => return Ok(None),
-        // Links that lead to each other lead to no file.
         Err(error) if error.raw_os_error() == Some(ELOOP) => return Err(UnreadableFile::Special),
         Err(error) => return Err(error.into()),
     };
-    // Opening a device may have an effect, so it is looked at before, and again once it is open: it may be another by then.
+    // Opening a device may have an effect, so the type is checked before, and again once it is open: it may be another file then.
     if !found.is_file() {
         return Err(UnreadableFile::Special);
     }
@@ -68,7 +66,6 @@ fn open(path: &Path, links: Links) -> Result<Option<File>, UnreadableFile> {
     }
 }
 
-/// The content of a file; `None` if nothing is there.
 pub(super) fn read(path: &Path, most: u64, links: Links) -> Result<Option<Vec<u8>>, UnreadableFile> {
     let Some(file) = open(path, links)? else { return Ok(None) };
     let mut content = Vec::new();
@@ -80,7 +77,6 @@ pub(super) fn is_longer(content: &[u8], most: u64) -> bool {
     u64::try_from(content.len()).is_ok_and(|length| length > most)
 }
 
-/// The result of an operation on a path; `None` if nothing is there.
 pub(super) fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
@@ -88,7 +84,6 @@ pub(super) fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Removes a file, or whatever else has its name.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::IsADirectory => fs::remove_dir_all(path),
@@ -97,7 +92,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     present(removed).map(drop)
 }
 
-/// Writes a file, replacing whatever has its name. On failure the old file is in place; or the new one, not flushed.
+/// Writes a file, replacing any previous one. On failure the old file remains, or the new one, not flushed.
 pub(super) fn put(folder: &Path, name: &str, content: &[u8], durability: Durability) -> io::Result<()> {
     let place = folder.join(name);
     let aside = Aside::beside(&place);
@@ -116,21 +111,18 @@ pub(super) fn put(folder: &Path, name: &str, content: &[u8], durability: Durabil
     if durability == Durability::Kept { sync(&place) } else { Ok(()) }
 }
 
-/// Creates a folder that only root can read, with its parents.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Removes unfinished files of killed calls that are at least so old.
+/// Removes unfinished files of killed calls from this age on.
 pub(super) fn sweep(folder: &Path, age: Duration) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.flatten() {
         let is_abandoned = |found: Metadata| {
-            // Anything but a file is not ours.
             found.is_file() && found.modified().is_ok_and(|at| at.elapsed().unwrap_or_default() >= age)
         };
         let is_unfinished = entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
         if is_unfinished && entry.metadata().is_ok_and(is_abandoned) {
-            // Another sweep may have been faster.
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -144,7 +136,6 @@ pub(super) enum Put {
     Overtaken,
 }
 
-/// The content of a network configuration, by a link too.
 pub(super) fn configuration(path: &Path) -> Result<Option<Vec<u8>>, UnreadableFile> {
     read(path, MAX_CONFIGURATION, Links::Followed)
 }
@@ -153,17 +144,17 @@ fn holds(path: &Path, content: &[u8]) -> bool {
     configuration(path).is_ok_and(|found| found.as_deref() == Some(content))
 }
 
-/// Replaces a file with content `old` by `new`, with the same owner and permissions. On failure the file is as it was.
+/// Replaces a file with content `old` by `new`, with the same owner and permissions. On failure the file is unchanged.
 pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
     // A link is kept, and its target replaced.
     let Some(path) = present(fs::canonicalize(path))? else { return Ok(Put::Overtaken) };
     let aside = Aside::write(&path, new, &fs::metadata(&path)?)?;
-    // `None` is content that could not be read. It is put back as it is.
+    // `None` is unreadable content, which is put back unchanged.
     let (mut expected, mut placed, mut put) = (Some(old.to_vec()), Some(new.to_vec()), Put::Done);
     loop {
         match present(exchange(&aside.0, &path))? {
             None => return Ok(Put::Overtaken),
-            // Where the file system can't exchange two, the content is compared as late as possible.
+            // If the file system can't exchange files, the content is compared as late as possible.
             Some(false) if !holds(&path, old) => return Ok(Put::Overtaken),
             Some(false) => {
                 fs::rename(&aside.0, &path)?;
@@ -196,7 +187,7 @@ pub(super) fn remove_known(path: &Path, old: &[u8]) -> io::Result<Put> {
     }
     let is_known = holds(&aside.0, old);
     let put = if is_known { Put::Done } else { Put::Overtaken };
-    // A file that has come since is newer. A folder has one name only.
+    // A file created since is newer. A folder has only one name.
     if !is_known && fs::hard_link(&aside.0, path).is_err_and(|error| error.kind() != ErrorKind::AlreadyExists)
     {
         fs::rename(&aside.0, path)?;
@@ -213,15 +204,14 @@ fn identity(found: io::Result<Metadata>) -> Option<FileIdentity> {
     Some(([found.dev(), found.ino(), found.size()], times, found.mode()))
 }
 
-/// Copies a program, unless the same is there. Returns whether it was copied. Two files that were `seen` to be the same are
-/// not read again. On failure the old program is in place.
+/// Copies a program unless the target is identical (`seen` saves reading both again); true if copied.
 pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<CopiedProgram>) -> io::Result<bool> {
     let now = identity(fs::metadata(from)).zip(identity(fs::symlink_metadata(to)));
     if now.is_some() && now == *seen {
         return Ok(false);
     }
     let is_new = copied(from, to)?;
-    // What was just put in place may be written by others before it could be looked at, so the next look reads it.
+    // Other programs may write a new copy before it could be checked, so the next check reads it.
     *seen = if is_new { None } else { now };
     Ok(is_new)
 }
@@ -246,7 +236,7 @@ fn copied(from: &Path, to: &Path) -> io::Result<bool> {
     sync(to).map(|()| true)
 }
 
-/// Compares piece by piece: whole programs in memory would be most of what an installer takes of a node.
+/// Compares in pieces: whole programs in memory would be most of an installer's use of a node.
 fn are_equal(one: &File, other: &File) -> io::Result<bool> {
     let piece = |file: &File| {
         let mut piece = Vec::new();
@@ -265,7 +255,6 @@ fn sync(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
-/// A temporary file next to another, removed on drop.
 struct Aside(PathBuf);
 
 impl Aside {
@@ -294,7 +283,7 @@ impl Aside {
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // Fails where it was renamed. The next run sweeps what is left, unless a link has led to another folder.
+        // Fails if it was renamed. The next run sweeps leftovers, except in another folder that a link led to.
         let _ = fs::remove_file(&self.0);
     }
 }

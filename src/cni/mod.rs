@@ -1,5 +1,5 @@
-//! The CNI plugin: from a runtime's call to an exit code. The environment is read here and nowhere below. The engine works in
-//! the container's namespace, once, and no process is left running.
+//! The CNI plugin: from a runtime's call to an exit code. The environment is read only here. The engine works once in the
+//! container's namespace, and no process is left running.
 
 mod decision;
 mod files;
@@ -25,7 +25,6 @@ use std::{env, process::ExitCode};
 use verbs::CallContext;
 use watch::{Done, TimedCall};
 
-/// The command, and the name by which the program is this plugin.
 pub(crate) const COMMAND: &str = "cni";
 pub(crate) const PLUGIN: &str = "sidecar-cni";
 pub(crate) const NODE_PROGRAM: &str = "sidecar-node";
@@ -34,7 +33,7 @@ pub(crate) fn beside(name: &str) -> PathBuf {
     env::current_exe().unwrap_or_default().with_file_name(name)
 }
 
-/// A runtime calls by the command, by the plugin's name, or by nothing but the variable that it sets.
+/// True for a call as the plugin: by the command, the plugin's name, or just the variable that runtimes set.
 pub(crate) fn is_called() -> bool {
     let mut arguments = env::args_os();
     let program = arguments.next().unwrap_or_default();
@@ -72,7 +71,7 @@ fn serve(watch: &TimedCall) -> Result<Done, CniError> {
     });
     let input = input(verb)?;
     if verb == Verb::Version {
-        // In the version that the runtime speaks, or in ours if that is none that we know.
+        // In the runtime's version, or in our latest if that is unknown.
         let version = match input.trim_ascii().is_empty() {
             true => CniVersion::LATEST,
             false => PartialConfiguration::of(&input)?.version.unwrap_or(CniVersion::LATEST),
@@ -92,7 +91,7 @@ fn serve(watch: &TimedCall) -> Result<Done, CniError> {
         CallContext { state: AttachmentStore::new(&partial.places.state), timeout: partial.timeout };
     let (target, netns) = (request.target.as_ref(), request.netns.as_deref());
     partial.version?.require(verb)?;
-    // DEL succeeds even if the settings of capture have become invalid.
+    // DEL succeeds even if the capture settings have become invalid.
     if let (Verb::Del, Some(target)) = (verb, target) {
         return context.del(target, netns, &partial.network?);
     }
@@ -106,7 +105,7 @@ fn serve(watch: &TimedCall) -> Result<Done, CniError> {
     }
 }
 
-/// All of standard input, unless VERSION is called from a terminal.
+/// All of standard input, except for VERSION from a terminal.
 fn input(verb: Verb) -> Result<Vec<u8>, CniError> {
     let (mut input, stdin) = (Vec::new(), io::stdin());
     if verb == Verb::Version && stdin.is_terminal() {

@@ -49,7 +49,7 @@ pub(super) fn enter(path: &Path) -> Result<bool, CniError> {
     Ok(true)
 }
 
-/// Fails, with the reason, where this thread is or may be in the host's network namespace.
+/// Fails with the reason if this thread is, or may be, in the host's network namespace.
 pub(super) fn refuse_host_namespace() -> Result<(), &'static str> {
     match namespace::is_host() {
         Some(false) => Ok(()),
@@ -58,7 +58,6 @@ pub(super) fn refuse_host_namespace() -> Result<(), &'static str> {
     }
 }
 
-/// As [`enter`], but a namespace that does not exist is an error.
 pub(super) fn enter_existing(path: &Path) -> Result<(), CniError> {
     if enter(path)? {
         return Ok(());
@@ -73,7 +72,7 @@ fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| gone.contains(&Errno::from_raw(code)))
 }
 
-/// The addresses of all interfaces, in the kernel's order; an error where there are none but loopback addresses.
+/// Addresses of all interfaces, in the kernel's order; an error if all are loopback addresses.
 pub(super) fn addresses() -> Result<Vec<IpAddr>, CniError> {
     let found = address::all().map_err(|error| {
         CniError::caused(CniErrorCode::Namespace, "the container's interfaces can't be listed", &error)
@@ -86,7 +85,7 @@ pub(super) fn addresses() -> Result<Vec<IpAddr>, CniError> {
     Ok(found)
 }
 
-/// The mesh for which an ADD has set rules of nf_tables here, by their record; `None` where others have. Starts no program.
+/// Mesh for which an ADD has set rules of nf_tables here, by their record; `None` for rules of other origin. Starts no program.
 pub(super) fn mesh_set_by_add() -> io::Result<Option<Mesh>> {
     let mut nftables = match Nftables::open(Mesh::default().ownership().table) {
         Err(error) if lacks_netlink(&error) => return Ok(None),
@@ -102,19 +101,18 @@ pub(super) fn mesh_set_by_add() -> io::Result<Option<Mesh>> {
     Ok(None)
 }
 
-/// As [`open`], with the namespace's lock until the session is dropped.
+/// Like [`open`], with the namespace's lock until the session is dropped.
 pub(super) fn open_locked(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
     let mut session = open(timeout, owner, choice)?;
     session.kernel.hold().map_err(|error| engine_error("the namespace can't be changed", error))?;
     Ok(session)
 }
 
-/// The backend that a configuration names; it has been validated.
 pub(super) fn choice(backend: &str) -> Choice {
     Choice::named(backend).unwrap_or(Choice::Nftables)
 }
 
-/// The namespace that this thread is in, as an owner sees it. A lock is waited for until shortly before the call has to end.
+/// Opens this thread's namespace for an owner. The wait for a lock ends shortly before the call's time limit.
 pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
     let wait = u32::try_from(timeout.as_secs().saturating_sub(1)).unwrap_or(u32::MAX);
     Session::open(Lock { timeout, ..Lock::on_node(wait) }, owner, choice, OWNERS)

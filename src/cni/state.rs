@@ -1,6 +1,6 @@
-//! The state of attachments from ADD on: the settings that their rules were made of, a file each, named by the attachment. It
-//! is there before the first rule is, so that DEL knows what a killed ADD may have left, and CHECK compares with it. Records
-//! and rules change together, under the lock of the attachment's namespace.
+//! State of attachments since ADD: the settings of their rules, in a file each, named after the attachment. It is written before
+//! the first rule, so that DEL finds possible leftovers of a killed ADD, and CHECK compares with it. Records and rules change
+//! together, under the lock of the attachment's namespace.
 
 use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::{Attachment, CniError, CniErrorCode, MAX_BYTES};
@@ -17,7 +17,7 @@ pub(super) struct AttachmentStore {
     pub(super) folder: PathBuf,
 }
 
-/// An attachment in a network, which the specification makes its key.
+/// An attachment in a network, the key by the specification.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct AttachmentKey {
     pub(super) network: String,
@@ -27,13 +27,11 @@ pub(super) struct AttachmentKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AttachmentRecord {
-    /// The form of this file.
     form: u32,
-    /// For people who read the file.
+    /// For readers of the file.
     pub(super) pod: Option<String>,
-    /// What holds the rules, as the network configuration names it.
+    /// Backend of the rules, by its name in the network configuration.
     backend: String,
-    /// The mesh's settings by their names.
     settings: BTreeMap<String, String>,
 }
 
@@ -41,27 +39,25 @@ pub(super) struct AttachmentRecord {
 pub(super) enum StoredRecord {
     Absent,
     Valid(AttachmentRecord),
-    /// Something is there that can't be read as a record, and why: it is torn, of another version, or not a file.
+    /// Anything except a readable record, with the reason: torn, of another version, or not a file.
     Unreadable(String),
 }
 
-/// The age after which an unfinished file is abandoned.
 const ABANDONED: Duration = Duration::from_secs(3600);
 const FORM: u32 = 1;
 const FOLDER: &str = "attachments";
 const ENDING: &str = ".json";
-/// Between the parts of a file's name. Neither an id nor a network's name has it.
+/// Separator in a file's name, absent from IDs and network names.
 const BETWEEN: char = '@';
 
 impl AttachmentRecord {
     pub(super) fn new(pod: Option<String>, backend: &str, raw: &Raw) -> Self {
-        // Other meshes have settings of the same names, which configurations may hold for their pods.
+        // Other meshes have settings with the same names, which configurations may contain for their pods.
         let own = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
         let settings = own.map(|(setting, given)| (setting.row().name().to_owned(), given.value.clone()));
         Self { form: FORM, pod, backend: backend.to_owned(), settings: settings.collect() }
     }
 
-    /// The backend of the rules; `None` for a name that another version has written.
     pub(super) fn backend(&self) -> Option<Choice> {
         Choice::named(&self.backend)
     }
@@ -70,7 +66,7 @@ impl AttachmentRecord {
         self.named_mesh().unwrap_or_default()
     }
 
-    /// The mesh that the settings name; the error is the name of one that this version does not have.
+    /// Mesh in the settings; the error is a name that this version lacks.
     fn named_mesh(&self) -> Result<Mesh, &str> {
         let Some(name) = self.settings.get(Setting::Mesh.row().name()) else { return Ok(Mesh::default()) };
         name.trim().parse().map_err(|_| name.trim())
@@ -88,7 +84,6 @@ impl AttachmentRecord {
 }
 
 impl StoredRecord {
-    /// `None` where it is not known.
     pub(super) fn mesh(&self) -> Option<Mesh> {
         match self {
             Self::Valid(record) => Some(record.mesh()),
@@ -103,7 +98,6 @@ impl AttachmentKey {
         format!("{container}{BETWEEN}{interface}{BETWEEN}{network}{ENDING}")
     }
 
-    /// The attachment that a file belongs to; `None` for other files.
     fn of_file(name: &str) -> Option<Self> {
         let (container, rest) = name.strip_suffix(ENDING)?.split_once(BETWEEN)?;
         let (interface, network) = rest.rsplit_once(BETWEEN)?;
@@ -122,7 +116,7 @@ impl AttachmentStore {
     }
 
     pub(super) fn record(&self, key: &AttachmentKey) -> Result<StoredRecord, CniError> {
-        // The settings came in a call of at most that length.
+        // The settings came in a call of at most this length.
         let text = match files::read(&self.folder.join(key.file()), MAX_BYTES, Links::Refused) {
             Ok(Some(text)) => text,
             Ok(None) => return Ok(StoredRecord::Absent),
@@ -139,7 +133,7 @@ impl AttachmentStore {
         })
     }
 
-    /// On failure the old record is in place; or the new one, which a failure of the machine may undo.
+    /// On failure the old record remains, or the new one, which a failure of the machine may undo.
     pub(super) fn keep(&self, key: &AttachmentKey, record: &AttachmentRecord) -> Result<(), CniError> {
         let text = serde_json::to_vec(record).expect("our own data has text keys");
         self.prepare()
@@ -160,7 +154,6 @@ impl AttachmentStore {
         keys.collect()
     }
 
-    /// Removes unfinished files of killed calls.
     pub(super) fn sweep(&self) -> Result<(), CniError> {
         let folders = self.folder.ancestors().take(2).filter(|folder| folder.is_dir());
         let sweep = |folder: &Path| files::sweep(folder, ABANDONED);
@@ -181,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_come_back() {
+    fn file_names_are_parsed_back() {
         for (container, interface, network) in [("c1", "eth0", "mesh"), ("a.b-c_d", "a@b@c", "1")] {
             let attachment = Attachment { container: container.into(), interface: interface.into() };
             let key = AttachmentKey { network: network.into(), attachment };
@@ -191,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_a_mesh_of_another_version_names_none() {
+    fn record_with_an_unknown_mesh_is_unreadable() {
         let store =
             AttachmentStore::new(&std::env::temp_dir().join(format!("records-{}", std::process::id())));
         let attachment = Attachment { container: "c".into(), interface: "eth0".into() };
@@ -208,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_cut_anywhere_is_torn() {
+    fn truncated_record_is_torn() {
         let given = Given { value: "*".to_owned(), source: Source::Key("x".to_owned()) };
         let raw = Raw::of([(Setting::InboundPorts, given)]);
         let record = AttachmentRecord::new(Some("shop/web".to_owned()), "nftables", &raw);
@@ -220,9 +213,8 @@ mod tests {
         assert_eq!(record.raw().get(Setting::InboundPorts).map(|given| given.value.as_str()), Some("*"));
     }
 
-    /// Several meshes have a setting of the same name.
     #[test]
-    fn a_record_holds_the_settings_of_its_own_mesh() {
+    fn record_has_only_the_settings_of_its_mesh() {
         let given = |value: &str| Given { value: value.to_owned(), source: Source::Key("x".to_owned()) };
         let users = |mesh: Mesh| mesh.settings().iter().find(|row| row.name() == "proxy-uid");
         let user = |mesh: Mesh| users(mesh).expect("it has one").setting;

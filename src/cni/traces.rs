@@ -1,4 +1,4 @@
-//! The traces of a call: a line of JSON in a file that is rotated by size, or in the journal, and counters for metrics.
+//! Traces of a call: a JSON line in a file that is rotated by size, or in the journal, and counters for metrics.
 
 use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::{LogTarget, Places};
@@ -15,10 +15,8 @@ use std::time::Duration;
 use std::{collections::BTreeMap, ffi::OsString, os::unix::net::UnixDatagram, path::Path};
 use tracing::{Event, level_filters::LevelFilter};
 
-/// The outcome of a failed call, in the log and in counters.
 pub(super) const FAILED: &str = "failed";
 
-/// Fields without a value are omitted.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct LogEntry {
     pub(super) time: String,
@@ -73,18 +71,16 @@ fn append(path: &Path, line: &[u8], most: u64) -> io::Result<()> {
     let size = file.metadata().map(|found| found.len());
     let rotated = size.and_then(|size| if size >= most { rotate(path, file) } else { Ok(()) });
     if let Err(error) = rotated {
-        // The line is written. Only the runtime's log is left.
         let path = path.display();
         let _ = writeln!(io::stderr(), "sidecar-init cni: {path} can't be renamed to {path}.1: {error}");
     }
     Ok(())
 }
 
-/// Renames a file to `PATH.1`. Calls that have it open write to it still; of calls that find it too long, one renames it.
+/// Renames a file to `PATH.1`. Calls that have it open still write to it; of several calls that find it too long, one renames it.
 fn rotate(path: &Path, file: File) -> io::Result<()> {
     let Ok(held) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return Ok(()) };
     let (opened, named) = (held.metadata()?, files::present(fs::metadata(path))?);
-    // Another call has renamed it.
     if !opened.is_file()
         || named.is_none_or(|named| (opened.dev(), opened.ino()) != (named.dev(), named.ino()))
     {
@@ -113,10 +109,10 @@ pub(super) fn warnings() -> Vec<String> {
 
 const FILE: &str = "counters.json";
 const LOCK: &str = "counters.lock";
-/// The limit of the file; real ones have a few kilobytes.
+/// Size limit of the file; real ones have a few kilobytes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// The upper bounds of the histogram's buckets, in milliseconds. What takes longer is in one more.
+/// Upper bounds of the histogram's buckets, in milliseconds. Longer calls have one more bucket.
 pub(super) const BOUNDS: [u32; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -124,18 +120,15 @@ pub(super) struct CniCounters {
     pub(super) verbs: BTreeMap<String, CallCounters>,
 }
 
-/// The name under which repairs are counted, beside the verbs.
 pub(super) const REPAIR: &str = "repair";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct CallCounters {
     pub(super) outcomes: BTreeMap<String, u64>,
     pub(super) milliseconds: f64,
-    /// Calls in each bucket of [`BOUNDS`], and those beyond.
     pub(super) buckets: Vec<u64>,
 }
 
-/// Waits for the lock in turn, however long that takes.
 pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) -> io::Result<()> {
     files::make_folder(folder)?;
     let mut options = OpenOptions::new();
@@ -149,7 +142,7 @@ pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) ->
     files::put(folder, FILE, &text, Durability::MayBeLost)
 }
 
-/// Reads the counters. A file that is missing, torn by a failure of the machine, or not ours counts as empty.
+/// Reads the counters. A missing file, one torn by a failure of the machine, and one of another program count as empty.
 pub(super) fn read_counters(folder: &Path) -> io::Result<CniCounters> {
     let text = match files::read(&folder.join(FILE), MAX_BYTES, Links::Refused) {
         Err(UnreadableFile::Io(error)) => return Err(error),
@@ -185,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_written_where_the_log_can_not_be_rotated() {
+    fn log_line_is_written_if_the_log_can_not_be_rotated() {
         let folder = testkit::folder::Folder::new("cni-log");
         let path = folder.join("cni.log");
         fs::create_dir_all(folder.join("cni.log.1")).expect("a folder in its way");
@@ -194,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_in_one_bucket() {
+    fn each_call_is_in_one_bucket() {
         let mut counters = CniCounters::default();
         for (milliseconds, bucket) in [(0, 0), (1, 0), (3, 2), (5_000, 11), (60_000, 12)] {
             counters.add("ADD", "captured", Duration::from_millis(milliseconds));
@@ -205,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_can_not_be_read_do_not_start_again() {
+    fn unreadable_counters_are_not_reset() {
         let too_long = "a".repeat(5_000);
         let error = read_counters(Path::new(&too_long)).expect_err("no counters");
         assert_eq!(error.raw_os_error(), Some(nix::libc::ENAMETOOLONG));

@@ -1,5 +1,5 @@
 //! The verbs: ADD sets the rules, CHECK compares them, DEL removes them; GC and STATUS are not about one container.
-//! Pods are read from the API server by `sidecar-node`, because TLS would make the plugin half as large again.
+//! `sidecar-node` reads pods from the API server, because TLS would make the plugin half as large again.
 
 use super::NODE_PROGRAM;
 use super::decision::{CaptureDecision, ResolvedCapture, decide, resolve};
@@ -25,7 +25,7 @@ pub(super) struct CallContext {
 }
 
 impl CallContext {
-    /// ADD: the container's traffic is captured from here on; else nothing is changed, unless the fault states otherwise.
+    /// ADD: captures the container's traffic. On failure nothing is changed, unless the error states otherwise.
     pub(super) fn add(
         &self,
         target: &AttachmentTarget,
@@ -43,7 +43,7 @@ impl CallContext {
             return Ok(skipped(CAPTURES_NOTHING.to_owned()));
         }
         warnings.iter().for_each(|warning| tracing::warn!(target: "config", "{warning}"));
-        // A DEL at the same time finds both the record and the rules, or neither.
+        // A concurrent DEL finds both the record and the rules, or neither.
         let mut session =
             namespace::open_locked(self.timeout, capture.owner(), choice(configuration.backend))?;
         let key = key(target, &configuration.name);
@@ -61,7 +61,7 @@ impl CallContext {
         Ok(Done { undo: Some(undo), ..Done::new("captured", reason).answering(result(configuration)) })
     }
 
-    /// The record of an attachment before ADD; an error for one of another mesh, as DEL removes the rules of one.
+    /// Record of an attachment before ADD; an error for one of another mesh, because DEL removes the rules of only one.
     fn before(&self, key: &AttachmentKey, mesh: Mesh) -> Result<StoredRecord, CniError> {
         let stored = self.state.record(key)?;
         if let Some(earlier) = stored.mesh().filter(|earlier| *earlier != mesh) {
@@ -80,14 +80,13 @@ impl CallContext {
         configuration: &PluginConfiguration<'_>,
         target: &AttachmentTarget,
     ) -> Result<CaptureDecision, CniError> {
-        // The rest of the time is for setting the rules.
         let time = self.timeout.mul_f64(0.75);
         decide(configuration, &target.pod, |kubeconfig, namespace, name| {
             ask_for_pod(kubeconfig, namespace, name, time)
         })
     }
 
-    /// CHECK: the rules are those that ADD has made.
+    /// CHECK: compares the rules with the result of ADD.
     pub(super) fn check(
         &self,
         target: &AttachmentTarget,
@@ -111,10 +110,10 @@ impl CallContext {
             },
         };
         enter_existing(netns)?;
-        // What is recorded holds the addresses of then.
+        // A record contains the addresses at the time of ADD.
         let addresses = if is_recorded { Vec::new() } else { namespace::addresses()? };
         let ResolvedCapture { capture, .. } = resolve(raw, problems, &addresses)?;
-        // ADD sets no rules then, and keeps no record.
+        // ADD then sets no rules and keeps no record.
         if !is_recorded && capture.facts().captures_nothing {
             return Ok(Done::new("skipped", CAPTURES_NOTHING));
         }
@@ -131,7 +130,7 @@ impl CallContext {
         Ok(Done::new("equal", ""))
     }
 
-    /// DEL: removes all that is ours, in the namespace if it exists, and on the node. A container may be gone.
+    /// DEL: removes our rules from the namespace, if it still exists, and the record from the node.
     pub(super) fn del(
         &self,
         target: &AttachmentTarget,
@@ -155,7 +154,6 @@ impl CallContext {
         loop {
             let Some(Removal { owner, is_shared }) = removal else { return nothing() };
             let mut session = namespace::open_locked(self.timeout, owner, Choice::Nftables)?;
-            // Another call may have had the lock until now.
             let now = self.removal(&key)?;
             if now != removal {
                 removal = now;
@@ -172,16 +170,16 @@ impl CallContext {
         }
     }
 
-    /// The removal that DEL has to do; `None` if no ADD has set rules for this attachment.
+    /// The removal for DEL; `None` if no ADD has set rules for this attachment.
     fn removal(&self, key: &AttachmentKey) -> Result<Option<Removal>, CniError> {
         let stored = self.state.record(key)?;
         let is_shared = record_with_same_rules(&self.state, key, &stored)?.is_some();
         let owner = match stored {
             StoredRecord::Absent if is_shared => None,
-            // No rule is removed. The lock lets one DEL after the other see which records there are.
+            // No rule is removed. The lock makes concurrent DELs read the records one after the other.
             _ if is_shared => Some(Mesh::default().ownership()),
             StoredRecord::Valid(record) => Some(record.mesh().ownership()),
-            // What was set can't be read, so it may be any mesh's.
+            // An unreadable record may be of any mesh.
             StoredRecord::Unreadable(_) => Some(Mesh::default().ownership().union(OWNERS)),
             // The record may be lost. Rules of an init container are kept: the pod may still run, with other attachments.
             StoredRecord::Absent => {
@@ -195,7 +193,7 @@ impl CallContext {
         Ok(owner.map(|owner| Removal { owner, is_shared }))
     }
 
-    /// Forgets an attachment. A record that stays, as on a read-only file system, keeps no container from going.
+    /// Removes an attachment's record. A failure, as on a read-only file system, does not block the container's removal.
     fn forget(&self, key: &AttachmentKey) {
         if let Err(CniError { details, .. }) = self.state.forget(key) {
             tracing::warn!(
@@ -236,7 +234,7 @@ impl CallContext {
         Err(CniError::new(CniErrorCode::Io, msg, left.join("\n")))
     }
 
-    /// STATUS: whether ADD could serve. It sets rules in a new namespace to find out.
+    /// STATUS: reports if ADD could work, by setting rules in a new namespace.
     pub(super) fn status(&self, configuration: &PluginConfiguration<'_>) -> Result<Done, CniError> {
         let unavailable = |what: &str, fault: &dyn std::error::Error| {
             CniError::caused(CniErrorCode::NotAvailable, what, fault)
@@ -248,7 +246,7 @@ impl CallContext {
         let tried = within_new(|| {
             let addresses = [Ipv4Addr::new(192, 0, 2, 1).into()];
             let ResolvedCapture { capture, .. } = resolve(raw, Vec::new(), &addresses)?;
-            // ADD refuses where it is not known whether the namespace is the runtime's own.
+            // ADD refuses a namespace that may be the runtime's own.
             namespace::refuse_host_namespace()
                 .map_err(|text| CniError::new(CniErrorCode::NotAvailable, text, ""))?;
             namespace::open(self.timeout, capture.owner(), choice(configuration.backend))?
@@ -268,7 +266,6 @@ impl CallContext {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Removal {
     owner: Ownership,
-    /// Another attachment of the container needs the rules.
     is_shared: bool,
 }
 
@@ -285,7 +282,7 @@ fn undo_add(
             if is_changed {
                 match record_with_same_rules(state, key, &state.record(key)?)? {
                     Some(StoredRecord::Valid(record)) => restore(session, &record)?,
-                    // What that attachment needs is not known.
+                    // The needs of that attachment are unknown.
                     Some(StoredRecord::Absent | StoredRecord::Unreadable(_)) => {}
                     None => drop(clean(session)?),
                 }
@@ -298,12 +295,12 @@ fn undo_add(
             }
             state.keep(key, &record)
         }
-        // The earlier state is not known. With the new record, DEL removes the rules of this ADD.
+        // The earlier state is unknown. With the new record, DEL removes the rules of this ADD.
         StoredRecord::Unreadable(_) => Ok(()),
     }
 }
 
-/// The record of another attachment of the container that has the rules of the same mesh, or may have them.
+/// Record of another attachment of the container that has, or may have, the rules of the same mesh.
 fn record_with_same_rules(
     state: &AttachmentStore,
     key: &AttachmentKey,
@@ -323,7 +320,7 @@ fn record_with_same_rules(
     Ok(None)
 }
 
-/// Sets the rules of a record, unless another version has written it for a backend that is not known here.
+/// Sets the rules of a record, unless another version has written it for an unknown backend.
 fn restore(session: &mut Session, record: &AttachmentRecord) -> Result<(), CniError> {
     let Some(backend) = record.backend() else { return Ok(()) };
     let ResolvedCapture { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
@@ -352,17 +349,15 @@ fn result(configuration: &PluginConfiguration<'_>) -> String {
     protocol::result(configuration.previous_result, configuration.version)
 }
 
-/// Rules of other programs that come before ours: no change can repair that.
+/// Warns about other programs' rules before ours, which no change can repair.
 fn warn_of_preceding_rules(session: &mut Session) {
     for text in session.preceding_rules_if_known() {
         tracing::warn!(target: "iptables", "{text}");
     }
 }
 
-/// The exit code of `sidecar-node` for wrong arguments.
 const BAD_INPUT: i32 = 2;
 
-/// Reads a pod by a program, in at most this time.
 fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -> Result<Pod, CniError> {
     let kubeconfig = kubeconfig.to_string_lossy();
     let milliseconds = time.as_millis().to_string();

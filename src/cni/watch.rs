@@ -1,5 +1,5 @@
-//! The time limit of a call: it ends when the work is done or its time is up, and the first of the two writes a result. Where
-//! time is up the process ends as a killed one does: a change on its way is completed by the next ADD or removed by DEL.
+//! Time limit of a call: the work or the limit ends it, and the first of the two writes a result. At the limit the process ends
+//! like a killed one: a change under way is completed by the next ADD or removed by DEL.
 
 use super::protocol::{CniError, CniErrorCode, CniVersion, Places, TIMEOUT};
 use super::traces::{self, FAILED, LogEntry};
@@ -13,10 +13,9 @@ use std::{process, thread};
 pub(super) struct Progress {
     pub(super) timeout: Duration,
     pub(super) version: CniVersion,
-    /// `None` until it is known.
     pub(super) places: Option<Places>,
     pub(super) line: LogEntry,
-    /// The exit code, once an answer is on its way.
+    /// Exit code, once an answer is on its way.
     exit: Option<i32>,
 }
 
@@ -27,7 +26,7 @@ pub(super) struct TimedCall {
 }
 
 const FAILURE: i32 = 1;
-/// The longest delay of a call's end by logging and counting.
+/// Longest delay of a call's end by logging and counting.
 pub(super) const TRACE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl TimedCall {
@@ -56,7 +55,7 @@ impl TimedCall {
         self.changed.notify_one();
     }
 
-    /// Prints the answer, or undoes the work. Does not return if time was up before.
+    /// Prints the answer, or undoes the work. Does not return if the time limit came first.
     pub(super) fn answer(&self, outcome: Result<Done, CniError>) -> Result<Done, CniError> {
         let end = self.started + self.progress().timeout;
         if !self.is_first() {
@@ -74,7 +73,7 @@ impl TimedCall {
                 Ok(done)
             }
             Err(fault) => {
-                // Where this fails, the exit code is left.
+                // On failure, the exit code remains.
                 let answer = fault.json(self.progress().version);
                 let _ = write_stdout(&answer, end.max(Instant::now() + TRACE_TIMEOUT));
                 Err(fault)
@@ -114,7 +113,6 @@ impl TimedCall {
         let count = move || traces::count(&folder, verb, outcome, took);
         for left in [traces::write_line(&places, &line), within(TRACE_TIMEOUT, count)] {
             if let Err(error) = left {
-                // Only the runtime's log is left.
                 let _ = writeln!(io::stderr(), "sidecar-init cni: no trace can be left: {error}");
             }
         }
@@ -136,13 +134,12 @@ impl TimedCall {
         if self.is_first() {
             let _ = write_stdout(&fault.json(self.progress().version), Instant::now() + TRACE_TIMEOUT);
             let watch = Arc::clone(&self);
-            // A failure to write them does not keep the process.
             let _ = within(TRACE_TIMEOUT, move || {
                 watch.leave_traces(&Err(fault));
                 Ok(())
             });
         } else if self.progress().exit == Some(FAILURE) {
-            // The answer was given up when time was up, and what was done is being undone.
+            // The answer was abandoned at the time limit, and the change is being undone.
             thread::sleep(TRACE_TIMEOUT);
         }
         let exit = self.progress().exit;
@@ -150,7 +147,6 @@ impl TimedCall {
     }
 }
 
-/// Undoes a call whose answer can't be written, and returns its failure.
 fn unanswered(error: &io::Error, undo: Option<Undo>) -> CniError {
     let undone = match undo.map(|undo| undo()) {
         None => "nothing was done",
@@ -159,19 +155,16 @@ fn unanswered(error: &io::Error, undo: Option<Undo>) -> CniError {
     };
     let msg = format!("the result can't be written to standard output; {undone}");
     let fault = CniError::caused(CniErrorCode::Io, msg, error);
-    // Only the runtime's log is left.
     let _ = writeln!(io::stderr(), "sidecar-init cni: {}: {}", fault.msg, fault.details);
     fault
 }
 
-/// Does `work` on a new thread, and abandons it if it takes too long.
 pub(super) fn within(
     time: Duration,
     work: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> io::Result<()> {
     let (done, wait) = mpsc::channel();
     thread::Builder::new().spawn(move || {
-        // The caller may not be waiting any more.
         let _ = done.send(work());
     })?;
     wait.recv_timeout(time).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
@@ -181,7 +174,6 @@ pub(super) struct Done {
     pub(super) answer: Option<String>,
     pub(super) outcome: &'static str,
     pub(super) reason: String,
-    /// Undoes the call if the answer does not reach the runtime.
     pub(super) undo: Option<Undo>,
 }
 

@@ -10,27 +10,26 @@ use crate::backend::{
 use rules::{Family, Ownership, Table, desired::Desired};
 use std::fmt;
 
-/// How often a change is planned again when another program changes the rules at the same time.
 const MAX_ATTEMPTS: u32 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub choice: Choice,
     pub on_drift: OnDrift,
-    /// Sets all rules again, also those that are in place (`--force`).
+    /// Sets all rules again, including those in place (`--force`).
     pub force: bool,
-    /// Owners whose capture is a reason to set nothing, unless the owner's ownership includes them.
+    /// Owners whose capture prevents setting rules, unless the owner's ownership includes them.
     pub known_owners: &'static [Ownership],
 }
 
 impl Options {
-    /// Replaces rules of the owner that differ, and keeps those that are in place.
+    /// Replaces differing rules of the owner, and keeps those in place.
     pub fn replacing(choice: Choice, known_owners: &'static [Ownership]) -> Self {
         Self { choice, on_drift: OnDrift::Replace, force: false, known_owners }
     }
 }
 
-/// Treatment of rules of the owner that differ. An incomplete state, which a killed run leaves, is completed either way.
+/// Treatment of differing rules of the owner. An incomplete state, left by a killed run, is completed either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDrift {
     Replace,
@@ -55,7 +54,7 @@ pub enum EngineError {
     /// The rules are not as desired, and replacing them is not allowed.
     #[error("rules of this program are there and differ; run with --reconcile to replace them")]
     Drift(Box<LiveComparison>),
-    /// Other owners capture in this namespace, each with its evidence, and the change is for another one.
+    /// Other owners capture in this namespace, each with its evidence.
     #[error("{}", captured(.by, .requested))]
     Captured { by: Vec<(Ownership, String)>, requested: &'static str },
     /// Tables of nf_tables are dormant or owned by a socket, so a change would fail or have no effect.
@@ -69,27 +68,25 @@ pub enum EngineError {
 pub struct ApplyPlan {
     pub before: Snapshot,
     pub target: DesiredState,
-    /// Empty if everything is in place.
     pub steps: Vec<CommitStep>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The backend that has the rules now; `None` where none are desired.
+    /// Backend that has the rules now; `None` if none are desired.
     pub backend: Option<BackendName>,
     pub families: Vec<Family>,
-    /// Rules of the owner that are there now.
     pub rules: usize,
     pub steps: Vec<CommitStep>,
-    /// Flows that conntrack has forgotten, because they were older than the rules and would have passed them by.
+    /// Number of conntrack flows deleted because they were older than the rules and would have bypassed them.
     pub forgotten_flows: usize,
     /// Objects that cleaning has left because they may belong to another program.
     pub left: Vec<String>,
-    /// Owners that captured before and capture no more: replaced by the owner's rules, or removed by cleaning.
+    /// Owners that captured before and no longer do: replaced by the owner's rules, or removed by cleaning.
     pub removed: Vec<Ownership>,
 }
 
-/// Plans the way to the desired state. Changes nothing.
+/// Plans the steps to the desired state. Changes nothing.
 pub fn plan(
     backend: &mut dyn Backend,
     desired: &Desired,
@@ -104,7 +101,7 @@ pub fn plan(
     let target = DesiredState::of(desired, name, &before);
     require_listable(&before, &target, |_| false)?;
     let steps = require_effective(&before, &target, steps(&before, &target, options.force))?;
-    // Where nothing is installed, everything is missing as a whole: unfinished, so there is nothing to refuse.
+    // If nothing is installed, everything is missing as a whole: unfinished, so there is nothing to refuse.
     if options.on_drift == OnDrift::Refuse && !options.force && !before.is_bare() {
         let differences = compare(&before, &target);
         if !differences.is_empty() && !differences.unfinished {
@@ -124,7 +121,7 @@ pub fn apply(
     let ApplyPlan { before, target, steps } =
         plan_and_commit(backend, |backend| plan(backend, desired, options))?;
     let forgotten_flows = match &desired.stale_flows {
-        // The rules are installed; failing to forget a flow is not a reason to roll them back.
+        // The rules are installed; failing to delete a flow is not a reason to roll them back.
         Some(stale) => backend.forget_flows(stale).unwrap_or_else(|error| {
             tracing::warn!(target: "conntrack", %error, "flows from before the rules may pass them by");
             0
@@ -146,7 +143,7 @@ pub fn apply(
     })
 }
 
-/// Plans the removal of all that is the owner's. Changes nothing. What `known_owners` have is logged and kept.
+/// Plans the removal of the owner's objects. Changes nothing. Objects of `known_owners` are logged and kept.
 pub fn plan_clean(
     backend: &mut dyn Backend,
     owner: Ownership,
@@ -167,7 +164,7 @@ pub fn plan_clean(
     Ok(ApplyPlan { before, target, steps })
 }
 
-/// Removes all that is the owner's, whatever options made it, and all that is surely its predecessor's. Idempotent.
+/// Removes the owner's objects, whatever options made them, and objects that are certainly its predecessor's. Idempotent.
 pub fn clean(
     backend: &mut dyn Backend,
     owner: Ownership,
@@ -175,13 +172,11 @@ pub fn clean(
 ) -> Result<Summary, EngineError> {
     let ApplyPlan { before, steps, .. } =
         plan_and_commit(backend, |backend| plan_clean(backend, owner, known_owners))?;
-    // No step touches what is doubtful.
     let left = doubtful(&before, &owner);
     let removed = owner.each().filter(|one| before.evidence_of(one).is_some()).collect();
     Ok(Summary { backend: None, families: Vec::new(), rules: 0, steps, forgotten_flows: 0, left, removed })
 }
 
-/// Compares a namespace with the desired state. Changes nothing.
 pub fn check(
     backend: &mut dyn Backend,
     desired: &Desired,
@@ -206,13 +201,13 @@ fn require_effective(
     }
 }
 
-/// The complete snapshot: a table that can't be read is not absent.
+/// The complete snapshot: an unreadable table is not absent.
 fn readable(backend: &mut dyn Backend) -> Result<Snapshot, EngineError> {
     let snapshot = backend.read()?;
     if snapshot.unreadable.is_empty() { Ok(snapshot) } else { Err(EngineError::Unreadable) }
 }
 
-/// Fails if an unlistable table is one in which rules are desired, or `is_relevant`.
+/// Fails if an unlistable table is `is_relevant`, or rules are desired in it.
 fn require_listable(
     live: &Snapshot,
     target: &DesiredState,
@@ -278,11 +273,11 @@ pub struct CommitFailure {
 #[derive(Debug)]
 pub enum Aftermath {
     RolledBack,
-    /// The old one, except the owner's rules in these tables of iptables (nft), which its program can't show.
+    /// The old state, except the owner's rules in these tables of iptables (nft), which its program can't show.
     Lost {
         tables: Vec<(Family, Table)>,
     },
-    /// Neither the old nor the new one: these steps back failed as well, each with its reason.
+    /// Neither the old nor the new state: these steps back failed as well, each with its reason.
     Left {
         steps: Vec<(CommitStep, Error)>,
     },
@@ -376,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conflict_is_tried_again_unless_steps_back_failed() {
+    fn conflict_is_retried_unless_steps_back_failed() {
         for (aftermath, is_tried_again) in [
             (Aftermath::RolledBack, true),
             (Aftermath::Lost { tables: vec![(Family::V4, Table::Filter)] }, true),

@@ -1,4 +1,4 @@
-//! The desired state of a namespace in the terms of one backend, and how the live state differs from it.
+//! The desired state of a namespace in the terms of one backend, and its differences from the live state.
 
 use crate::backend::nftables::bytecode::EncodedTable;
 use crate::backend::nftables::{self, BlockedTable, Obstacle};
@@ -9,22 +9,20 @@ use std::{collections::BTreeSet, fmt};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveComparison {
-    /// The backend expected to hold the rules.
     pub backend: BackendName,
     pub differences: Differences,
-    /// The live state, other captures included ([`Snapshot::others`]).
+    /// The live state, including other captures ([`Snapshot::others`]).
     pub live: Snapshot,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// Chains of iptables that differ, parts of the table of nf_tables, and policy rules, routes and addresses.
+    /// Differing chains of iptables, parts of the table of nf_tables, and policy rules, routes and addresses.
     pub parts: Vec<DifferingPart>,
-    /// True if all that differs is absent as a whole, table by table: the mark of a run that was cut short.
+    /// True if everything that differs is absent as a whole, table by table: the mark of an interrupted run.
     pub unfinished: bool,
 }
 
-/// Compares the rules of two configurations, in the terms of iptables.
 pub fn compare_desired(old: &Desired, new: &Desired, owners: &'static [Ownership]) -> Differences {
     let (nft, mut snapshot) = (Variant::Nft, Snapshot::default());
     let backend = BackendName::Iptables(nft);
@@ -67,7 +65,7 @@ pub fn compare(snapshot: &Snapshot, desired: &DesiredState) -> Differences {
     let mut route = |object: &Object, side, reason| {
         routes.push(Compared { side, line: object.to_string(), reason: Some(reason) });
     };
-    // Routing is set before rules: where rules exist without it, no run was cut short; it was removed.
+    // Routing is set before rules: rules without it are not from an interrupted run; the routing was removed.
     let rules_stand = snapshot.all_contents().any(|contents| contents.holds_any_of(&desired.owner));
     for object in desired.routes.iter().filter(|object| !snapshot.has(object)) {
         differences.unfinished &= !rules_stand;
@@ -102,7 +100,7 @@ impl Differences {
 }
 
 impl fmt::Display for Differences {
-    /// The lines of rules, `-` for live and `+` for desired ones, with the reason after each line.
+    /// Prints the lines of rules, `-` for live and `+` for desired ones, each with its reason.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for DifferingPart { name, lines } in &self.parts {
             writeln!(f, "@@ {name}")?;
@@ -121,7 +119,7 @@ impl fmt::Display for Differences {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredState {
     pub owner: Ownership,
-    /// The rules; `None` where there should be none. No other backend should have rules of the owner's.
+    /// The rules; `None` for none. No other backend should have rules of the owner.
     pub contents: Option<Contents>,
     pub routes: BTreeSet<Object>,
 }
@@ -151,7 +149,7 @@ impl DesiredState {
         };
         let mut routes = routing.clone();
         if v6.is_some() && snapshot.lo_lacks_ipv6 {
-            // Where no packet of IPv6 can pass, its rules do no harm and its routes are not missed.
+            // If no IPv6 packet can pass, its rules do no harm and its routes are not missed.
             let text = "IPv6 is disabled on lo: rules are set for it, addresses and routes are not";
             tracing::warn!(target: "config", "{text}");
             routes.retain(|object| object.family() == Family::V4);
@@ -159,7 +157,7 @@ impl DesiredState {
         Self { owner: *owner, contents, routes }
     }
 
-    /// The contents that a backend should hold; `None` where another one should, or none.
+    /// Contents that a backend should hold; `None` if another one should, or none.
     pub fn contents(&self, backend: BackendName) -> Option<&Contents> {
         self.contents.as_ref().filter(|contents| contents.backend() == backend)
     }
@@ -173,7 +171,7 @@ impl DesiredState {
     }
 }
 
-/// Obstacles to these steps: a table that they change and that has an owner, or a dormant one of iptables that needs rules.
+/// Obstacles to these steps: a table to change that has an owner, or a dormant table of iptables that needs rules.
 pub(super) fn blocking(before: &Snapshot, desired: &DesiredState, steps: &[CommitStep]) -> Vec<BlockedTable> {
     if before.blocked_tables.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Which program made rules: the owner, its predecessor, or that of another mesh; and rules of others that come before.
+//! Provenance of rules: the owner, its predecessor, or another mesh; and other programs' rules before the owner's.
 
 use super::rule_index::live;
 use crate::backend::{self, Contents, Kernel, Snapshot};
@@ -7,16 +7,15 @@ use rules::{Action, Chain, Family, ListedRule, Ownership, Policy, State, Target,
 use rules::{Pattern, Proof};
 use std::collections::BTreeSet;
 
-/// The program that made the rules of a family in iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     Owner,
-    /// The owner or its predecessor: where no rule needs a comment, both write the same.
+    /// The owner or its predecessor: if no rule needs a comment, both write the same.
     Either,
     Predecessor,
 }
 
-/// The names of the predecessors, of all joined owners, whose rules other programs may make too.
+/// Names of the predecessors, of all joined owners, whose rules other programs may make too.
 pub fn predecessors(owner: &Ownership) -> String {
     let is_doubtful = |pattern: &Pattern| pattern.proof != Proof::NoComments;
     let makes_rules = inheritance::predecessors(owner).filter(|one| one.patterns.iter().any(is_doubtful));
@@ -54,8 +53,7 @@ fn maker_of(state: &State, owner: &Ownership) -> Option<Maker> {
     }
 }
 
-/// Rules and routing that cleaning leaves: other programs make such ones too, or they have the owner's routing protocol and a
-/// form that the owner does not make.
+/// Rules and routing that cleaning leaves: other programs make equal ones, or only the routing protocol is the owner's.
 pub fn doubtful(snapshot: &Snapshot, owner: &Ownership) -> Vec<String> {
     let mut found = Vec::new();
     for contents in snapshot.all_contents() {
@@ -73,7 +71,7 @@ pub fn doubtful(snapshot: &Snapshot, owner: &Ownership) -> Vec<String> {
     found
 }
 
-/// Other owners that capture in the rules that a packet meets, with the evidence.
+/// Evidence of other owners that capture in the rules of a packet's path.
 pub fn other_captures(view: &View, owner: &Ownership) -> BTreeSet<String> {
     let known = |table: &str, chain: &str| {
         let is_in = |tables: &[&str]| table.strip_prefix("inet ").is_some_and(|name| tables.contains(&name));
@@ -102,8 +100,8 @@ pub fn remedy_of(other: &Ownership) -> String {
     )
 }
 
-/// Sentences about chains of other programs that may be called before ours and send packets elsewhere, which ends NAT for a
-/// connection; each place once. Where only iptables' usual chains and ours do NAT, no rule is read.
+/// Descriptions of other programs' chains that may precede ours and redirect packets, which ends NAT for a connection; each place
+/// once. If only iptables' usual chains and ours do NAT, no rule is read.
 pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<String>, backend::Error> {
     let mut found: Vec<(String, String)> = Vec::new();
     if kernel.has_foreign_nat()? {
@@ -116,7 +114,7 @@ pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<Str
     Ok(found.into_iter().map(|(_, text)| text).collect())
 }
 
-/// The places, each with a sentence that names the first rule there that sends packets elsewhere, or is not understood.
+/// Places, each with a description of its first rule that redirects packets or is not understood.
 pub(super) fn preceding_rules_in(view: &View, owner: &Ownership) -> Vec<(String, String)> {
     let before = view.nat_before(|chain| is_of(view, chain, &owner.alone())).into_iter();
     let preceding = |chain: usize| {
@@ -133,7 +131,7 @@ pub(super) fn preceding_rules_in(view: &View, owner: &Ownership) -> Vec<(String,
     before.filter_map(preceding).collect()
 }
 
-/// The base chains of others that drop, each with the rule that does, or the policy.
+/// Other programs' base chains that drop, each with the rule that does, or the policy.
 pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> {
     let foreign = view.chains().iter().enumerate();
     let foreign = foreign.filter(|(_, content)| content.base.is_some() && !is_of(view, content, owner));
@@ -141,7 +139,7 @@ pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> 
         let rule = view.find(chain, &|rule| {
             rule.does(|action| matches!(action, Action::Target(Target::Drop) | Action::Reject))
         });
-        // A shared chain of iptables may lead to a chain of ours.
+        // A shared chain of iptables may lead to one of our chains.
         let rule = rule.filter(|at| !owns_chain(view, &view.chains()[at.chain], owner));
         match (rule, content.policy) {
             (Some(at), _) => Some((place(content), text_of(view, at))),
@@ -154,7 +152,7 @@ pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> 
     foreign.filter_map(dropper).collect()
 }
 
-/// True for a base chain of an owner or of a joined one: by its table, or because it leads to their chains.
+/// True for a base chain of an owner or a joined one: by its table, or because it leads to their chains.
 fn is_of(view: &View, content: &ViewChain, owner: &Ownership) -> bool {
     let leads_there = || {
         let mut led_to = content.rules.iter().filter_map(|rule| rule.leads_to);

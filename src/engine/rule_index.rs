@@ -1,4 +1,4 @@
-//! All rules that a packet meets in a namespace, and by their handles the rule that a traced packet has met.
+//! All rules of a packet's path in a namespace, and a look-up of a traced packet's rule by its handle.
 
 use crate::backend::{self, Kernel, Variant};
 use crate::sys::header::*;
@@ -6,18 +6,16 @@ use rules::simulate::{At, View};
 use rules::{ByFamily, Family, Listing, nft::family_number};
 use std::collections::BTreeMap;
 
-/// Attempts to read while others change rules.
 const TRIES: u32 = 5;
 
-/// All rules of a namespace at one moment.
 #[derive(Debug)]
 pub struct RuleIndex {
     views: ByFamily<View>,
     generation: u32,
     places: ByFamily<ChainHandles>,
-    /// Rules of iptables (legacy) exist: nf_tables does not trace packets there.
+    /// True if rules of iptables (legacy) exist: nf_tables does not trace packets there.
     pub has_legacy: bool,
-    /// Counts rules of iptables (nft) too.
+    /// Includes rules of iptables (nft).
     pub has_nf_tables: bool,
 }
 
@@ -25,7 +23,7 @@ pub struct RuleIndex {
 type ChainHandles = BTreeMap<(u8, String, String), (usize, Vec<u64>)>;
 
 impl RuleIndex {
-    /// Reads the rules of all programs. `named` adds why rules are there.
+    /// Reads the rules of all programs. `named` adds the rules' reasons.
     pub fn read(kernel: &mut Kernel, named: fn(View) -> View) -> Result<Self, backend::Error> {
         let mut tries = TRIES;
         loop {
@@ -48,7 +46,6 @@ impl RuleIndex {
         }
     }
 
-    /// True if anything of nf_tables has changed since.
     pub fn is_old(&self, kernel: &mut Kernel) -> Result<bool, backend::Error> {
         Ok(kernel.handles()?.0 != self.generation)
     }
@@ -57,7 +54,6 @@ impl RuleIndex {
         self.views.get(family)
     }
 
-    /// A chain by its family (`NFPROTO_*`), table and name.
     pub fn chain(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<usize> {
         Some(self.place(of, family, table, chain)?.0)
     }
@@ -78,7 +74,7 @@ fn places(view: &View, handles: &backend::nftables::RuleHandles) -> ChainHandles
         let Some((family, table)) = in_kernel(&chain.table, view.family()) else { continue };
         let key = (family, table.to_owned(), chain.chain.clone());
         let numbers = handles.get(&key).cloned().unwrap_or_default();
-        // A listing shows the rules in the kernel's order. A `netdev` chain may end with one for the policy DROP.
+        // A listing shows the rules in the kernel's order. A `netdev` chain may have an additional last one for the policy DROP.
         let most = numbers.len() + usize::from(family == NFPROTO_NETDEV);
         if (numbers.len()..=most).contains(&chain.rules.len()) {
             places.insert(key, (index, numbers));
@@ -87,7 +83,7 @@ fn places(view: &View, handles: &backend::nftables::RuleHandles) -> ChainHandles
     places
 }
 
-/// Family and name of the table that a view calls so; `None` for those of iptables (legacy).
+/// Family and name of a table with this title in a view; `None` for tables of iptables (legacy).
 fn in_kernel(title: &str, of: Family) -> Option<(u8, &str)> {
     match title.split_once(' ') {
         None => Some((family_number(of), title)),
@@ -99,12 +95,12 @@ fn in_kernel(title: &str, of: Family) -> Option<(u8, &str)> {
     }
 }
 
-/// The rules of a family: both variants of iptables and every table of nf_tables, in one view.
+/// Rules of a family: both variants of iptables and every table of nf_tables, in one view.
 pub fn live(kernel: &mut Kernel, family: Family) -> Result<View, backend::Error> {
     live_parts(kernel, family).map(|(view, _)| view)
 }
 
-/// As [`live`], with whether any of it is of iptables (legacy).
+/// Like [`live`], and true if some rules are from iptables (legacy).
 pub(super) fn live_parts(kernel: &mut Kernel, family: Family) -> Result<(View, bool), backend::Error> {
     let mut view = View::empty(family);
     let says_anything = |listing: &Listing| listing.holds_rules() || listing.drops();

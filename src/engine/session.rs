@@ -1,4 +1,4 @@
-//! One network namespace, opened on behalf of an owner: what every front end does to it, and which backend takes the rules.
+//! One network namespace, opened for an owner: the operations of every front end, and the choice of the backend.
 
 use super::apply::{self, ApplyPlan, EngineError, Options, Summary};
 use super::{compare::LiveComparison, provenance::preceding_rules};
@@ -12,7 +12,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the namespace that this thread is in, as an owner sees it. `known_owners` are all that may capture there.
+    /// Opens this thread's namespace for an owner. `known_owners` are all owners that may capture there.
     pub fn open(
         lock: Lock,
         owner: Ownership,
@@ -40,13 +40,13 @@ impl Session {
         apply::plan_clean(&mut self.kernel, owner, self.options.known_owners)
     }
 
-    /// Rules of other programs that send packets elsewhere before the owner's rules see them. No change can repair that.
+    /// Other programs' rules that redirect packets before the owner's rules. No change can repair that.
     pub fn preceding_rules(&mut self) -> Result<Vec<String>, backend::Error> {
         let owner = self.kernel.owner().alone().union(self.options.known_owners);
         preceding_rules(&mut self.kernel, &owner)
     }
 
-    /// The same after a change, which a failure to look does not undo: it is reported like them.
+    /// Like [`Session::preceding_rules`], after a change: a failure to read is reported instead of an error.
     pub fn preceding_rules_if_known(&mut self) -> Vec<String> {
         self.preceding_rules().unwrap_or_else(|error| {
             vec![format!(
@@ -61,22 +61,20 @@ pub enum Choice {
     /// The variant of iptables that holds rules of the owner; else the preferred backend, if the machine has it.
     InUse(Preference),
     Nftables,
-    /// Of any variant if `None`.
     Iptables(Option<Variant>),
 }
 
-/// The backend to use where nothing of the owner's is there.
+/// The backend to use if the owner has nothing there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preference {
     Nftables,
-    /// iptables, or nf_tables where no program of iptables is there: rather that than nothing.
+    /// iptables, or nf_tables on a machine without iptables.
     Iptables,
-    /// iptables-legacy, whatever others use; where the machine lacks it, as [`Preference::Iptables`].
+    /// iptables-legacy, whatever other programs use; otherwise as [`Preference::Iptables`].
     Legacy,
 }
 
 impl Choice {
-    /// The choices that flags and configurations name.
     pub const NAMED: [(&'static str, Self); 4] = [
         ("nftables", Self::Nftables),
         ("iptables", Self::Iptables(None)),
@@ -122,7 +120,7 @@ impl Choice {
     }
 }
 
-/// The variant that is forced or holds rules of the owner's, else legacy if in use or alone, else nft if it has programs.
+/// The forced variant, or the one with the owner's rules; else legacy if in use or the only one, else nft if it has programs.
 fn variant(
     backend: &dyn Backend,
     snapshot: &Snapshot,

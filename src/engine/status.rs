@@ -1,5 +1,4 @@
-//! The status of a network namespace, without a policy: the rules of all programs with their counters, the listeners, the
-//! provenance of the rules, and findings about them. Reads only.
+//! Status of a network namespace, without a policy: rules with counters and provenance, listeners, and findings. Reads only.
 
 use super::provenance::{Maker, doubtful, droppers, makers, preceding_rules_in, predecessors, remedy_of};
 use super::{compare::holds_of, rule_index::live};
@@ -14,33 +13,32 @@ use std::{collections::BTreeSet, io, net::IpAddr};
 
 #[derive(Debug)]
 pub struct EngineStatus {
-    /// The rules that a packet of a family meets, of all programs, with their counters.
+    /// All programs' rules on the path of a family's packets, with their counters.
     pub views: ByFamily<View>,
-    /// Policy rules, routes and addresses like those of the owner's, of any program.
+    /// Policy rules, routes and addresses equal to the owner's, of any program.
     pub routing: BTreeSet<Object>,
     pub addresses: io::Result<Vec<IpAddr>>,
     pub listeners: io::Result<Vec<ListeningSocket>>,
-    /// The backends and tables that have rules of the owner, of joined owners, or of their predecessors.
+    /// Backends and tables with rules of the owner, of joined owners, or of their predecessors.
     pub held: Vec<OwnRules>,
     pub findings: Vec<Finding>,
 }
 
-/// Rules of an owner's, or of its predecessor's, in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnRules {
     pub owner: Ownership,
-    /// Where they are: the name of a backend, or a table of the predecessor's, as `table inet NAME of nf_tables`.
+    /// Name of a backend, or a table of the predecessor, such as `table inet NAME of nf_tables`.
     pub place: String,
     pub families: Vec<Family>,
     pub rules: usize,
     pub maker: Maker,
-    /// The record in the table of nf_tables, and whether the rules still match it; `None` without a record.
+    /// Record in the table of nf_tables, and true if the rules still match it; `None` without a record.
     pub record: Option<(TableRecord, bool)>,
 }
 
 const LEAVE_ONE_MESH: &str = "sidecar-init apply --replace with the pod's flags leaves one of them";
 
-/// The owner and joined owners are equal: each is looked at as if only its rules should be there.
+/// Reads the status. The owner and joined owners are equal: each is checked as if only its rules should exist.
 pub fn status(kernel: &mut Kernel, owner: &Ownership) -> Result<EngineStatus, backend::Error> {
     let snapshot = kernel.read()?;
     let routing = kernel.routing()?;
@@ -83,7 +81,7 @@ fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec
     found
 }
 
-/// The families whose packets meet a rule of this table that does more than let them pass.
+/// Families whose packets pass a rule of this table that does more than accept or return.
 fn families_of(views: &ByFamily<View>, table: &str) -> Vec<Family> {
     let does_more_than_pass =
         |rule: &ViewRule| !matches!(rule.action, Action::Target(Target::Return | Target::Accept));
@@ -125,7 +123,7 @@ fn findings(
         findings.push(Finding::failure(Code::MissingRouting, "", text, "ip link set lo up"));
     }
     findings.extend(present.iter().flat_map(|one| foreign_rules(snapshot, one)));
-    // Without any rules it is the owner's that others would come before.
+    // Without any rules, other rules would precede the owner's.
     let captures = if present.is_empty() { vec![owner.alone()] } else { present.clone() };
     findings.extend(foreign_chains([&views.v4, &views.v6], owner, &captures));
     for one in owner.each() {
@@ -154,7 +152,7 @@ fn findings(
     findings
 }
 
-/// Findings about the address that the proxy of `one` calls from, and about routing that is left without rules.
+/// Findings about the source address of the proxy of `one`, and about routing left without rules.
 fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&OwnRules]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
@@ -168,7 +166,7 @@ fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&
         true => snapshot.routes.iter().map(ToString::to_string).collect(),
         false => snapshot.routes_of(one).map(|route| route.object.to_string()).collect(),
     };
-    // What can't be read may hold the rules that the routing belongs to.
+    // An unreadable table may hold the rules that the routing belongs to.
     let may_be_hidden = !snapshot.unreadable.is_empty()
         || snapshot.unlistable.values().any(|unlistable| unlistable.holds_any_of(one));
     if held.is_empty() && !may_be_hidden && !left.is_empty() {
@@ -196,7 +194,7 @@ fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     unread.chain(unlistable).collect()
 }
 
-/// Rules of other programs that come before the owner's in the chains of iptables.
+/// Other programs' rules that precede the owner's in the chains of iptables.
 fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let mut findings = Vec::new();
     for contents in snapshot.all_contents() {
@@ -219,13 +217,12 @@ fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     findings
 }
 
-/// Chains of other programs: those that do NAT before the chains of `captures`, and those that drop, before or after.
+/// Other programs' chains: chains with NAT before the chains of `captures`, and chains that drop, before or after.
 fn foreign_chains<'a>(
     views: impl IntoIterator<Item = &'a View>,
     owner: &Ownership,
     captures: &[Ownership],
 ) -> Vec<Finding> {
-    // A table of both families is seen twice.
     let mut seen = BTreeSet::new();
     let mut findings = Vec::new();
     for view in views {

@@ -1,5 +1,5 @@
-//! The steps of a change, in order, and the way back. iptables commits table by table, so a change takes several steps,
-//! ordered so that every state between them captures at least what both ends capture.
+//! The steps of a change, in order, and the way back. iptables commits table by table, so a change takes several steps, ordered
+//! so that every state between them captures at least the traffic that both ends capture.
 
 use super::compare::DesiredState;
 use crate::backend::nftables::bytecode::EncodedTable;
@@ -9,8 +9,8 @@ use rules::{Family, Mark, Ownership, State, Table, TableChange, bridge, inherita
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The steps from the live to the desired state: first what rules rely on, then rules, then what nothing relies on any more.
-/// While both captures exist, guards keep them from taking the same packet. `force` sets everything again.
+/// Steps from the live to the desired state: first the prerequisites of rules, then rules, then removals of unused objects. While
+/// both captures exist, guards keep them from taking the same packet. `force` sets everything again.
 pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<CommitStep> {
     let Inheritance { inherited, joined, .. } = before.inheritance(&desired.owner);
     let mut steps = adoption(before, &inherited);
@@ -28,12 +28,12 @@ pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<Comm
     if !unlistable.is_empty() {
         steps.push(CommitStep::CleanUnlistable(unlistable));
     }
-    // Neither step can be taken back. This one is a single transaction and fails less easily, so it comes last.
+    // Neither step can be undone. This one is a single transaction and fails less easily, so it comes last.
     let tables: Vec<String> = before.inherited_tables(&desired.owner).map(str::to_owned).collect();
     if !tables.is_empty() {
         steps.push(CommitStep::RemoveTables(tables));
     }
-    // Where nothing else is to do, the evidence of the inheritance is kept, and so is its protocol.
+    // If nothing else is to do, the evidence of the inheritance is kept, and so is its protocol.
     let only_adopts =
         |step: &CommitStep| matches!(step, CommitStep::Adopt(object) if desired.routes.contains(object));
     if joined.is_empty() && steps.iter().all(only_adopts) {
@@ -42,8 +42,8 @@ pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<Comm
     steps
 }
 
-/// Inherited routing becomes the owner's first, desired or not: the evidence of its provenance may be gone when a run is cut
-/// short. A policy rule is replaced by adding the owner's and then removing the other.
+/// Gives inherited routing to the owner first, desired or not: an interrupted run may lose the evidence of its provenance. A
+/// policy rule is replaced by adding the owner's and then removing the other.
 fn adoption(before: &Snapshot, inherited: &BTreeSet<RoutingEntry>) -> Vec<CommitStep> {
     let objects: BTreeSet<Object> = inherited.iter().map(|route| route.object).collect();
     let adopted = objects.into_iter().filter(|object| !before.routes.contains(object)).map(CommitStep::Adopt);
@@ -51,7 +51,7 @@ fn adoption(before: &Snapshot, inherited: &BTreeSet<RoutingEntry>) -> Vec<Commit
     adopted.chain(inherited.iter().filter(is_rule).copied().map(CommitStep::RemoveInherited)).collect()
 }
 
-/// Routing of the joined owners: desired becomes the owner's, the rest is removed; last, as all before can be rolled back.
+/// Routing of the joined owners: adopts desired entries, removes the rest. Comes last: all earlier steps can be rolled back.
 fn change_of_hands(
     before: &Snapshot,
     desired: &DesiredState,
@@ -60,7 +60,6 @@ fn change_of_hands(
     let is_desired = |object: &Object| desired.routes.contains(object);
     let objects: BTreeSet<Object> = joined.iter().map(|route| route.object).collect();
     let adopted = objects.into_iter().filter(|object| is_desired(object) && !before.routes.contains(object));
-    // One that is adopted in place is gone already.
     let is_removed =
         |route: &&RoutingEntry| matches!(route.object, Object::Rule { .. }) || !is_desired(&route.object);
     adopted
@@ -71,7 +70,6 @@ fn change_of_hands(
 
 struct Migration<'a> {
     owner: &'a Ownership,
-    /// The state after the steps so far.
     now: Cow<'a, Snapshot>,
     steps: Vec<CommitStep>,
 }
@@ -121,7 +119,7 @@ impl<'a> Migration<'a> {
         migration
     }
 
-    /// Removes all that is the owner's from the tables of iptables (nft), and what is empty then.
+    /// Removes the owner's rules, and tables left empty, from iptables (nft).
     fn clear(&mut self) {
         let mut families = Vec::new();
         for family in Family::BOTH {
@@ -136,7 +134,6 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// `None` removes the owner's rules.
     fn migrate_backend(&mut self, backend: BackendName, contents: Option<&Contents>, force: bool) {
         match backend {
             BackendName::Iptables(variant) => {
@@ -177,7 +174,7 @@ impl<'a> Migration<'a> {
         if nftables::same(live, desired) && !(force && desired.is_some()) {
             return;
         }
-        // What packets meet in `mangle` decides about those in `nat`, so neither may change before the other.
+        // `mangle` decides about packets in `nat`, so neither may change before the other.
         let both =
             live.zip(desired).and_then(|(live, desired)| match (hands_over(live), hands_over(desired)) {
                 (true, false) => Some(nftables::both(live, desired.clone())),
@@ -193,7 +190,7 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// Makes the owner's table into this, or puts it in the place of another's in the same transaction.
+    /// Makes the owner's table equal to this, or replaces another owner's table by it in the same transaction.
     fn table(&mut self, desired: Option<&EncodedTable>) {
         let captures_alike =
             |table: &&EncodedTable| desired.is_some_and(|desired| !hands_over(desired)) && !hands_over(table);
@@ -211,7 +208,7 @@ impl<'a> Migration<'a> {
     }
 }
 
-/// The number of changes before another table takes inbound packets: TPROXY is in `mangle`, REDIRECT in `nat`.
+/// Number of changes before another table takes inbound packets: TPROXY is in `mangle`, REDIRECT in `nat`.
 fn count_before_handover(changes: &[TableChange], live: &State, desired: &State, owner: &Ownership) -> usize {
     let (live, takes) = (live.part_of(owner), |change: &&TableChange| change.table != Table::Raw);
     let differs =
@@ -222,7 +219,7 @@ fn count_before_handover(changes: &[TableChange], live: &State, desired: &State,
     }
 }
 
-/// The steps from `now` back to `before`: of those that were attempted, each that took effect is undone, the last one first.
+/// Steps from `now` back to `before`: undoes each attempted step that took effect, the last one first.
 pub(super) fn way_back(
     before: &Snapshot,
     now: &Snapshot,
@@ -251,7 +248,7 @@ pub(super) fn way_back(
             for change in changes.iter().rev() {
                 let live = now.iptables(variant, family);
                 let old = earlier.last().expect("one for each change");
-                // Where this change has not taken effect, an earlier one may have.
+                // If this change has not taken effect, an earlier one may have.
                 if !earlier.iter().any(|state| state.same_table(&live, change.table)) {
                     let known = old.after(change).same_table(&live, change.table);
                     let to = if known { old } else { &earlier[0] };
@@ -311,7 +308,7 @@ fn states(before: &Snapshot, steps: &[CommitStep], variant: Variant, family: Fam
     states
 }
 
-/// The marks of TPROXY in a change, of the live and the desired rules together, by backend and table of nf_tables.
+/// Marks of TPROXY in a change, of the live and the desired rules together, by backend and table of nf_tables.
 struct Bridge {
     marks: BTreeMap<(BackendName, String), BTreeSet<Mark>>,
     owner: Ownership,
@@ -332,7 +329,6 @@ impl Bridge {
         self.marks.values().any(|marks| !marks.is_empty())
     }
 
-    /// The contents of a backend, with the guards that it needs while the other capture exists.
     fn guarded<'a>(&self, contents: &'a Contents) -> Cow<'a, Contents> {
         if !self.is_needed() {
             return Cow::Borrowed(contents);
@@ -341,7 +337,7 @@ impl Bridge {
         Cow::Owned(contents.map(|state| self.state(backend, state.clone()), |table| self.table(table)))
     }
 
-    /// The same of a table of nf_tables. Its rules for `mangle` precede those of iptables, but may meet another table's marks.
+    /// The guarded table of nf_tables. Its `mangle` rules precede those of iptables, but may see another table's marks.
     fn table(&self, table: &EncodedTable) -> EncodedTable {
         let is_nftables = |backend: BackendName| backend == BackendName::Nftables;
         let marks = self.marks_of(|backend, _| !hands_over(table) || !is_nftables(backend));
@@ -365,12 +361,10 @@ impl Bridge {
     }
 }
 
-/// True if inbound packets are handed over by TPROXY.
 fn is_transparent(state: &State) -> bool {
     !bridge::marks(state).is_empty()
 }
 
-/// The same of a table of nf_tables.
 fn hands_over(table: &EncodedTable) -> bool {
     !nftables::marks(table).is_empty()
 }

@@ -74,7 +74,7 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
         // Listing a table of the legacy variant would create it.
         let exists = variant == Variant::Nft
             || iptables::legacy_tables(Family::V4, &[]).is_ok_and(|found| found.tables.contains(&Table::Nat));
-        // An old program can't list what a newer one has written.
+        // An old program can't list rules of a newer one.
         if exists
             && process::holds(process::NET_ADMIN) == Some(true)
             && let Err(error) = programs.can_list(Table::Nat, &Chain::Base(Hook::Output))
@@ -105,7 +105,7 @@ fn extensions() -> Vec<Finding> {
             match netfilter::has_extension(family, kind, name) {
                 Ok(true) => {}
                 Ok(false) => {
-                    // The name by which the kernel itself requests an extension. The module's own may be another.
+                    // The kernel itself requests an extension by this name. The module's own name may differ.
                     let prefix = if family == Family::V4 { "ipt" } else { "ip6t" };
                     let remedy = modprobe(&format!("{prefix}_{name}"));
                     let text = format!("the kernel has no {name} for {family}");

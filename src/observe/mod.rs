@@ -1,5 +1,5 @@
-//! The captures in a network namespace, and in all of a node, as the policies of meshes understand them. It prints nothing
-//! and reads no environment, as front ends and the program of the node share it.
+//! The captures in a network namespace, and on a whole node, in the terms of the meshes' policies. It prints nothing and reads no
+//! environment, because front ends and the node program share it.
 
 mod node;
 
@@ -25,7 +25,6 @@ use std::{io, path::PathBuf};
 pub struct ObserverSettings {
     pub lock: Lock,
     pub owner: Ownership,
-    /// The one mesh to report; `None` for all that are there.
     pub only: Option<Mesh>,
 }
 
@@ -33,21 +32,19 @@ pub struct NamespaceObserver {
     kernel: Kernel,
     owner: Ownership,
     only: Option<Mesh>,
-    /// The holders of sockets that were found: these are not looked for again.
+    /// Known holders of sockets, which are not searched again.
     holders: BTreeMap<u64, SocketHolder>,
-    /// The processes that may hold them; `None` for all.
     processes: Option<Vec<PathBuf>>,
 }
 
 impl NamespaceObserver {
-    /// Of the network namespace that the thread is in.
     pub fn open(settings: &ObserverSettings) -> Result<Self, backend::Error> {
         let ObserverSettings { lock, owner, only } = settings.clone();
         let kernel = Kernel::open(lock, owner)?;
         Ok(Self { kernel, owner, only, holders: BTreeMap::new(), processes: None })
     }
 
-    /// Looks for holders of sockets among these processes alone, given by their folders.
+    /// Restricts the search for socket holders to these processes, given by their folders.
     pub fn among(self, processes: Vec<PathBuf>) -> Self {
         Self { processes: Some(processes), ..self }
     }
@@ -83,7 +80,7 @@ impl NamespaceObserver {
         }))
     }
 
-    /// The processes that run as users whose traffic the rules exclude as the proxy's.
+    /// Processes of users whose traffic the rules exclude as the proxy's.
     fn processes_of(&self, rules: &ByFamily<RuleView>) -> io::Result<Vec<UserProcess>> {
         let uids = rules.iter().flat_map(|(_, one)| live_proxy([&one.view]).uids);
         let uids: Vec<u32> = uids.map(|uid| uid.number()).collect();
@@ -137,7 +134,7 @@ impl NamespaceObserver {
     }
 }
 
-/// The found values; `None`, with a finding, where they can't be listed.
+/// The listed values; `None`, with a finding, if listing fails.
 fn listed<T>(found: io::Result<T>, what: &str, findings: &mut Vec<Finding>) -> Option<T> {
     let warning = |error: &io::Error| {
         let remedy = match error.raw_os_error() {
@@ -192,7 +189,7 @@ fn record_of(record: &nftables::TableRecord, is_as_made: bool) -> Record {
     }
 }
 
-/// The marks whose packets are delivered here: of policy rules that lead to a table with a local default route.
+/// Marks of packets that are delivered locally: those of policy rules that lead to a table with a local default route.
 pub fn local_marks(routes: &BTreeSet<Object>, of_family: Family) -> Vec<Mark> {
     let marks = routes.iter().filter_map(|object| match object {
         Object::Rule { family, mark, table, .. } if *family == of_family => {
@@ -211,7 +208,7 @@ mod tests {
     use std::{net::TcpListener, process};
 
     #[test]
-    fn a_holder_that_was_not_found_is_found_later() {
+    fn missing_holder_is_found_later() {
         let owner = Mesh::default().ownership();
         let settings = ObserverSettings { lock: Lock::default(), owner, only: None };
         let observer = NamespaceObserver::open(&settings).expect("a netlink socket");

@@ -10,22 +10,21 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, error::Error, io, iter, thread};
 
-/// So many namespaces are read at a time: most of it is waiting for the kernel, or for programs of iptables.
+/// Namespaces read at a time: a reading mostly waits for the kernel or for programs of iptables.
 const AT_ONCE: usize = 16;
 
-/// A namespace that takes longer is reported as unknown, and does not hold up the others.
+/// A namespace that takes longer is reported as unknown, and does not delay the others.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 type NamespaceReading = (u64, Result<CaptureStatus, String>);
 
-/// Looks at all network namespaces of a node, once or again and again.
 #[derive(Debug)]
 pub struct NodeObserver {
     settings: ObserverSettings,
     places: LookupPlaces,
     done: (Sender<NamespaceReading>, Receiver<NamespaceReading>),
     next: u64,
-    /// Readings that were given up and have not ended: their namespaces are not read again meanwhile.
+    /// Abandoned readings that have not ended: their namespaces are not read again meanwhile.
     late: BTreeMap<u64, NamespaceId>,
 }
 
@@ -40,9 +39,8 @@ impl NodeObserver {
         Self { settings, places, done: mpsc::channel(), next: 0, late: BTreeMap::new() }
     }
 
-    /// Reads every network namespace but the node's.
     pub fn look(&mut self) -> io::Result<Overview> {
-        // What has ended since the last look is not late any more.
+        // Readings that have ended since the last look are no longer late.
         for (number, _) in self.done.1.try_iter() {
             self.late.remove(&number);
         }
@@ -65,10 +63,8 @@ impl NodeObserver {
             match self.done.1.recv_timeout((first + READ_TIMEOUT).saturating_duration_since(Instant::now())) {
                 Ok((number, outcome)) => match running.remove(&number) {
                     Some(RunningRead { row, .. }) => rows.push(row.read(outcome)),
-                    // It was given up.
                     None => drop(self.late.remove(&number)),
                 },
-                // Our own sender keeps the channel open.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     let (given_up, kept) =
                         running.into_iter().partition(|(_, one)| one.since.elapsed() >= READ_TIMEOUT);
@@ -94,11 +90,10 @@ impl NodeObserver {
         let (number, settings, done) = (self.next, self.settings.clone(), self.done.0.clone());
         self.next += 1;
         let work = move || {
-            // A reading that sends nothing would count as late for ever.
+            // A reading that sends nothing would count as late forever.
             let status = catch_unwind(AssertUnwindSafe(|| read(found, &settings))).unwrap_or_else(|_| {
                 Err("reading it panicked; please report the panic in the log".to_owned())
             });
-            // The receiver is gone where nothing more is waited for.
             let _ = done.send((number, status));
         };
         thread::Builder::new().spawn(work).map_err(|error| format!("no thread can be started: {error}"))?;

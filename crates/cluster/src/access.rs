@@ -1,8 +1,6 @@
-//! Access to the API server: by a kubeconfig, or as a pod of the cluster.
-//!
-//! Programs that a kubeconfig names for fetching credentials are not started: a node's agent that starts what a file says
-//! is a way in. A command that a user runs at a terminal starts them, as kubectl does ([`user_client`]). Tokens in files are
-//! read again at least once a minute, and everything is after a call that failed (`renewal`).
+//! Access to the API server: by a kubeconfig, or as a pod of the cluster. A kubeconfig's credential programs run only for a
+//! user's commands ([`user_client`]), as in kubectl: for a node's agent, the file could run any program on the node. Token files
+//! are read again at least once a minute, the whole configuration after a failed call (`renewal`).
 
 use crate::renewal::Renewing;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -34,15 +32,12 @@ pub enum AccessError {
 
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Makes a client that gives up on silence after this time.
-///
-/// # Errors
-/// When it is not known where the API server is, or who we are.
+/// Creates a client whose calls end after `silence` without data. Errors: unknown API server address or own credentials.
 pub async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Client, AccessError> {
     reach(kubeconfig, silence).await.map(|(client, _)| client)
 }
 
-/// The same, and the API server's address: no error of the client names it.
+/// The same with the API server's address, which no error of the client contains.
 pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Client, String), AccessError> {
     let source = ClientSource { kubeconfig: kubeconfig.map(Path::to_owned), silence };
     let (client, server) = source.connect().await?;
@@ -50,11 +45,8 @@ pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Clie
     Ok((Client::new(Renewing::new(client, source), namespace), server))
 }
 
-/// A client for a command that a user runs, and the API server's address: by a kubeconfig, or where none is named by those
-/// that kubectl would take; in the named context, or in the current one.
-///
-/// # Errors
-/// When it is not known where the API server is, or who the user is.
+/// Client for a user's command, and the API server's address: by the given kubeconfig or kubectl's, in the given or current
+/// context. Errors: unknown API server address or user's credentials.
 pub async fn user_client(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -75,7 +67,7 @@ pub(crate) struct ClientSource {
 }
 
 impl ClientSource {
-    /// A client, with everything read again; and the API server's address.
+    /// Creates a client from files read again, and returns the API server's address.
     pub(crate) async fn connect(&self) -> Result<(Client, String), AccessError> {
         let config = match &self.kubeconfig {
             Some(path) => from_file(path, &KubeConfigOptions::default(), false).await?,

@@ -1,4 +1,4 @@
-//! Failed calls and watches of the API server in one form for all logs: the kind in a word, the error in a sentence.
+//! Failed calls and watches of the API server in one form for all logs: a kind in one word, and the error as a sentence.
 
 use kube::{core::Status, runtime::watcher};
 use std::{error::Error, iter::successors, time::Duration};
@@ -10,7 +10,6 @@ fn causes(error: &Failed) -> impl Iterator<Item = &Failed> {
     successors(Some(error), |error| (*error).source())
 }
 
-/// The API server's refusal, if an error is one.
 fn refusal(error: &Failed) -> Option<&Status> {
     match (error.downcast_ref::<kube::Error>(), error.downcast_ref::<watcher::Error>()) {
         (Some(kube::Error::Api(status)), _) | (_, Some(watcher::Error::WatchError(status))) => Some(status),
@@ -18,13 +17,13 @@ fn refusal(error: &Failed) -> Option<&Status> {
     }
 }
 
-/// The HTTP status by which the API server has refused a call or a watch; `None` where it failed otherwise.
+/// HTTP status of a call or watch that the API server refused; `None` for other failures.
 pub fn status(error: &Failed) -> Option<u16> {
     causes(error).find_map(refusal).map(|status| status.code)
 }
 
 pub fn kind(error: &Failed) -> &'static str {
-    // No answer at all: no connection, or one that ended too early.
+    // No answer: no connection, or one that ended too early.
     let is_silence = |error: &Failed| {
         use kube::Error::{HyperError, ReadEvents, Service};
         matches!(error.downcast_ref(), Some(Service(_) | HyperError(_) | ReadEvents(_)))
@@ -36,22 +35,19 @@ pub fn kind(error: &Failed) -> &'static str {
         Some(410) => "gone",
         Some(_) => "refused",
         None if causes(error).any(is_silence) => "unreachable",
-        // Such as an answer that does not come from an API server, or that can't be parsed.
+        // Such as an answer that can't be parsed, or that another server sent.
         None => "broken",
     }
 }
 
-/// Waits for the answer to a call, for a limited time.
-///
-/// # Errors
-/// As the call, or when the time is up.
+/// Limits the time of a call. Errors: those of the call, or a timeout.
 pub async fn in_time<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     let silence = |_| kube::Error::Service(format!("the API server gave no answer within {limit:?}").into());
     timeout(limit, call).await.map_err(silence)?
 }
 
-/// The message and the status of the API server's refusal, or an error with its causes. What the client adds to a refusal is
-/// omitted: it repeats the refusal as a dump of its data.
+/// Message and status of the API server's refusal, or an error with its causes. The client's own text for a refusal is omitted:
+/// it repeats the refusal as a debug dump.
 pub fn describe(error: &Failed) -> String {
     let mut text = String::new();
     for error in causes(error) {

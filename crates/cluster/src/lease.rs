@@ -1,8 +1,6 @@
-//! Leader election by a Lease (`coordination.k8s.io/v1`), by the rules of Kubernetes' own components (client-go).
-//!
-//! The holder renews the Lease. A candidate takes it when it has not been renewed for its whole duration, measured by the
-//! candidate's own clock since it saw the last renewal, so clocks need not agree. The holder counts its time from before it
-//! sent the request, and stops leading before others may take over.
+//! Leader election by a Lease (`coordination.k8s.io/v1`), with the rules of client-go: a candidate takes the Lease after a whole
+//! duration without a renewal, by its own clock since the last renewal that it saw, so clocks need not agree. The holder counts
+//! from before its request was sent, and stops leading before another candidate can take over.
 
 use crate::error::{describe, in_time};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -12,29 +10,27 @@ use kube::{Api, Client};
 use std::time::{Duration, Instant};
 use tokio::{sync::watch, time};
 
-/// A process that holds a Lease, or waits for it.
 #[derive(Debug)]
 pub struct LeaseCandidate {
     api: Api<Lease>,
     name: String,
     state: LeaseState,
-    /// The time until which this process leads, for those who act.
     until: watch::Sender<Option<Instant>>,
 }
 
-/// The rules, without a clock and without a network.
+/// The election's rules, without clock and network.
 #[derive(Debug)]
 struct LeaseState {
     identity: String,
-    /// The time that the Lease counts after a renewal; whole seconds, as a Lease can't express anything else.
+    /// Validity of the Lease after a renewal, in whole seconds, the resolution of a Lease.
     duration: Duration,
-    /// The Lease of another holder, and the time since which it has not changed.
+    /// Another holder's Lease, and the time of its last change.
     observed: Option<(LeaseSpec, Instant)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
-    /// It is not there, is free, or has expired.
+    /// The Lease does not exist, has no holder, or has expired.
     Take,
     Renew,
     Wait,
@@ -61,7 +57,6 @@ impl LeaseState {
         }
     }
 
-    /// The Lease as this process writes it over `before`.
     fn renewed(&self, before: Option<&LeaseSpec>, now: Timestamp) -> LeaseSpec {
         let is_ours = |lease: &&LeaseSpec| lease.holder_identity.as_deref() == Some(&*self.identity);
         let transitions = |lease: &LeaseSpec| lease.lease_transitions.unwrap_or_default();
@@ -80,7 +75,7 @@ impl LeaseState {
         }
     }
 
-    /// The time that this process leads after a renewal: two thirds of the duration.
+    /// Time that this process leads after a renewal: two thirds of the duration.
     fn trust(&self) -> Duration {
         self.duration * 2 / 3
     }
@@ -92,7 +87,7 @@ impl LeaseCandidate {
         Self { api: Api::namespaced(client, namespace), name, state, until: watch::Sender::new(None) }
     }
 
-    /// The time until which this process leads, as that changes; `None` while another one does.
+    /// Changes of the time until which this process leads; `None` while it does not.
     pub fn until(&self) -> watch::Receiver<Option<Instant>> {
         self.until.subscribe()
     }
@@ -102,12 +97,11 @@ impl LeaseCandidate {
         loop {
             let turn = in_time(self.state.trust() / 2, self.turn()).await;
             let error = turn.err().map(|error| describe(&error));
-            // Once for consecutive failures, not for each.
             if let Some(error) = error.as_ref().filter(|_| !is_failing) {
                 tracing::warn!(lease = self.name, error, "the Lease can't be acquired or renewed");
             }
             is_failing = error.is_some();
-            // 15 seconds of duration, 10 of trust and 2 between attempts are the proportions of Kubernetes' own components.
+            // 2 seconds between attempts, 10 of leading and 15 of duration are the proportions of client-go.
             time::sleep(self.state.duration * 2 / 15).await;
         }
     }
@@ -118,7 +112,7 @@ impl LeaseCandidate {
         let sent = Instant::now();
         let next = self.state.next(spec.as_ref(), sent);
         if matches!(next, Move::Take | Move::Wait) {
-            // Whatever this process has assumed, it does not hold the Lease.
+            // This process does not hold the Lease, even if it has assumed so.
             self.until.send_if_modified(|until| until.take().is_some());
         }
         if next == Move::Wait {
@@ -127,17 +121,14 @@ impl LeaseCandidate {
         let renewed = self.state.renewed(spec.as_ref(), Timestamp::now());
         match self.write(found.as_ref(), renewed).await {
             Ok(()) => drop(self.until.send_replace(Some(sent + self.state.trust()))),
-            // Another one was quicker; the next turn shows which.
+            // Another candidate was faster; the next turn reads its Lease.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Gives the Lease back, so that another process can take it at once.
-    ///
-    /// # Errors
-    /// When the API server does not take it; it expires then.
+    /// Gives the Lease back, so that another process can take it at once. Error: the API server's refusal; it then expires.
     pub async fn release(&self) -> Result<(), kube::Error> {
         let Some(found) = self.api.get_opt(&self.name).await? else { return Ok(()) };
         let spec = found.spec.clone().unwrap_or_default();
@@ -155,7 +146,7 @@ impl LeaseCandidate {
 
     async fn write(&self, found: Option<&Lease>, spec: LeaseSpec) -> Result<(), kube::Error> {
         let named = || ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
-        // It stays: it has the version that is replaced, and labels of others.
+        // Kept: it holds the replaced version, and other programs' labels.
         let metadata = found.map_or_else(named, |found| found.metadata.clone());
         let (lease, params) = (Lease { metadata, spec: Some(spec) }, PostParams::default());
         match found {
@@ -187,7 +178,7 @@ mod tests {
         let lease = a.renewed(None, at(0));
         assert_eq!((lease.lease_transitions, &lease.acquire_time), (Some(0), &Some(MicroTime(at(0)))));
         assert_eq!(a.trust(), 10 * SECOND);
-        // The other one waits as long as it sees renewals, whatever the clocks show.
+        // The other candidate waits as long as it sees renewals, regardless of the clocks.
         assert_eq!(b.next(Some(&lease), now), Move::Wait);
         assert_eq!(a.next(Some(&lease), now + 9 * SECOND), Move::Renew);
         let lease = a.renewed(Some(&lease), at(9));
@@ -197,12 +188,12 @@ mod tests {
         );
         assert_eq!(b.next(Some(&lease), now + 16 * SECOND), Move::Wait);
         assert_eq!(b.next(Some(&lease), now + 30 * SECOND), Move::Wait);
-        // The holder has stopped leading before, at 19.
+        // The holder stopped leading at 19.
         assert_eq!(b.next(Some(&lease), now + 31 * SECOND), Move::Take);
         let taken = b.renewed(Some(&lease), at(31));
         assert_eq!((taken.holder_identity.as_deref(), taken.lease_transitions), (Some("b"), Some(1)));
         assert_eq!(taken.acquire_time, Some(MicroTime(at(31))));
-        // A holder that comes back sees that it has lost.
+        // A returning holder sees that it has lost the Lease.
         assert_eq!(a.next(Some(&taken), now + 32 * SECOND), Move::Wait);
         assert_eq!(a.next(Some(&LeaseSpec::default()), now + 32 * SECOND), Move::Take, "it is given back");
     }

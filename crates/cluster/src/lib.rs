@@ -1,7 +1,5 @@
-//! Common parts of the programs that speak to a Kubernetes API server: access, watches that survive its failures, leader
-//! election, status pages for a kubelet and Prometheus, listening, limits of connections, log lines, termination.
-//!
-//! It knows no mesh and no rules, and reads no flag.
+//! Common parts of the programs that call a Kubernetes API server: access, watches, leader election, status pages for a kubelet
+//! and Prometheus, listening, connection limits, logging, termination. Independent of meshes, rules and flags.
 
 #![forbid(unsafe_code)]
 
@@ -20,8 +18,8 @@ pub mod watch;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use std::time::Duration;
 
-/// Delays after failures, without end: twice as long after each further one, up to a limit. With `jitter`, each is extended by
-/// chance, up to its double, so that programs which have seen the same failure do not all try again at the same moment.
+/// Endless delays after failures, each twice the last one, up to a limit. `jitter` extends each at random to at most its double,
+/// so that programs that see the same failure do not retry at the same moment.
 pub fn backoff(first: Duration, max: Duration, jitter: bool) -> ExponentialBackoff {
     let delays = ExponentialBuilder::new().with_min_delay(first).with_max_delay(max).without_max_times();
     if jitter { delays.with_jitter().build() } else { delays.build() }

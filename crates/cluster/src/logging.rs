@@ -1,4 +1,4 @@
-//! Log lines of programs that run for long: on standard error, as text or as JSON.
+//! Log lines of long-running programs: on standard error, as text or as JSON.
 
 use std::{io, panic};
 use tracing::level_filters::LevelFilter;
@@ -6,7 +6,7 @@ use tracing_subscriber::{
     Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
 };
 
-/// Writes the lines of a program, whose crates have the names `own`. A panic becomes a line too.
+/// Starts the log of a program with the crates `own`. Panics are logged too.
 pub fn start(json: bool, level: LevelFilter, own: &'static [&'static str]) -> LogLevelHandle {
     let (filter, handle) = reload::Layer::new(filter(level, own));
     let lines = fmt::layer().with_ansi(false).with_writer(io::stderr);
@@ -25,7 +25,6 @@ pub fn start(json: bool, level: LevelFilter, own: &'static [&'static str]) -> Lo
     LogLevelHandle { handle, own }
 }
 
-/// Changes the level of log lines while the process runs.
 #[derive(Clone, Debug)]
 pub struct LogLevelHandle {
     handle: reload::Handle<Targets, Registry>,
@@ -40,11 +39,11 @@ impl LogLevelHandle {
     }
 }
 
-/// Of other crates only what went wrong: their details may show what a request carries.
+/// Other crates log only warnings and errors: their details may contain parts of requests.
 fn filter(level: LevelFilter, own: &[&'static str]) -> Targets {
     Targets::new()
         .with_default(level.min(LevelFilter::WARN))
-        // The watches log each refusal once; this target, with every try.
+        // The watches log each refusal once; this target would log every retry.
         .with_target("kube_runtime::watcher", level.min(LevelFilter::ERROR))
         // The caller of each request reports its errors.
         .with_target("kube_client::client::builder", LevelFilter::OFF)

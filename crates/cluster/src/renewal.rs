@@ -1,9 +1,7 @@
-//! A client that is exchanged for a new one when the API server has refused its credentials (401), or has not answered.
-//!
-//! The client of `kube` reads a token's file once a minute, and the rest of a kubeconfig never again. An API server that knows
-//! other tokens from one moment to the next, as one that was restored, would refuse all calls for that minute, by watches and
-//! by the renewal of a Lease of 15 seconds. One with another certificate authority would not be trusted until a restart. The
-//! call that failed is not repeated: all callers try again by themselves.
+//! Client that is replaced when the API server refuses its credentials (401) or does not answer. The client of `kube` reads a
+//! token file once a minute, and the rest of a kubeconfig never again: with new tokens, as after a restore, all calls would fail
+//! for that minute, even renewals of a Lease of 15 seconds; with a new certificate authority, until a restart. The failed call is
+//! not repeated: all callers retry on their own.
 
 use crate::{access::ClientSource, error::describe};
 use http::{Request, Response, StatusCode};
@@ -15,10 +13,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tower_service::Service;
 
-/// The shortest time between two clients, while the credentials stay refused or the API server unreachable.
+/// Shortest time between two clients, while credentials stay refused or the API server unreachable.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The service behind a client that all callers share.
 #[derive(Clone)]
 pub(crate) struct Renewing {
     source: Arc<ClientSource>,
@@ -27,7 +24,6 @@ pub(crate) struct Renewing {
 
 struct RenewalState {
     client: Client,
-    /// A call was refused, or had no answer.
     has_failed: bool,
     begun: Option<Instant>,
     is_logged: bool,
@@ -63,7 +59,7 @@ impl Renewing {
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
         let answer = self.client().await.send(request).await;
         let is_served = answer.as_ref().is_ok_and(|response| response.status() != StatusCode::UNAUTHORIZED);
-        // It may have been the client before: then the next exchange is one too many, which does no harm.
+        // The failed client may be a replaced one; the extra exchange does no harm.
         self.state.lock().has_failed |= !is_served;
         answer
     }

@@ -1,8 +1,6 @@
-//! A limit of the connections that a server has open at once.
-//!
-//! To admit another, the connection is closed whose request has been incomplete for the longest time, else the one that has
-//! been idle for the longest time, so that slow clients never hold up others, whether by intent or by a defect. Only a
-//! connection with a complete request is busy: another one waits where all of them are.
+//! Limit of a server's open connections. A new one evicts the one whose request has been incomplete for the longest time, else
+//! the one that has been idle for the longest, so that slow clients never hold up others. Connections with a complete request are
+//! busy and are not evicted: if all are busy, the new one waits.
 
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -10,26 +8,24 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::{sync::Notify, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-/// One part of the capacity that closing connections may take beyond it: an eviction takes up to a second where the client
-/// does not answer, and the next connection does not wait for it.
+/// Divisor of the capacity for closing connections beyond it: an eviction takes up to a second if the client does not answer, and
+/// the next connection does not wait for it.
 const CLOSING_PART: usize = 8;
-/// The wait where no connection can be accepted, most likely for want of file descriptors.
+/// Delay after a failed accept, most likely for lack of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Admits at most `capacity` connections.
 #[derive(Debug)]
 pub struct Slots {
     capacity: usize,
     inner: Mutex<Inner>,
-    /// A slot is free, or a connection may be evicted.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Counts changes of state, so that they have an order.
+    /// Orders changes of state.
     sequence: u64,
-    /// By the time when they were opened.
+    /// Keyed by the order of opening.
     open: BTreeMap<u64, OpenConnection>,
 }
 
@@ -37,22 +33,22 @@ struct Inner {
 struct OpenConnection {
     state: ConnectionState,
     entered_at: u64,
-    /// Requests whose bodies are not complete, and those that are being answered.
+    /// Requests with incomplete bodies; `complete` counts those being answered.
     incomplete: usize,
     complete: usize,
     close: CancellationToken,
 }
 
-/// In the order in which connections are closed for others.
+/// Ordered by eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ConnectionState {
-    /// Its request is not complete: the head or the body lacks.
+    /// The request's head or body is incomplete.
     Incomplete,
     Idle,
     Busy,
 }
 
-/// The room that one connection takes, until it is dropped.
+/// One connection's share of the limit, freed when dropped.
 #[derive(Debug)]
 pub struct Slot {
     slots: Arc<Slots>,
@@ -65,7 +61,6 @@ impl Slots {
         Arc::new(Self { capacity, inner: Mutex::default(), changed: Notify::new() })
     }
 
-    /// Accepts a connection, as soon as it has a slot.
     pub async fn accept(self: &Arc<Self>, listener: &TcpListener) -> (TcpStream, Slot) {
         loop {
             match listener.accept().await {
@@ -79,7 +74,6 @@ impl Slots {
         }
     }
 
-    /// Takes a slot. Where there is none, a connection is evicted; where all are busy, this waits.
     async fn take(self: &Arc<Self>) -> Slot {
         loop {
             if let Some(slot) = self.try_take() {
@@ -91,7 +85,7 @@ impl Slots {
         }
     }
 
-    /// Evicts one connection that is not busy, unless too many are closing. Returns whether there was one.
+    /// Evicts one connection that is not busy, unless too many are closing. Returns true if one was evicted.
     fn evict_one(&self) -> bool {
         let inner = self.inner.lock();
         let closing = inner.closing();
@@ -132,19 +126,19 @@ impl Slot {
         self.change(|open| open.incomplete += 1);
     }
 
-    /// The body of a request is complete, so that it is going to be answered.
+    /// Marks a request's body as complete: its answer follows.
     pub fn complete_request(&self) {
         self.change(|open| (open.incomplete, open.complete) = (open.incomplete - 1, open.complete + 1));
     }
 
-    /// A request is answered, or given up before or after it was complete.
+    /// Ends a request: answered, or aborted before or after it was complete.
     pub fn end_request(&self, was_complete: bool) {
         self.change(|open| *(if was_complete { &mut open.complete } else { &mut open.incomplete }) -= 1);
-        // Another connection may wait for an idle one.
+        // A waiting connection may evict this one, now idle.
         self.slots.changed.notify_one();
     }
 
-    /// True if it has made no request, so that no answer can be on its way.
+    /// True if the connection has made no request, so no answer can be in flight.
     pub fn is_silent(&self) -> bool {
         let inner = self.slots.inner.lock();
         let own = inner.open.get(&self.id);
@@ -187,7 +181,7 @@ mod tests {
         Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(work)
     }
 
-    /// Ends with its number when its room is wanted.
+    /// Ends with its number once evicted.
     fn serve(number: usize, slot: Slot) -> task::JoinHandle<usize> {
         task::spawn(async move {
             slot.evicted().await;
@@ -212,7 +206,7 @@ mod tests {
             for at in [1, 0] {
                 open[at].end_request(true);
             }
-            // 0 is idle, 1 is idle for longer, 2 is busy, 3 has said nothing, 4 has sent a head and no body.
+            // 0 is idle, 1 has been idle for longer, 2 is busy, 3 has sent nothing, 4 has sent a head without a body.
             let served: Vec<_> = open.into_iter().enumerate().map(|(at, slot)| serve(at, slot)).collect();
             task::yield_now().await;
             let mut kept = Vec::new();
@@ -226,7 +220,7 @@ mod tests {
                 }
                 assert_eq!(served.iter().filter(|one| one.is_finished()).count(), before + 1);
             }
-            // All are busy now: the next one waits until one is answered.
+            // All are busy: the next one waits for an answer.
             assert!(timeout(Duration::from_millis(50), slots.take()).await.is_err());
             let first = kept.remove(0);
             let answering = task::spawn(async move {

@@ -1,6 +1,5 @@
-//! The plain HTTP server of a program's status pages: `/metrics`, `/healthz`, `/readyz`, and what it adds itself.
-//!
-//! A request has no body, an answer ends its connection, and a client that is slow or silent is disconnected.
+//! Plain HTTP server of a program's status pages: `/metrics`, `/healthz`, `/readyz`, and the program's own. Requests have no
+//! body, each answer ends its connection, and slow or silent clients are disconnected.
 
 use crate::listen::listen;
 use crate::slots::{Slot, Slots};
@@ -15,7 +14,7 @@ use std::{convert::Infallible, net::SocketAddr, rc::Rc, sync::Weak, time::Durati
 use tokio::{net::TcpStream, task, time};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Clients that are served at once: a kubelet, a scraper or two, and a program's own client.
+/// Concurrent clients: a kubelet, a few scrapers, and a program's own client.
 const MAX_CONNECTIONS: usize = 64;
 
 pub type Reply = Response<Full<Bytes>>;
@@ -30,7 +29,7 @@ pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Byt
     reply
 }
 
-/// `405` to a request that is neither GET nor HEAD.
+/// `405` for methods other than GET and HEAD.
 pub fn refuse_method(method: &Method) -> Option<Reply> {
     if matches!(*method, Method::GET | Method::HEAD) {
         return None;
@@ -41,7 +40,7 @@ pub fn refuse_method(method: &Method) -> Option<Reply> {
     Some(reply)
 }
 
-/// Registers a metric and returns it. The registry ends help texts with a full stop and the names of counters with `_total`.
+/// Registers a metric. The registry appends a full stop to help texts, and `_total` to names of counters.
 pub fn registered<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     registry.register(name, help, metric.clone());
@@ -56,10 +55,7 @@ pub fn metrics(registry: &Registry) -> Reply {
     }
 }
 
-/// Serves `/metrics`, `/healthz` and `/readyz`. The program is ready once nothing holds the sentence that says why it is not.
-///
-/// # Errors
-/// As of [`serve`].
+/// Serves `/metrics`, `/healthz` and `/readyz`. The program is ready once `blocker`, the reason why it is not, is dropped.
 pub fn serve_pages(
     flag: &str,
     address: SocketAddr,
@@ -76,10 +72,7 @@ pub fn serve_pages(
     })
 }
 
-/// Serves answers to a path and its query on the thread's `LocalSet`, for as long as that runs. Returns the bound address.
-///
-/// # Errors
-/// When the address, which `flag` has given, can't be listened on.
+/// Serves paths and queries on the thread's `LocalSet`. Returns the bound address; an error if that, from `flag`, is unusable.
 pub fn serve(
     flag: &str,
     address: SocketAddr,
@@ -104,12 +97,12 @@ async fn answer_one(stream: TcpStream, slot: Slot, answer: impl Fn(&str, Option<
         answering.begin_request();
         let uri = request.uri();
         let reply = refuse_method(request.method()).unwrap_or_else(|| answer(uri.path(), uri.query()));
-        // From here on the client alone decides how long the connection stays.
+        // From here on, the client decides how long the connection stays open.
         answering.end_request(false);
         async move { Ok::<_, Infallible>(reply) }
     });
     let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
-    // A client that disconnects early is of no interest.
+    // Errors of clients that disconnect early are ignored.
     tokio::select! {
         () = slot.evicted() => {}
         _ = time::timeout(TIMEOUT, connection) => {}

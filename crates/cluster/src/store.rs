@@ -1,6 +1,4 @@
-//! Objects by key, as the API server last listed and changed them.
-//!
-//! A new list replaces what was known when it is complete, and not before.
+//! Objects by key, as last reported by the API server. A new list replaces them only once it is complete.
 
 use kube::runtime::watcher::Event;
 use std::collections::BTreeMap;
@@ -8,7 +6,6 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Store<K, T> {
     known: BTreeMap<K, T>,
-    /// The list that is not complete yet.
     listing: BTreeMap<K, T>,
     is_listed: bool,
 }
@@ -20,7 +17,7 @@ impl<K, T> Default for Store<K, T> {
 }
 
 impl<K: Clone + Ord, T> Store<K, T> {
-    /// Takes an event, of whose objects `read` makes entries. Returns the keys that may have changed, with values before.
+    /// Applies an event, whose objects `read` parses. Returns the keys that may have changed, with their previous values.
     pub fn take<O>(
         &mut self,
         event: Event<O>,

@@ -1,10 +1,10 @@
-//! Termination of a program: by signals, and by the panic of a task without which it can't work.
+//! Termination of a program: by signals, and by the panic of an essential task.
 
 use std::{io, process};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
-/// SIGTERM and SIGINT, which do not end the process by themselves from now on.
+/// Handlers of SIGTERM and SIGINT, which no longer end the process by default.
 #[derive(Debug)]
 pub struct Termination {
     terminate: Signal,
@@ -12,10 +12,7 @@ pub struct Termination {
 }
 
 impl Termination {
-    /// Handles the signals. The first process of a container is not ended by a signal that it does not handle.
-    ///
-    /// # Errors
-    /// When they can't be handled.
+    /// Handles the signals: the kernel ignores unhandled ones to the first process of a container. Error: handlers can't be set.
     pub fn new() -> io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
@@ -28,8 +25,8 @@ impl Termination {
     }
 }
 
-/// Starts a task without which the program can't work. A panic unwinds the stack of one task, and the others go on: with
-/// certificates that are not renewed, or objects as they were. So the process ends, and is started again.
+/// Starts a task without which the program can't work. A panic unwinds one task while the others continue, with expired
+/// certificates or stale objects; so the process exits, to be restarted.
 pub fn spawn_essential(
     name: &'static str,
     work: impl Future<Output = ()> + Send + 'static,

@@ -1,9 +1,7 @@
-//! Watches that survive an API server that refuses, forgets, breaks off or says nothing.
-//!
-//! Lists in pages, bookmarks, and resuming a watch that ended belong to the client (`kube::runtime::watcher`). The client waits
-//! without limit for a list, and retries a refused watch endlessly with the same resource version, which may have expired. So
-//! any failure but a broken connection starts over with a new list here, after a delay that grows with each failure. A failure
-//! is logged once, until the watch works again.
+//! Watches that survive an API server that refuses, forgets, breaks off or stays silent. The client (`kube::runtime::watcher`)
+//! pages lists and resumes watches, but waits for a list without limit, and retries a refused watch endlessly with the same
+//! resource version, which may have expired. So any failure other than a broken connection restarts with a new list here, after a
+//! growing delay. A failure is logged once until the watch works again.
 
 use crate::error::{describe, kind, status};
 use futures::{StreamExt, stream, stream::BoxStream};
@@ -13,17 +11,16 @@ use serde::de::DeserializeOwned;
 use std::{fmt::Debug, future, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
-/// The delay before a watch whose connection broke is resumed.
 const RESUME_DELAY: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub struct WatchFailure {
     pub kind: &'static str,
-    /// The HTTP status by which the API server has refused it.
+    /// HTTP status of the API server's refusal.
     pub status: Option<u16>,
 }
 
-/// The events of a resource, without end. `limit` is the time for a page of a list.
+/// Endless events of a resource. `limit` is the time for one page of a list.
 pub fn events<K>(
     api: Api<K>,
     config: Config,
@@ -37,7 +34,7 @@ where
     surviving(resource.into(), limit, |event| matches!(event, Event::InitDone), start)
 }
 
-/// One object by its name: as it is, and `None` where it does not exist. Failures are logged and not in the stream.
+/// Versions of one named object; `None` while it does not exist. Failures are logged and left out.
 pub fn object<K>(api: Api<K>, name: &str, resource: &str, limit: Duration) -> BoxStream<'static, Option<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -77,11 +74,11 @@ struct Watch<T> {
     /// The client's watch; `None` before a new list.
     stream: Option<Started<T>>,
     is_listed: bool,
-    /// The time when the connection broke, if nothing has come since.
+    /// The time when the connection broke, unless an event has followed.
     broken_at: Option<Instant>,
     backoff: DefaultBackoff,
     delay: Duration,
-    /// The failure that was logged last, as long as it lasts.
+    /// The failure that is logged, while it lasts.
     logged: Option<String>,
 }
 
@@ -95,7 +92,7 @@ impl<T> Watch<T> {
                 self.is_listed = false;
                 (self.start)()
             });
-            // A watch is silent as long as nothing changes; the client ends it in time. A list is not.
+            // A watch is silent while nothing changes, and the client ends it in time; a list must answer.
             let limit = if self.is_listed { Duration::MAX } else { self.list_timeout };
             let Ok(next) = timeout(limit, stream.next()).await else {
                 let error = format!("the API server does not list {} within {limit:?}", self.resource);
@@ -105,7 +102,7 @@ impl<T> Watch<T> {
                 Some(Ok(item)) => {
                     self.is_listed |= (self.ends_list)(&item);
                     self.broken_at = None;
-                    // A list may be refused after it has begun.
+                    // A list may still be refused after it has begun.
                     if self.is_listed {
                         self.logged = None;
                     }
@@ -124,7 +121,7 @@ impl<T> Watch<T> {
         }
     }
 
-    /// True for a broken connection, unless it broke within the last list timeout too, without an event since.
+    /// True for a broken connection, unless it already broke within the last list timeout and no event has followed.
     fn may_resume(&self, error: &watcher::Error) -> bool {
         matches!(error, watcher::Error::WatchFailed(kube::Error::ReadEvents(_) | kube::Error::HyperError(_)))
             && self.broken_at.is_none_or(|broken_at| broken_at.elapsed() >= self.list_timeout)

@@ -1,13 +1,13 @@
-//! Proposals for a line that a clap command describes.
+//! Completions of a command line, from its clap definition.
 
 use crate::shell::Proposals;
 use clap::{Arg, Command, ValueHint};
 
-/// Proposals for a value that only the program knows: of this argument, beginning so, each after the second text.
+/// Completes values that only the program knows, from `(argument, start, prefix)`; the prefix comes before each proposal.
 pub type OwnValues<'a> = &'a dyn Fn(&Arg, &str, &str) -> Option<Proposals>;
 
-/// The completions of the last word of a line, of which the first word is the program. Where `whole` words are needed, a
-/// value comes with its `--flag=`. The command has to be built.
+/// Completions of the last word of `line`, whose first word is the program. With `whole`, a value includes its `--flag=`. The
+/// command has to be built.
 pub fn proposals(program: &Command, line: &[String], whole: bool, own: OwnValues<'_>) -> Proposals {
     let (last, before) = line.split_last().map_or(("", line), |(last, before)| (last.as_str(), before));
     let mut command = program;
@@ -48,7 +48,6 @@ pub fn proposals(program: &Command, line: &[String], whole: bool, own: OwnValues
     }
 }
 
-/// The positional argument behind so many.
 fn positional(command: &Command, count: usize, is_escaped: bool) -> Option<&Arg> {
     let trailing = command.get_positionals().find(|arg| is_escaped && arg.is_last_set());
     let repeats = |arg: &&Arg| arg.get_num_args().is_some_and(|numbers| numbers.max_values() > 1);
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn of_commands_flags_and_values() {
+    fn commands_flags_and_values_are_proposed() {
         check("program ", &["inject", "man", "help"]);
         check("program in", &["inject"]);
         check("program inject ", &[]);

@@ -6,7 +6,7 @@ use mesh::settings::{alternatives, nearest, nearest_value};
 use mesh::{InputProblem, Problems};
 use std::{error::Error as _, ffi::OsString};
 
-/// All problems with the arguments. clap stops at the first one, so they are parsed again without the refused flag.
+/// Returns all problems with the arguments. clap stops at the first one, so they are parsed again without the refused flag.
 pub fn all_problems(
     command: &mut Command,
     words: &[OsString],
@@ -30,13 +30,12 @@ pub fn all_problems(
     Problems(found)
 }
 
-/// True for an error about what was given, false for the answer to a call without a command.
+/// True for refused arguments; false for help and the version.
 pub fn is_refusal(error: &Error) -> bool {
     error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
-/// The refused flag, and the words without it and its value. `None` where the words do not show it, or another
-/// reading would not help.
+/// Returns the refused flag and the other words; `None` if they don't contain it or parsing again would not help.
 fn without_refused(words: &[OsString], error: &Error, commands: &[&str]) -> Option<(String, Vec<OsString>)> {
     let flag = name(&context_text(error, ContextKind::InvalidArg)?);
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;

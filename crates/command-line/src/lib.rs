@@ -1,7 +1,7 @@
 //! Common parts of the programs' command lines: sections of help, errors in one style, completions and manual pages.
 //!
-//! `sidecar-init` reads calls by its own tables and uses the parts; the other programs describe themselves to clap, and
-//! [`program`] does the rest.
+//! `sidecar-init` parses calls with its own tables and uses single parts; the other programs are clap commands, run by
+//! [`program`].
 
 #![forbid(unsafe_code)]
 

@@ -1,15 +1,15 @@
-//! The manual: the help of each command as a page in the macros of man(7), which every program that shows pages knows.
+//! Manual pages: the help of each command in the macros of man(7), which every page viewer supports.
 
 use clap::Command;
 use std::{fs, io, path::Path};
 
-/// The columns of help in a page, which indents it by seven.
+/// Columns of help in a page, which is indented by seven.
 const WIDTH: usize = 72;
 
 /// Writes a page for each command into a folder, which is created if missing.
 ///
 /// # Errors
-/// The file that can't be written, and why.
+/// The file or folder that can't be written, with the cause.
 pub fn write(program: &Command, folder: &Path) -> io::Result<()> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
@@ -29,7 +29,6 @@ pub fn write(program: &Command, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The pages of a command and of those below it, each with its name: the program's, then the words of the command.
 fn collect(command: &mut Command, name: &str, version: &str, pages: &mut Vec<(String, String)>) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let help = command.render_long_help().to_string();
@@ -68,7 +67,7 @@ fn page(name: &str, about: &str, version: &str, help: &str) -> String {
     text + ".fi\n"
 }
 
-/// The characters that mean something to roff, or that it would draw otherwise than they are typed.
+/// Escapes characters that roff interprets or renders differently.
 fn escaped(text: &str) -> String {
     let mut written = String::new();
     for c in text.chars() {

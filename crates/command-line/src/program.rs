@@ -1,4 +1,4 @@
-//! A program that describes itself to clap: its help with sections, its errors, completions and manual.
+//! Programs defined with clap: help with sections, errors, completions and the manual.
 
 use crate::sections::{Exits, described};
 use crate::topics::{self, HELP, HELP_ABOUT, topics};
@@ -11,12 +11,12 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::{ffi::OsString, process::ExitCode};
 
-/// The exit status for invalid input, of every program.
+/// Exit status of every program for invalid input.
 pub const BAD_INPUT: u8 = 2;
 
 #[derive(Clone, Copy, Debug)]
 pub struct CommandHelp {
-    /// The path below the program, such as `environment operator`; empty for the program itself.
+    /// Path below the program, such as `environment operator`; empty for the program itself.
     pub command: &'static str,
     pub examples: &'static [&'static str],
     pub exits: &'static Exits,
@@ -25,7 +25,7 @@ pub struct CommandHelp {
 /// Parses the arguments, the program's name first.
 ///
 /// # Errors
-/// The exit status where nothing is left to do: help, completions or the manual were printed, or the arguments were refused.
+/// The exit status after help, completions or the manual were printed, or the arguments were refused.
 pub fn parse<P: CommandFactory + FromArgMatches>(
     args: impl IntoIterator<Item = OsString>,
     sections: &[CommandHelp],
@@ -77,7 +77,7 @@ fn program_name(command: &Command) -> String {
 const COMPLETIONS: &str = "completions";
 const MAN: &str = "man";
 
-/// The command with the sections of its subcommands, and with those commands that every program has.
+/// Adds help sections to a command and its subcommands, and the commands that every program has.
 pub fn command(command: Command, sections: &[CommandHelp]) -> Command {
     let command = with_sections(command, "", sections);
     let shells = PossibleValuesParser::new(Shell::ALL.map(Shell::name));
@@ -117,10 +117,8 @@ fn with_sections(command: Command, path: &str, sections: &[CommandHelp]) -> Comm
     })
 }
 
-/// Prints what clap reports instead of a parsed call: help, the version, or problems.
 fn report(error: clap::Error, command: &mut Command, args: &[OsString]) -> ExitCode {
     if !errors::is_refusal(&error) {
-        // Nothing sensible is left to do when even the answer can't be printed.
         let _ = error.print();
         return if error.use_stderr() { ExitCode::from(BAD_INPUT) } else { ExitCode::SUCCESS };
     }

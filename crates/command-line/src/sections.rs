@@ -8,7 +8,6 @@ pub type Exits = [(&'static str, &'static str)];
 const EXAMPLES: &str = "\n\nExamples:";
 const EXIT_STATUS: &str = "\n\nExit status:";
 
-/// The description of a command with its examples and exit statuses, in lines of at most `width` columns.
 pub fn described(about: &str, examples: &[&str], exits: &Exits, width: usize) -> String {
     let mut text = about.to_owned();
     if !examples.is_empty() {
@@ -24,7 +23,7 @@ pub fn described(about: &str, examples: &[&str], exits: &Exits, width: usize) ->
     text
 }
 
-/// A call to copy, in lines of at most `width` columns that a shell reads as one.
+/// Folds an example call to `width` columns, with backslashes, so that a shell reads one line.
 fn continued(call: &str, width: usize) -> String {
     const MORE: &str = " \\";
     let (mut text, mut line) = (String::new(), String::from(" "));
@@ -32,7 +31,7 @@ fn continued(call: &str, width: usize) -> String {
     while let Some(word) = words.next() {
         let more = if words.peek().is_some() { MORE.len() } else { 0 };
         let is_full = line.chars().count() + 1 + word.chars().count() + more > width;
-        // A shell keeps a backslash between quotes.
+        // Within quotes, a shell keeps the backslash.
         let is_quoted = text.matches('\'').chain(line.matches('\'')).count() % 2 == 1;
         if is_full && !line.trim().is_empty() && !is_quoted {
             text.push_str(&format!("{line}{MORE}\n"));
@@ -43,7 +42,7 @@ fn continued(call: &str, width: usize) -> String {
     text + &line
 }
 
-/// Exit statuses, one a line, each after a line break.
+/// Exit statuses, one per line, each after a line break.
 pub fn exits(exits: &Exits, width: usize) -> String {
     let column = exits.iter().map(|(code, _)| code.len()).max().unwrap_or_default();
     let line = |(code, meaning): &(&str, &str)| {

@@ -1,7 +1,7 @@
-//! Shells: the scripts by which they complete a program's calls, and the form in which they read proposals.
+//! Completion scripts of shells, and the shells' formats of proposals.
 //!
-//! A script passes the words of a line to `PROGRAM completions SHELL -- WORD..`, so the program itself decides what may come
-//! next. The answer's first line is its kind: `words`, `files` or `folders`.
+//! A script passes the words of a line to `PROGRAM completions SHELL -- WORD..`, so the program itself completes them. The
+//! first line of its answer is a kind: `words`, `files` or `folders`.
 
 use std::ffi::{OsStr, OsString};
 
@@ -34,7 +34,7 @@ impl Shell {
         Self::ALL.into_iter().find(|shell| shell.name() == name)
     }
 
-    /// The script for a program that has several names. It completes calls by each, and runs the program by the first.
+    /// Script for a program with several names: completes calls of each, and runs the first.
     pub fn script(self, names: &[&str]) -> String {
         let script = match self {
             Self::Bash => BASH,
@@ -48,7 +48,7 @@ impl Shell {
             .replace("@PROGRAM@", program)
     }
 
-    /// The words of a line as the program reads them: bash takes `--flag=value` for three.
+    /// Words of a line as the program parses them: bash splits `--flag=value` into three.
     pub fn words(self, line: Vec<OsString>) -> Vec<OsString> {
         if self == Self::Bash { joined(line) } else { line }
     }
@@ -75,7 +75,7 @@ impl Shell {
 }
 
 impl Proposals {
-    /// The words that begin with `start`, each with `before` put in front of it.
+    /// Words that begin with `start`, each prefixed with `before`.
     pub fn starting<W: Into<String> + AsRef<str>>(
         words: impl IntoIterator<Item = W>,
         start: &str,
@@ -120,7 +120,7 @@ _@FUNCTION@() {
 complete -F _@FUNCTION@ @NAMES@
 "#;
 
-/// To be saved as `_PROGRAM` in a folder of zsh's `fpath`, or to be read by `source`.
+/// Saved as `_PROGRAM` in a folder of zsh's `fpath`, or read by `source`.
 const ZSH: &str = r#"#compdef @NAMES@
 # What zsh completes for @PROGRAM@. Printed by: @PROGRAM@ completions zsh
 _@PROGRAM@() {

@@ -1,5 +1,4 @@
-//! Everything that is said of a few configurations, whole: the answers of each are in `answers/NAME.txt`.
-//! `UPDATE_GOLDENS=1` writes them; a change of words is read there.
+//! Golden tests of all answers about some configurations, in `answers/NAME.txt`; `UPDATE_GOLDENS=1` writes them.
 
 mod live;
 mod manifests;
@@ -102,7 +101,7 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// The routes of a typical pod, without one for UDP to 192.0.2.10.
+/// Routes of a typical pod, without a route for UDP to 192.0.2.10.
 struct OneInterface<'a>(&'a PodContext);
 
 impl Routes for OneInterface<'_> {
@@ -166,7 +165,7 @@ impl Example {
         picture::of(&self.capture, dialect, &self.pod)
     }
 
-    /// A packet for each reason that is given; the first of each verdict with all rules that it meets.
+    /// One packet per reason; the first of each verdict with all rules that it meets.
     fn explanations(&self, dialect: &Dialect) -> String {
         let (mut known, mut verdicts, mut text) = (BTreeSet::new(), BTreeSet::new(), String::new());
         let drawn = self.picture(dialect);
@@ -231,7 +230,6 @@ impl Example {
         ByFamily { v4: of(Family::V4), v6: of(Family::V6) }
     }
 
-    /// The rules in a namespace where the proxy listens at two ports, as the wrong user at one.
     fn observed(&self) -> CaptureStatus {
         let addresses = ADDRESSES.map(address);
         let socket = |port: u16, uid| Socket {
@@ -256,7 +254,7 @@ impl Example {
         })
     }
 
-    /// The same for people and for programs; then without addresses, sockets and rules of ours, and what the rules alone show.
+    /// Status as text and JSON; as text without addresses, sockets and stored settings; then facts only from rules.
     fn status(&self) -> String {
         let rules = self.rules();
         let observed = self.observed();
@@ -278,7 +276,6 @@ impl Example {
         text
     }
 
-    /// A packet's path, by the rules as a listing shows them.
     fn path(&self) -> String {
         let rule_view = &self.rule_views[0];
         let packet = self.packet(Sender::External, Protocol::Tcp, "10.1.0.9:80");

@@ -1,4 +1,4 @@
-//! The basis of an answer: a question that describes no rules is about those that are there.
+//! Basis of an answer: a question without a configuration concerns the existing rules.
 
 use crate::{Style, TextLine, painted};
 use serde::{Deserialize, Serialize};
@@ -6,17 +6,16 @@ use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// In a network namespace that was named, or in the one that we are in.
+    /// Rules in a named network namespace, or in the current one.
     Rules {
         namespace: Option<String>,
     },
-    /// Settings that are stored with the rules.
+    /// Settings stored with the rules.
     Noted {
         namespace: Option<String>,
         settings: String,
     },
     Flags,
-    /// An object of a manifest.
     Object(String),
     /// A listing of rules, by its file's name.
     Listing(String),
@@ -33,12 +32,12 @@ pub struct BasisReport {
 }
 
 impl Basis {
-    /// The first line of an answer for people, in lines of so many columns.
+    /// First line of an answer, folded to `width` columns.
     pub fn line(&self, width: usize) -> String {
         painted(&[TextLine::hanging(2).styled(Style::Quiet, format!("{self}:"))], width)
     }
 
-    /// As a noun: `the rules in namespace web`.
+    /// Basis as a noun: `the rules in namespace web`.
     pub fn name(&self) -> String {
         self.kind_and_name().1
     }

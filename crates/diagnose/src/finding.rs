@@ -1,4 +1,4 @@
-//! Findings in their forms for people and for programs, which all commands share.
+//! Findings in the text and JSON forms that all commands share.
 
 use crate::{Style, TextLine};
 use rules::finding::{Code, Finding, Level};
@@ -43,7 +43,6 @@ impl FindingReport {
         self.code == code.name()
     }
 
-    /// The finding, and in a second line its remedy.
     pub fn lines(&self) -> Vec<TextLine> {
         // The column behind `warning  SI001 `.
         const TEXT: usize = 15;

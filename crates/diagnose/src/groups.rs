@@ -1,4 +1,4 @@
-//! Groups of packets: sets that end alike, joined and widened to few descriptions.
+//! Groups of packets: sets that end alike, joined and widened into few descriptions.
 
 use crate::pod_packets::{PodPackets, Start};
 use rules::nft::{Field, Interval, Intervals};
@@ -8,31 +8,29 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 
-/// Packets of a start by the properties that set them apart from all of it, and their end.
+/// Packets of a start, by the properties that distinguish them, and their end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PacketGroup<E> {
     pub(crate) start: usize,
-    /// The values of each of [`GROWTH`]; `None` for all.
+    /// Values of each field of [`GROWTH`]; `None` for all.
     values: [Option<Intervals>; GROWTH.len()],
-    /// The marks of packet and connection; `None` for all.
     pub(crate) marks: [Option<Vec<Marks>>; 2],
     pub(crate) states: Vec<ConnState>,
     pub(crate) end: E,
 }
 
-/// The end of a group's packets, as far as it sets groups apart.
+/// End of a group's packets, as far as it distinguishes groups.
 pub(crate) trait End: Copy + Eq + Hash {}
 
 impl<T: Copy + Eq + Hash> End for T {}
 
-/// The end of packets, whichever rule decides.
 pub(crate) type GroupEnd = (Verdict, bool, Option<(Binding<IpAddr>, Binding<PortRange>)>);
 
 pub(crate) fn group_end(ending: Ending) -> GroupEnd {
     (ending.verdict, ending.keeps_port, ending.translated)
 }
 
-/// The properties along which groups are joined: those first that are best left out of a description.
+/// Properties along which groups are joined, beginning with those best omitted from a description.
 pub(crate) const GROWTH: [Field; 8] = [
     Field::SourcePort,
     Field::Source(Family::V4),
@@ -92,7 +90,7 @@ impl<E: End> PacketGroup<E> {
     }
 }
 
-/// The place of a field in [`GROWTH`], whichever the family and the interface's direction.
+/// Index of a field in [`GROWTH`], whichever the family and the interface's direction.
 fn place(field: Field) -> usize {
     let kind = |field: Field| match field {
         Field::OutInterface => std::mem::discriminant(&Field::InInterface),
@@ -101,7 +99,7 @@ fn place(field: Field) -> usize {
     GROWTH.iter().position(|one| kind(*one) == kind(field)).expect("a field with values")
 }
 
-/// Joins groups that differ in one property alone, as long as there are any.
+/// Joins groups that differ in only one property, until there are none.
 pub(crate) fn joined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) -> Vec<PacketGroup<E>> {
     loop {
         let before = groups.len();
@@ -133,10 +131,10 @@ pub(crate) fn joined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) -> 
     }
 }
 
-/// More groups than so many are not widened over each other.
+/// Number of groups above which they are not widened over each other.
 const MAX_WIDENED: usize = 40;
 
-/// Widens groups over others that end alike, so that they are said in fewer words; those that others hold then go.
+/// Widens groups over others that end alike, for shorter descriptions, and removes groups that others then contain.
 pub(crate) fn widened<E: End>(
     groups: &[PacketGroup<E>],
     packets: &PodPackets,
@@ -156,9 +154,9 @@ pub(crate) fn widened<E: End>(
     kept
 }
 
-/// The groups without those that others with the same end hold.
+/// Removes groups that others with the same end contain.
 pub(crate) fn disjoined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) -> Vec<PacketGroup<E>> {
-    // Groups with the fewest properties of their own hold the others.
+    // Groups with the fewest own properties contain the others.
     groups.sort_by_key(|group| group.values.iter().flatten().count() + group.marks.iter().flatten().count());
     let mut kept: Vec<PacketGroup<E>> = Vec::new();
     for group in groups {
@@ -170,8 +168,8 @@ pub(crate) fn disjoined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) 
     kept
 }
 
-/// The widest group that holds this one, and else only packets of those that are alike or that are of no consequence, which
-/// only make lists of addresses shorter. Only these fields are widened; the protocol over packets that are alike.
+/// Widest group that contains this one and otherwise only packets of `alike`, or of `others`, whose end is irrelevant and
+/// which only shorten lists of addresses. Only `fields` are widened; the protocol only over `alike`.
 pub(crate) fn widen<E: End>(
     group: &PacketGroup<E>,
     alike: &[&PacketGroup<E>],
@@ -205,7 +203,7 @@ pub(crate) fn widen<E: End>(
                 more.union(&list);
                 more.joined()
             });
-            // Values that no packet of the start has divide no list.
+            // Values that no packet of the start has don't split a list.
             let length = |values: &Intervals| {
                 let mut values = values.clone();
                 let mut holes = Intervals::from(Interval { first: 0, last: u128::MAX });
@@ -231,7 +229,7 @@ pub(crate) fn widen<E: End>(
     wide
 }
 
-/// Every packet of the group is in one of the others.
+/// True if every packet of the group is in one of the others.
 pub(crate) fn is_covered<E: End>(group: PacketGroup<E>, others: &[&PacketGroup<E>], start: &Start) -> bool {
     let Some((first, others)) = others.split_first() else { return false };
     if !group.states.iter().all(|one| first.states.contains(one)) {

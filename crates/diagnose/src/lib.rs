@@ -1,7 +1,7 @@
-//! Answers about the rules of service meshes: what becomes of a packet ([`explain`]), which packets a change of settings
-//! concerns ([`mod@compare`]), what is suspicious ([`lint`]), which connections to try ([`probe`]), what the kernel reports
-//! ([`trace`]), what live rules do in one network namespace ([`status`]) and on a node ([`overview`]), and all traffic, drawn
-//! ([`picture`]). Pure, as the crate `mesh` below it; meshes are known by their traits alone.
+//! Answers about the rules of service meshes: the verdict for a packet ([`explain`]), the packets that a change of settings
+//! affects ([`mod@compare`]), suspicious settings ([`lint`]), test connections ([`probe`]), the kernel's reports ([`trace`]),
+//! the effect of live rules in one network namespace ([`status`]) and on a node ([`overview`]), and a drawing of all traffic
+//! ([`picture`]). Free of I/O, like the crate `mesh`; meshes are known only by their traits.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

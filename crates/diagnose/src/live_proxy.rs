@@ -1,4 +1,4 @@
-//! The proxy of a mesh, as live rules show it.
+//! Proxy of a mesh, derived from live rules.
 
 use mesh::Proxy;
 use mesh::reason::Meaning;
@@ -8,12 +8,12 @@ use rules::field::Field;
 use rules::simulate::View;
 use rules::{Gid, Mark, Port, TrafficEffect, Uid};
 
-/// The users, the groups or the mark that live rules exclude, and a port of tunnels that a capturing rule leaves out.
+/// Users, groups or mark that live rules exclude, and a tunnel port that a capturing rule excludes.
 pub fn live_proxy<'a>(views: impl IntoIterator<Item = &'a View>) -> Proxy {
     one_of(views.into_iter().map(|view| proxy_of(&recognized(view))))
 }
 
-/// The proxy of several families: the first that is known.
+/// Proxy of several families: the first known one.
 pub(crate) fn one_of(proxies: impl IntoIterator<Item = Proxy>) -> Proxy {
     let first = proxies.into_iter().reduce(|one, other| if one.is_known() { one } else { other });
     first.unwrap_or_default()

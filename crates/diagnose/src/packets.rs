@@ -1,4 +1,4 @@
-//! Packets in words and as data: of which direction, family and protocol, to and from where, sent by whom.
+//! Packets in words and as data: direction, family, protocol, both ends and sender.
 
 use crate::groups::{End, PacketGroup};
 use crate::pod_packets::{PodPackets, Start};
@@ -14,7 +14,7 @@ use std::net::IpAddr;
 
 const OWN: &str = "the pod's own address";
 
-/// The items of a list that a sentence names.
+/// Maximum number of list items in a sentence.
 const NAMED: usize = 5;
 
 /// Packets by their properties. A list that is null means that the property makes no difference.
@@ -95,9 +95,9 @@ impl Packets {
         }
     }
 
-    /// No usual packet is among them: they have marks, belong to an older connection, or come from an unusual address.
+    /// True for packets with marks, of older connections or from unusual addresses, without any usual packet.
     pub(crate) fn is_unusual(&self) -> bool {
-        // Calls to loopback come from there.
+        // Calls to loopback have a loopback source.
         let holds_loopback = |value: &String| {
             let host = || value.parse::<IpAddr>().ok().map(Cidr::host);
             let network = value.parse::<Cidr>().ok().or_else(host);
@@ -123,12 +123,12 @@ impl Packets {
         self.protocols.iter().any(|one| one == protocol)
     }
 
-    /// The destinations, where they are not all of the pod's own and of loopback.
+    /// Destinations, unless they are all of the pod's own addresses and of loopback.
     pub(crate) fn other_destinations(&self) -> Option<&Values> {
         self.destinations.as_ref().filter(|values| !(values.is_own() && values.values.len() > 1))
     }
 
-    /// Properties that make a difference, the protocol aside.
+    /// Number of properties that matter, without the protocol.
     fn properties(&self) -> usize {
         let lists = [
             self.other_destinations(),
@@ -149,7 +149,7 @@ impl Packets {
         self.protocols == [protocol]
     }
 
-    /// No property but the protocol makes a difference.
+    /// True if at most the protocol matters.
     pub(crate) fn is_plain(&self) -> bool {
         self.properties() == 0
     }
@@ -158,7 +158,7 @@ impl Packets {
         self.is_plain() && self.protocols.len() > 1
     }
 
-    /// The sender alone makes a difference.
+    /// True if only the sender matters.
     pub(crate) fn are_of_owner_alone(&self) -> bool {
         let owners = usize::from(self.users.is_some()) + usize::from(self.groups.is_some());
         self.protocols.len() > 1 && owners > 0 && self.properties() == owners
@@ -168,7 +168,7 @@ impl Packets {
         self.is_only("tcp") && self.ports.is_some() && self.properties() == 1
     }
 
-    /// Takes in packets of another family that are alike but for addresses.
+    /// Adds packets of another family that are alike except for addresses.
     pub(crate) fn take_in_family(&mut self, other: &Self) -> bool {
         let without_addresses = |one: &Self| {
             let shape = |values: &Option<Values>| {
@@ -191,12 +191,10 @@ impl Packets {
         true
     }
 
-    /// The properties that a question about one packet may leave open, in words.
     pub(crate) fn apart(&self) -> String {
         self.senders(&self.sources, &[])
     }
 
-    /// Where they come from and who sends them, in words.
     fn senders(&self, sources: &Option<Values>, proxies: &[&Proxy]) -> String {
         let [by, not_by] = match self.direction == "outbound" {
             true => [" leaving by", " not leaving by"],
@@ -223,7 +221,7 @@ impl Packets {
         .concat()
     }
 
-    /// The packets in words; the family where `both_families` are captured, and no proxy's users where its traffic is excepted.
+    /// Packets in words; the family if `both_families` are captured, without excepted users of the proxy.
     pub(crate) fn sentence(&self, both_families: bool, proxies: &[&Proxy]) -> String {
         let protocols: Vec<String> = self.protocols.iter().map(|name| name.to_uppercase()).collect();
         let mut text = format!("{} {}", self.direction, protocols.join(" and "));
@@ -237,7 +235,7 @@ impl Packets {
         let is_within = self.destinations.is_some() && others.is_none();
         text += if is_within { " within the pod" } else { "" };
         let said = Values::said;
-        // What is usual goes without saying: a new connection without marks, from the pod's own address.
+        // Usual properties are omitted: a new connection without marks, from the pod's own address.
         let unusual = |values: &Option<Values>| values.clone().filter(|values| !values.except);
         let is_inbound = self.direction != "outbound";
         let sources = if is_inbound { self.sources.clone() } else { unusual(&self.sources) };
@@ -260,14 +258,14 @@ impl Values {
         Self { except: false, values: vec![value] }
     }
 
-    /// The values after the words for one and for several; empty where they make no difference.
+    /// Values after the words for one and for several; empty if they don't matter.
     fn said(values: &Option<Self>, is: [&str; 2], except: [&str; 2]) -> String {
         let Some(values) = values else { return String::new() };
         let [one, several] = if values.except { except } else { is };
         format!("{} {}", if values.is_single() { one } else { several }, values.listed())
     }
 
-    /// The pod's own address is the first of them.
+    /// True if the first value is the pod's own address.
     pub(crate) fn is_own(&self) -> bool {
         self.values[0] == OWN
     }
@@ -276,13 +274,13 @@ impl Values {
         matches!(&self.values[..], [one] if count_in(one) == 1)
     }
 
-    /// Some of the values, and the number of the others; of one more than is named, its name.
+    /// Some of the values and the number of the others; a single other value is named.
     fn listed(&self) -> String {
         if self.values.len() <= NAMED + 1 { listed(&self.values) } else { first_of(&self.values, NAMED) }
     }
 }
 
-/// The first items of a list, so many at most, and the number of the others; of a range each one counts.
+/// First items of a list, at most `most`, and the number of the others; each value of a range counts.
 pub(crate) fn first_of(items: &[String], most: usize) -> String {
     let (first, others) = items.split_at(most.min(items.len()));
     let first = first.join(", ");
@@ -292,7 +290,7 @@ pub(crate) fn first_of(items: &[String], most: usize) -> String {
     }
 }
 
-/// 1 for anything but a range of ports, users or groups.
+/// Number of values in a range of ports, users or groups; 1 for any other value.
 pub(crate) fn count_in(value: &str) -> usize {
     let range = value
         .split_once('-')
@@ -300,7 +298,7 @@ pub(crate) fn count_in(value: &str) -> usize {
     range.unwrap_or(1)
 }
 
-/// The values of a field, or those that it lacks, whichever are fewer; `None` where it makes no difference.
+/// Values of a field, or the excepted ones if they are fewer; `None` if the field does not matter.
 fn values<E: End>(
     packets: &PodPackets,
     start: &Start,
@@ -315,7 +313,7 @@ fn values<E: End>(
     Some(Values { except, values: texts(packets, field, named) })
 }
 
-/// The destinations; those within the pod as its own address and those of loopback.
+/// Destinations; those within the pod as its own address and those of loopback.
 fn destinations<E: End>(packets: &PodPackets, start: &Start, group: &PacketGroup<E>) -> Option<Values> {
     let field = Field::Destination(packets.family);
     if !start.is_within {
@@ -331,7 +329,7 @@ fn destinations<E: End>(packets: &PodPackets, start: &Start, group: &PacketGroup
 
 fn texts(packets: &PodPackets, field: Field, named: &Intervals) -> Vec<String> {
     let mut all = named.clone();
-    // The pod's own addresses and loopback are packets of their own. A network that they lie in is still shown as one.
+    // The pod's own addresses and loopback are separate packets, but a network around them is shown as one.
     if matches!(field, Field::Source(_) | Field::Destination(_)) {
         all.union(&packets.local);
     }
@@ -359,7 +357,7 @@ mod tests {
     use super::Values;
 
     #[test]
-    fn a_single_value_more_is_named_instead_of_counted() {
+    fn a_single_further_value_is_named_instead_of_counted() {
         let listed = |last: u16| {
             Values { except: false, values: (1..=last).map(|value| value.to_string()).collect() }.listed()
         };

@@ -1,4 +1,4 @@
-//! All packets of a pod: sent to others and to itself, and arriving for it or for machines behind it.
+//! All packets of a pod: to other hosts, to itself, and inbound for it or for virtual machines behind it.
 
 use crate::explain::PodContext;
 #[cfg(test)]
@@ -11,10 +11,10 @@ use rules::{ConnState, Family, Gid, ListedCondition, Protocol, Uid};
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Ports to try, of which most configurations list none.
+/// Ports for examples, which few configurations list.
 pub(crate) const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
 
-/// A port such as the kernel picks (`net.ipv4.ip_local_port_range` starts at 32768).
+/// Port within the kernel's default range (`net.ipv4.ip_local_port_range` starts at 32768).
 pub const SOURCE_PORT: u16 = 40_000;
 
 #[derive(Debug)]
@@ -27,11 +27,10 @@ pub(crate) struct PodPackets {
     pub(crate) starts: Vec<Start>,
 }
 
-/// Packets that go one way, in each state that the rules tell apart. New connections come first.
+/// Packets of one direction, in each state that the rules distinguish. New connections come first.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) way: Way,
-    /// They stay within the pod.
     pub(crate) is_within: bool,
     pub(crate) sets: Vec<PacketSet>,
 }
@@ -41,7 +40,7 @@ impl Start {
         self.sets[0].values(field).map(Intervals::joined)
     }
 
-    /// The marks of packets, or of connections.
+    /// Marks of packets (0), or of connections (1).
     pub(crate) fn marks(&self, at: usize) -> &Marks {
         [self.sets[0].mark(), self.sets[0].connmark()][at]
     }
@@ -60,7 +59,7 @@ impl Start {
 }
 
 impl PodPackets {
-    /// The packets that the rules may tell apart. Where the pod's addresses are not known, it sends to itself at any.
+    /// Packets that the rules may distinguish. If the pod's addresses are unknown, any address may be its own.
     pub(crate) fn of(views: &[&View], pod: &PodContext, is_known: bool) -> Self {
         let family = views[0].family();
         let empty = Self::without_starts(family, &pod.addresses);
@@ -69,7 +68,7 @@ impl PodPackets {
         let states = states(views);
         let start = |way: Way, is_within: bool| {
             let set = |state: ConnState| {
-                // Nothing arrives from outside with a mark, and new connections have none.
+                // Packets from outside have no mark, and new connections have none.
                 let any_if = |is_any| if is_any { Marks::any() } else { Marks::one(0) };
                 let (mark, connmark) =
                     (any_if(way == Way::Outbound), any_if(state == ConnState::Established));
@@ -84,7 +83,7 @@ impl PodPackets {
                         let within = if is_known { local } else { &loopback };
                         all.without(destination, within).with(source, own).without(Field::OutInterface, &lo)
                     }
-                    // Nothing arrives from or for the loopback interface.
+                    // No packet from outside has a source or destination on the loopback interface.
                     (Way::Inbound { local: is_local }, _) => {
                         let all = all.without(source, local).without(Field::InInterface, &lo);
                         if is_local { all.with(destination, own) } else { all.without(destination, local) }
@@ -102,7 +101,7 @@ impl PodPackets {
         Self { starts, ..empty }
     }
 
-    /// One set alone, of a pod with these addresses. `is_within`: the packets stay within the pod.
+    /// Single set, of a pod with these addresses. `is_within`: the packets stay within the pod.
     pub(crate) fn alone(set: PacketSet, is_within: bool, addresses: &[IpAddr]) -> Self {
         let mut packets = Self::without_starts(set.family, addresses);
         if let Some(called) = set.values(Field::Destination(set.family)).filter(|_| is_within) {
@@ -119,7 +118,7 @@ impl PodPackets {
         Self { family, owned, own, local, starts: Vec::new() }
     }
 
-    /// The sets share no packet.
+    /// Disjoint sets.
     pub(crate) fn sets(&self) -> impl Iterator<Item = &PacketSet> {
         self.starts.iter().flat_map(|start| &start.sets)
     }
@@ -128,7 +127,7 @@ impl PodPackets {
         self.own.meets(&range.into())
     }
 
-    /// The likeliest first.
+    /// Usual values, the likeliest first.
     fn usual(&self, field: Field) -> Vec<u128> {
         match field {
             Field::DestinationPort => PLAIN_PORTS.map(u128::from).into(),
@@ -143,7 +142,7 @@ impl PodPackets {
         }
     }
 
-    /// Values are rather named than those that they lack of all values: they are fewer, or lack the usual one.
+    /// True if values are better named than excepted: they are fewer, or lack the usual value.
     pub(crate) fn is_narrow(&self, values: &Intervals, all: &Intervals, field: Field) -> bool {
         let mut others = all.clone();
         others.remove(values);
@@ -158,10 +157,10 @@ impl PodPackets {
         }
     }
 
-    /// A packet of a set, as usual as may be.
+    /// Packet of a set, with usual values as far as possible.
     pub(crate) fn example(&self, set: &PacketSet) -> Option<Packet> {
         let packet = set.sample(&|field| self.usual(field))?;
-        // Calls to itself have by default the source that fits the destination.
+        // Calls to the pod itself have a source that fits the destination.
         let fitting = SocketAddr::new(self.default_source(packet.destination.ip()), packet.source.port());
         let fitted = Packet { source: fitting, ..packet.clone() };
         Some(if set.way == Way::Outbound && set.contains(&fitted) { fitted } else { packet })
@@ -175,7 +174,7 @@ impl PodPackets {
         }
     }
 
-    /// New TCP connections from and to others that have the values that packets usually have.
+    /// New TCP connections from and to other hosts with usual values.
     pub(crate) fn usual_sets(&self) -> impl Iterator<Item = PacketSet> {
         let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
         let (source, destination) = (Field::Source(self.family), Field::Destination(self.family));
@@ -192,12 +191,12 @@ impl PodPackets {
         })
     }
 
-    /// The address is the placeholder for addresses outside of the pod.
+    /// True for the placeholder of addresses outside of the pod.
     pub(crate) fn is_outside_example(&self, address: IpAddr) -> bool {
         outside_addresses(self.family)[0] == address
     }
 
-    /// The number of usual parts of an example: others outside, a port such as the kernel picks, a plain one, the user.
+    /// Number of usual parts of an example: another host, a source port in the kernel's range, a plain port, a usual user.
     pub(crate) fn usual_parts(&self, example: &Packet) -> usize {
         let ends = [example.source.ip(), example.destination.ip()];
         let is_with_others = ends.iter().any(|end| self.is_outside_example(*end));
@@ -211,7 +210,6 @@ impl PodPackets {
     }
 }
 
-/// The states that the rules tell apart.
 fn states(views: &[&View]) -> Vec<ConnState> {
     let chains = || views.iter().flat_map(|view| view.chains());
     let conditions = || chains().flat_map(|chain| &chain.rules).flat_map(|rule| &rule.conditions);
@@ -244,14 +242,13 @@ pub(crate) fn own_addresses(family: Family, addresses: &[IpAddr]) -> Intervals {
     own.map(|own| Interval::one(number(*own))).collect()
 }
 
-/// With the addresses of loopback.
 pub(crate) fn local_addresses(family: Family, addresses: &[IpAddr]) -> Intervals {
     let mut local = own_addresses(family, addresses);
     local.union(&loopback(family));
     local
 }
 
-/// The addresses of loopback, and the one from which Istio's proxy hands calls to the application.
+/// Addresses of loopback, and the one from which Istio's proxy forwards calls to the application.
 pub(crate) fn loopback(family: Family) -> Intervals {
     match family {
         Family::V4 => Interval { first: 127 << 24, last: (128 << 24) - 1 }.into(),
@@ -259,7 +256,7 @@ pub(crate) fn loopback(family: Family) -> Intervals {
     }
 }
 
-/// Addresses that no host has: for documentation (RFC 5737, RFC 3849, RFC 9637), and for discarding (RFC 6666).
+/// Addresses without a host: for documentation (RFC 5737, RFC 3849, RFC 9637), and for discarding (RFC 6666).
 pub(crate) fn outside_addresses(family: Family) -> [IpAddr; 3] {
     match family {
         Family::V4 => [[192, 0, 2, 1], [203, 0, 113, 1], [198, 51, 100, 1]].map(IpAddr::from),
@@ -268,7 +265,7 @@ pub(crate) fn outside_addresses(family: Family) -> [IpAddr; 3] {
     }
 }
 
-/// Packets of which one at least ends in each way that the rules know.
+/// Packets that cover each end by the rules.
 #[cfg(test)]
 pub(crate) fn samples(rule_view: &RuleView, pod: &PodContext) -> Vec<Packet> {
     let packets = PodPackets::of(&[&rule_view.view], pod, false);

@@ -1,4 +1,4 @@
-//! Configurations of any mesh at random, by their settings: for properties that hold for all.
+//! Random configurations of any mesh, from settings: for general properties.
 
 use mesh::settings::{self, Setting};
 use mesh::sources::{Host, Raw, SettingReader};
@@ -99,7 +99,7 @@ impl Host for FixedHost {
     }
 }
 
-/// By the names of flags or variables; `None` where a value is refused.
+/// Configuration by names of flags or variables; `None` if a value is refused.
 pub(crate) fn configured(mesh: Mesh, flags: &[(&str, &str)]) -> Option<(Raw, Capture)> {
     let setting = |name: &str| {
         let row = settings::all().find(|row| row.name() == name && row.setting.is_for(mesh));
@@ -113,12 +113,10 @@ pub(crate) fn configured(mesh: Mesh, flags: &[(&str, &str)]) -> Option<(Raw, Cap
     reader.finish().ok().map(|_| (raw.clone(), capture))
 }
 
-/// Settings that are taken, and their configuration.
 pub(crate) fn any_of(meshes: &'static [Mesh]) -> impl Strategy<Value = (Raw, Capture)> {
     up_to(8, meshes)
 }
 
-/// Of fewer settings than `most`.
 pub(crate) fn up_to(most: usize, meshes: &'static [Mesh]) -> impl Strategy<Value = (Raw, Capture)> {
     let of_mesh = move |mesh: Mesh| {
         let words = words(mesh);

@@ -1,6 +1,6 @@
-//! Text in lines that fit a terminal, and its styles: escape sequences, which the printer removes where they are not wanted.
-//! Colour never carries meaning alone: `captured` is blue and reads `captured`. Nearly all readers distinguish blue and
-//! orange; red alone never distinguishes anything from green.
+//! Text in lines that fit a terminal, and its styles: escape sequences, which the printer removes where they are unsupported.
+//! Colour is never the only sign: `captured` is blue and reads `captured`. Nearly all readers distinguish blue and orange; no
+//! distinction relies on red and green.
 
 use anstyle::AnsiColor;
 use mesh::visible;
@@ -10,20 +10,19 @@ use std::fmt::Display;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Style {
-    /// The proxy gets it; all is well; a line is expected.
+    /// Captured traffic; a good state; an expected line.
     Captured,
-    /// It goes where it was sent; it may be intended; a line that is unexpected.
+    /// Traffic that is not captured; a possibly intended state; an unexpected line.
     Passing,
-    /// It ends; something failed.
+    /// Dropped traffic; a failure.
     Dropped,
-    /// Parts that a reader looks for first: titles, names.
     Strong,
     /// Parts that a reader may skip: reasons, advice, rules without effect.
     Quiet,
 }
 
 impl Style {
-    /// The style in a terminal. The sixteen basic colours follow the terminal's own theme, light or dark.
+    /// Style in a terminal. The sixteen basic colours follow the terminal's own theme, light or dark.
     pub const fn escapes(self) -> anstyle::Style {
         match self {
             Self::Captured => AnsiColor::Blue.on_default().bold(),
@@ -40,7 +39,6 @@ impl Style {
     }
 }
 
-/// A piece of text in one style.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Span {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +46,7 @@ pub struct Span {
     pub text: String,
 }
 
-/// A line of text. Where it is folded, all but its first part is indented.
+/// Line of text. If folded, all lines except the first are indented.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct TextLine {
     #[serde(skip)]
@@ -71,7 +69,7 @@ impl TextLine {
         self.piece(Some(style), text)
     }
 
-    /// Adds a piece. Whoever wrote its text, it moves no cursor.
+    /// Adds a piece, with control characters escaped, since its text may be foreign.
     #[must_use]
     pub fn piece(mut self, style: Option<Style>, text: impl AsRef<str>) -> Self {
         self.spans.push(Span { style, text: visible(text.as_ref()) });
@@ -79,7 +77,6 @@ impl TextLine {
     }
 }
 
-/// For a terminal of so many columns.
 pub fn painted(lines: &[TextLine], width: usize) -> String {
     let paint = |Span { style, text }: &Span| match style {
         Some(style) => style.paint(text),
@@ -89,7 +86,7 @@ pub fn painted(lines: &[TextLine], width: usize) -> String {
     lines.iter().map(|line| fold(&painted(line), line.hang, width)).collect()
 }
 
-/// Folds each line between words to at most `width` columns, where its words allow it; all but the first have an indent.
+/// Folds each line between words to at most `width` columns, unless a word is longer; all lines except the first are indented.
 pub fn fold(text: &str, hang: usize, width: usize) -> String {
     let mut folded = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -100,15 +97,15 @@ pub fn fold(text: &str, hang: usize, width: usize) -> String {
 
 fn fold_line(line: &str, hang: usize, width: usize, folded: &mut String) {
     let mut column = 0;
-    // The line is still empty: a break would gain nothing.
+    // A break in an empty line would gain nothing.
     let mut is_fresh = true;
-    // Spaces at the head are an indent, which is kept with the first word.
+    // Leading spaces are an indent, which stays with the first word.
     let start = line.len() - line.trim_start_matches(' ').len();
     let mut rest = line;
     let mut from = start;
     while !rest.is_empty() {
         let end = rest[from..].find(' ').map_or(rest.len(), |space| from + space);
-        // Spaces after a word belong to it, and are not shown where the line ends.
+        // Spaces after a word belong to it, and are dropped at the end of a line.
         let next = rest[end..].find(|c| c != ' ').map_or(rest.len(), |word| end + word);
         let (word, room) = (&rest[..next], columns(&rest[..end]));
         if !is_fresh && column + room > width {
@@ -123,7 +120,7 @@ fn fold_line(line: &str, hang: usize, width: usize, folded: &mut String) {
     }
 }
 
-/// The text without its colours: a style (`ESC [ .. m`) is the only sequence that texts of ours hold.
+/// Removes colours: a style (`ESC [ .. m`) is the only sequence in our texts.
 pub fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -138,7 +135,6 @@ pub fn columns(text: &str) -> usize {
     plain(text).chars().filter(|c| *c != '\n').count()
 }
 
-/// The text with a capital letter, to begin a sentence.
 pub(crate) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next();
@@ -154,7 +150,7 @@ pub fn listed<T: AsRef<str>>(words: &[T]) -> String {
     }
 }
 
-/// The number with a comma before each three digits.
+/// Number with a comma before each group of three digits.
 pub(crate) fn grouped(number: impl Display) -> String {
     let digits = number.to_string();
     let mut text = String::new();

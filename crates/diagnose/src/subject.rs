@@ -1,4 +1,4 @@
-//! The subject of a question: what flags configure, or each pod of a manifest with the flags over it.
+//! Subject of a question: the configuration of flags, or each pod of a manifest with flags that override its settings.
 
 use crate::basis::Basis;
 use crate::explain::{
@@ -15,29 +15,29 @@ use mesh::{Capture, InputProblem, Mesh, Problems, pod};
 use rules::finding::{Code, Finding};
 use rules::simulate::Packet;
 
-/// Makes the host that answers what is not declared, where no manifest describes a pod.
+/// Makes the host that provides undeclared facts, if no manifest describes a pod.
 pub type HostOf = fn(&Raw) -> Box<dyn Host>;
 
 #[derive(Clone)]
 pub struct Subject {
-    /// The object's kind, namespace and name.
+    /// Kind, namespace and name of the object.
     pub title: Option<String>,
-    /// The place of the object; `None` for flags.
+    /// Place of the object; `None` for flags.
     pub place: Option<ObjectPlace>,
     pub raw: Raw,
-    /// Problems before it comes to values.
+    /// Problems found before values are parsed.
     pub before: Vec<InputProblem>,
     reading: Option<Reading>,
     machine: HostOf,
 }
 
 impl Subject {
-    /// The subject that flags alone configure on the machine where they are read. `problems` are those of their form.
+    /// Subject of only flags, on the current machine. `problems` are those of their form.
     pub fn of_flags(raw: Raw, problems: Vec<InputProblem>, machine: HostOf) -> Self {
         Self { title: None, place: None, raw, before: problems, reading: None, machine }
     }
 
-    /// The pods of a manifest, at least one, which `name` names in messages, with the flags over their settings.
+    /// Pods of a manifest, at least one, with flags that override their settings; `name` names the manifest in messages.
     pub fn of_manifest(
         raw: &Raw,
         problems: &[InputProblem],
@@ -64,7 +64,7 @@ impl Subject {
         Ok(objects.iter().map(subject).collect())
     }
 
-    /// The basis, if it is a pod or flags; `None` where the question is about the rules that are there.
+    /// Basis, if it is a pod or flags; `None` if the question concerns the existing rules.
     pub fn described(&self) -> Option<Basis> {
         match &self.title {
             Some(title) => Some(Basis::Object(title.clone())),
@@ -72,7 +72,7 @@ impl Subject {
         }
     }
 
-    /// `None` for the current one.
+    /// `None` for the current namespace.
     pub fn namespace(&self) -> Option<String> {
         let given = self.raw.get(Setting::NetworkNamespace)?;
         (!given.value.is_empty()).then(|| given.value.clone())
@@ -82,17 +82,15 @@ impl Subject {
         self.reading.as_ref().map_or(&[], |reading| &reading.warnings)
     }
 
-    /// The containers of the pod that run beside its proxy.
     pub fn applications(&self) -> &[Application] {
         self.reading.as_ref().map_or(&[], |reading| &reading.applications)
     }
 
-    /// `None` for flags.
     pub fn reading(&self) -> Option<&Reading> {
         self.reading.as_ref()
     }
 
-    /// The assumption about a pod whose manifest has no addresses, and that is in no network namespace which has them.
+    /// Assumption about a pod whose manifest has no addresses, and that has no network namespace to read them from.
     pub fn assumption(&self) -> Option<&'static str> {
         let is_described = self.reading.is_some() && self.skip().is_none() && self.namespace().is_none();
         let unknown = is_described && self.raw.get(Setting::PodIps).is_none();
@@ -101,7 +99,7 @@ impl Subject {
         )
     }
 
-    /// The reason why nothing of the pod is ever captured.
+    /// Reason why nothing of the pod is ever captured.
     pub fn skip(&self) -> Option<&Skip> {
         self.reading.as_ref()?.skip.as_ref().filter(|skip| !skip.is_before_injection())
     }
@@ -110,7 +108,6 @@ impl Subject {
         Dialect::of(&self.raw)
     }
 
-    /// All traffic of the pod, or of one with these flags.
     pub fn traffic(&self, config: &Capture, pod: &PodContext) -> Picture {
         let picture = match self.skip() {
             Some(reason) => picture::of_skipped(&reason.to_string()),
@@ -122,7 +119,7 @@ impl Subject {
         }
     }
 
-    /// The host to ask for facts: those of a pod that is described elsewhere are not known.
+    /// Host that provides facts; unknown for a pod that is described elsewhere.
     pub fn host(&self) -> Box<dyn Host> {
         match self.reading {
             Some(_) if self.namespace().is_none() => RemoteHost::host(&self.raw),
@@ -142,7 +139,6 @@ impl Subject {
     }
 }
 
-/// Flags of another mesh than that of the pod to which they are added.
 fn foreign(flags: &Raw, mesh: Mesh) -> Vec<InputProblem> {
     let foreign = flags.iter().filter(|(setting, _)| !setting.is_for(mesh));
     let problem = |(setting, given): (Setting, &Given)| {
@@ -158,7 +154,7 @@ fn foreign(flags: &Raw, mesh: Mesh) -> Vec<InputProblem> {
     foreign.map(problem).collect()
 }
 
-/// Does the same for each subject, and returns the problems of all at once, those of flags once.
+/// Prepares each subject, and returns the problems of all at once, without duplicates.
 pub fn each<'a, S: 'a, T>(
     subjects: impl IntoIterator<Item = &'a S>,
     prepare: impl Fn(&'a S) -> Result<T, Problems>,
@@ -173,20 +169,17 @@ pub fn each<'a, S: 'a, T>(
     Problems::check(problems).map(|()| prepared)
 }
 
-/// A subject with one of the packets, sent by one of its users.
 pub struct SubjectPacket {
     pub subject: Subject,
-    /// The heading of its answer, where there are several.
+    /// Heading of its answer, if there are several.
     pub title: Option<String>,
-    /// The place of its destination in the list of all.
     pub destination: usize,
     pub user: Option<ApplicationUser>,
-    /// True for the first packet of its subject.
     pub is_first: bool,
 }
 
 impl SubjectPacket {
-    /// The packets to these destinations, or the one that the settings describe.
+    /// Packets to these destinations, or the one that the settings describe.
     pub fn all(subject: &Subject, destinations: &[String]) -> Vec<Self> {
         let users = ApplicationUser::all(subject.applications());
         let users = if users.is_empty() { vec![None] } else { users.into_iter().map(Some).collect() };
@@ -207,7 +200,7 @@ impl SubjectPacket {
         all
     }
 
-    /// One answer of each packet to which its user makes no difference, and titles that name the users of the others instead.
+    /// Keeps one answer per packet whose user is irrelevant; titles of the others name the users.
     pub fn distinct<T>(mut all: Vec<(Self, T)>, packet: impl Fn(&T) -> Option<&Packet>) -> Vec<(Self, T)> {
         all.dedup_by(|(next, of_next), (before, of_before)| {
             !next.is_first
@@ -237,7 +230,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Reads a subject, whose containers run as this user, and the packet where it is asked about. Fails with every problem.
+    /// Parses a subject with this user, and the packet if `asks`. Fails with every problem.
     pub fn of(subject: &Subject, user: Option<&ApplicationUser>, asks: bool) -> Result<Self, Problems> {
         let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
         let host = subject.host();

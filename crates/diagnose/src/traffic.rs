@@ -1,6 +1,6 @@
-//! All traffic of a pod in rows, in the order in which rules decide: the first row with a packet has its verdict. Rows are the
-//! regions of the walk: those of one origin are joined, and widened over the packets of the rows before them. A row that
-//! excepts packets with one verdict has those as a row before it.
+//! All traffic of a pod in rows, in the order in which rules decide: the first row with a packet has its verdict. Rows are
+//! joined regions of the walk of one origin, widened over the packets of earlier rows. Excepted packets with one verdict are
+//! a row before the row that excepts them.
 
 use crate::explain::{PodContext, RuleView};
 use crate::groups::{GROWTH, PacketGroup, disjoined, is_covered, joined, widen};
@@ -15,44 +15,40 @@ use rules::{ConnState, Family, Hook, InterfaceName, Origin};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// A part of the traffic, by where it comes from and where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficPart {
-    /// From others to the pod.
+    /// From other hosts to the pod.
     Inbound,
     /// From virtual machines of the pod.
     Machines,
-    /// From processes of the pod to others.
+    /// From processes of the pod to other hosts.
     Outbound,
-    /// From processes of the pod to the pod itself: usual calls alone.
+    /// From processes of the pod to the pod itself: only usual calls.
     Within,
 }
 
-/// Packets with one verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TrafficRow {
     pub(crate) packets: Packets,
     pub(crate) end: RowEnd,
-    /// Groups of packets in the row beside those that are described.
+    /// Number of further groups of packets, which are not described.
     pub(crate) more: usize,
-    /// The row's sets, also with packets of rows before it.
+    /// Sets of the row, which may include packets of earlier rows.
     pub(crate) sets: Vec<PacketSet>,
-    /// A packet that no row before it takes.
+    /// Packet that no earlier row covers.
     pub(crate) example: Option<Packet>,
 }
 
-/// The end of a row's packets, and the rule that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RowEnd {
     pub(crate) verdict: Verdict,
-    /// A rule of another program gives them a new destination.
+    /// True if a rule of another program sets a new destination.
     pub(crate) is_translated: bool,
-    /// The origin of the rule that decides, without its list; `None` where several rules or none decide.
+    /// Origin of the deciding rule, without its list; `None` if several rules or none decide.
     pub(crate) origin: Option<Origin>,
     pub(crate) is_of_others: bool,
 }
 
-/// The facts beside the rules: the addresses, the proxy, and the interfaces of virtual machines.
 pub(crate) struct TrafficContext<'a> {
     pub(crate) pod: &'a PodContext,
     pub(crate) proxy: &'a Proxy,
@@ -63,14 +59,14 @@ pub(crate) struct TrafficContext<'a> {
 pub(crate) struct TrafficRows {
     pub(crate) rows: Vec<TrafficRow>,
     pub(crate) examples: Vec<Packet>,
-    /// The packets that no row is about, though their verdict may be that of one: nothing usual sends them.
+    /// Packets that no row describes, though one may have their verdict: no usual sender has them.
     pub(crate) unusual: Vec<PacketSet>,
 }
 
-/// Rules that the packets of one part may meet.
+/// Limit of the rules that the packets of one part may meet.
 const MAX_WORK: usize = 2_000_000;
 
-/// The rows of one family. Packets that belong to no connection come first, where any are dropped.
+/// Rows of one family. Packets that belong to no connection come first, if any are dropped.
 pub(crate) fn rows(rule_view: &RuleView, part: TrafficPart, context: &TrafficContext<'_>) -> TrafficRows {
     let mut all = TrafficRows::default();
     let states = [ConnState::Invalid, ConnState::New];
@@ -109,7 +105,7 @@ pub(crate) fn rows(rule_view: &RuleView, part: TrafficPart, context: &TrafficCon
 }
 
 impl RowEnd {
-    /// The end of packets that were not looked at, as there are too many rules.
+    /// End of packets that were not walked, because of too many rules.
     const UNKNOWN: Self =
         Self { verdict: Verdict::Unknown, is_translated: false, origin: None, is_of_others: false };
 
@@ -117,7 +113,7 @@ impl RowEnd {
         let ending = region.ending;
         let rule = ending.decided_by.and_then(|at: At| rule_view.view.rule(at));
         let origin = rule.and_then(|rule| rule.origin).map(|origin| Origin { item: None, ..origin });
-        // What passes within the pod needs no reason.
+        // Traffic within the pod that is not captured needs no reason.
         let has_reason = part != TrafficPart::Within || ending.verdict != Verdict::Pass;
         Self {
             verdict: ending.verdict,
@@ -127,7 +123,7 @@ impl RowEnd {
         }
     }
 
-    /// Nothing decides, so that packets go where they were sent.
+    /// True if no rule decides, so that packets go to their original destination.
     fn is_rest(&self) -> bool {
         self.verdict == Verdict::Pass && self.origin.is_none() && !self.is_of_others
     }
@@ -135,7 +131,6 @@ impl RowEnd {
 
 type RowGroup = PacketGroup<RowEnd>;
 
-/// The rows of regions, by ends in their order.
 fn ordered(
     packets: &PodPackets,
     ends: Vec<RowEnd>,
@@ -158,7 +153,6 @@ fn ordered(
             widen(group, alike, &before.iter().collect::<Vec<_>>(), &GROWTH, start)
         };
         let mut wide: Vec<RowGroup> = match Some(end) == last && !left.is_empty() {
-            // All others have rows.
             true => vec![group(end, &start.sets[0])],
             false => disjoined(left.iter().map(|group| wider(group, &alike, &before)).collect(), start),
         };
@@ -167,7 +161,7 @@ fn ordered(
             for excepted in exceptions(packets, &group) {
                 match exception(&groups, &before, excepted, start) {
                     Some((first, _)) if first.end.verdict != end.verdict => before.push(first),
-                    // Whichever row they are in, they end alike.
+                    // These packets end alike, whichever row they are in.
                     Some((_, met)) => alike.extend(met),
                     None => continue,
                 }
@@ -200,10 +194,10 @@ fn ordered(
     rows
 }
 
-/// Rows that one end has at most; other packets with this end are counted.
+/// Maximum number of rows with one end; further packets with this end are counted.
 const MAX_ROWS: usize = 50;
 
-/// The packets that a group leaves out by a value that it does not have, and the fields in which they may be more.
+/// Packets that a group excepts by a value, and the fields in which they may be widened.
 fn exceptions(packets: &PodPackets, group: &RowGroup) -> Vec<(RowGroup, &'static [Field])> {
     let start = &packets.starts[0];
     let but_protocol = &GROWTH[..GROWTH.len() - 1];
@@ -220,7 +214,7 @@ fn exceptions(packets: &PodPackets, group: &RowGroup) -> Vec<(RowGroup, &'static
     but_protocol.iter().filter_map(|field| of_field(*field)).chain(of_mark).collect()
 }
 
-/// The row of excepted packets, where all that are left of them have one verdict, and the groups that have them.
+/// Row of excepted packets if the remaining ones have one verdict, and the groups that contain them.
 fn exception<'a>(
     groups: &'a [RowGroup],
     before: &[RowGroup],
@@ -246,7 +240,8 @@ fn exception<'a>(
     Some((widen(&excepted, &alike, &before, fields, start), alike))
 }
 
-/// The ends of regions in the order in which a packet that none takes meets their rules: of several rules by the last.
+/// Ends of regions in the order in which a packet that no rule takes meets their rules; an end of several rules counts by the
+/// last.
 fn in_order(rule_view: &RuleView, regions: impl Iterator<Item = (RowEnd, Option<At>)>) -> Vec<RowEnd> {
     let mut places: HashMap<At, usize> = HashMap::new();
     let chains = rule_view.view.chains();
@@ -272,19 +267,18 @@ fn in_order(rule_view: &RuleView, regions: impl Iterator<Item = (RowEnd, Option<
             None => ends.push((place, end)),
         }
     }
-    // What nothing decides is the rest.
     ends.sort_by_key(|(place, end)| (end.is_rest(), *place));
     ends.into_iter().map(|(_, end)| end).collect()
 }
 
 impl TrafficContext<'_> {
-    /// The packets of a part, and those of them that nothing sends.
+    /// Packets of a part, and unusual ones among them.
     fn packets(&self, family: Family, part: TrafficPart, state: ConnState) -> (PacketSet, Vec<PacketSet>) {
         let (source, destination) = (Field::Source(family), Field::Destination(family));
         let (lo, loopback) = (loopback_interface(), loopback(family));
         let own = own_addresses(family, &self.pod.addresses);
         let local = local_addresses(family, &self.pod.addresses);
-        // Where the pod's addresses are not known, it may have any.
+        // A pod with unknown addresses may have any.
         let is_known = self.pod.is_known && !own.is_empty();
         let others = if is_known { &local } else { &loopback };
         let of_machine = |name: &InterfaceName| Selector::VmInterface(name.clone()).condition().values;
@@ -335,19 +329,18 @@ impl TrafficContext<'_> {
         }
     }
 
-    /// The marks of packets that are sent: none, and the proxy's.
+    /// Marks of outbound packets: none, and the proxy's.
     fn marks(&self, set: &PacketSet) -> Vec<Marks> {
         let proxys = self.proxy.mark.filter(|_| set.way == Way::Outbound);
         [Some(0), proxys.map(|mark| mark.value)].into_iter().flatten().map(Marks::one).collect()
     }
 
-    /// The packets with other marks, which no row is about.
     fn marked_otherwise(&self, set: &PacketSet) -> PacketSet {
         let marks = self.marks(set).iter().fold(Marks::any(), without);
         set.clone().marked(marks, Marks::any())
     }
 
-    /// The same packets for a description: those without a mark stand for all that have not the proxy's.
+    /// Packets for a description: those without a mark represent all without the proxy's.
     fn described(&self, set: &PacketSet) -> PacketSet {
         let marks = match self.proxy.mark {
             _ if set.way != Way::Outbound => set.mark().clone(),
@@ -359,18 +352,17 @@ impl TrafficContext<'_> {
     }
 }
 
-/// The marks without those that some bits make; all of them where nothing would be left.
+/// Marks except `others`; all of them if none would remain.
 fn without(marks: Marks, others: &Marks) -> Marks {
     marks.minus(others).pop().unwrap_or(marks)
 }
 
 impl TrafficRow {
-    /// The row is about the packet, if none before it is.
+    /// True if the row covers the packet, unless an earlier row does.
     pub(crate) fn fits(&self, packet: &Packet) -> bool {
         self.sets.iter().any(|set| set.contains(packet))
     }
 
-    /// Takes in the row of another family that is alike but for addresses.
     pub(crate) fn take_in(&mut self, other: &Self) -> bool {
         let is_alike = self.end == other.end && self.packets.take_in_family(&other.packets);
         if is_alike {

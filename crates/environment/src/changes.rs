@@ -1,10 +1,7 @@
-//! The writes that a namespace needs, in an order in which no request is lost.
-//!
-//! Objects that are not ours ([`Existing::is_ours`]) are neither changed nor deleted, and a Service that has such an object gets no
-//! routes from us. Objects that are up to date are not written again.
-//!
-//! Objects of one kind always have the same fields, so that only values change. A server-side apply would not remove
-//! a field that is left out: it removes only what an earlier apply has set, and an object's first write is a create.
+//! The writes that a namespace needs, in an order in which no request is lost. Objects that are not managed here
+//! ([`Existing::is_ours`]) stay, and a Service with one gets no routes. Objects of one kind always have the same fields, so that
+//! only values change: a server-side apply removes a field only if an earlier apply has set it, and an object's first write is a
+//! create.
 
 use crate::existing::{DESTINATION_RULE, ENVOY_FILTER, Existing, KINDS, VIRTUAL_SERVICE, owners};
 use crate::resource::VirtualEnvironment;
@@ -14,13 +11,13 @@ use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChangeStep {
-    /// A creation, if there still is none: an object that appeared meanwhile is foreign.
+    /// Creation, if the object still does not exist: one that appeared meanwhile is foreign.
     Create(Value),
-    /// Server-side apply over our object, if it is still this one, in this version unless an earlier step has written it.
+    /// Server-side apply over a managed object with this uid, at this version unless an earlier step has written it.
     Apply { object: Value, uid: String, version: Option<String> },
-    /// An exchange of owners, if the object still has this version: it can have one controller only.
+    /// Exchange of owners at this version: an object can have only one controller.
     Adopt { there: Existing, owners: Vec<Value> },
-    /// A deletion, if it is still this object in this version.
+    /// Deletion, if the uid and version are unchanged.
     Delete(Existing),
 }
 
@@ -48,13 +45,12 @@ impl ChangeStep {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     pub steps: Vec<ChangeStep>,
-    /// Sentences on the user's own objects that keep us from a Service.
+    /// Reports of the user's own objects that prevent a Service's routes.
     pub foreign: Vec<String>,
-    /// The number of Services that get no routes because of that.
     pub left_out: usize,
 }
 
-/// The writes from `existing` to the plan of the first VirtualEnvironment, which acts; all of them own what is made.
+/// The writes from `existing` to the plan of the first VirtualEnvironment, which acts; all of them own the new objects.
 pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[&Existing]) -> Changes {
     let mut changes = Changes::default();
     let Some(environment) = ranked.first() else { return changes };
@@ -107,26 +103,26 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[&Existin
     changes
 }
 
-/// The writes where nothing can be planned: objects stay, owned by all VirtualEnvironments of the namespace.
+/// The writes if no plan is possible: objects stay, owned by all VirtualEnvironments of the namespace.
 pub fn adoptions(ranked: &[&VirtualEnvironment], existing: &[&Existing]) -> Changes {
     let owners = owners(ranked);
     let steps = existing.iter().filter_map(|there| adoption(there, &owners)).collect();
     Changes { steps, ..Changes::default() }
 }
 
-/// Deletions of our objects whose VirtualEnvironments are not among `uids` any more; those freed by `--cascade=orphan` stay.
+/// Deletions of managed objects whose VirtualEnvironments are all missing from `uids`; those freed by `--cascade=orphan` stay.
 pub fn orphans(existing: &[&Existing], uids: &BTreeSet<&str>) -> Vec<ChangeStep> {
     deletions(existing, |there| there.is_orphan_without(uids))
 }
 
-/// Routes go before the subsets that they lead to.
+/// Deletes routes before the subsets of their destinations.
 fn deletions(existing: &[&Existing], is_gone: impl Fn(&Existing) -> bool) -> Vec<ChangeStep> {
     let of = |kind| existing.iter().filter(move |there| there.kind() == kind);
     let gone = KINDS.into_iter().flat_map(of).filter(|there| is_gone(there) && !there.is_going());
     gone.map(|there| ChangeStep::Delete((*there).clone())).collect()
 }
 
-/// A route may lead only to a subset that there is: new subsets come before the routes, old ones go after them.
+/// A route may lead only to an existing subset: new subsets precede the routes, old ones are removed after them.
 fn route_steps(
     steps: &mut Vec<ChangeStep>,
     owners: &[Value],

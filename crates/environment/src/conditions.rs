@@ -1,4 +1,4 @@
-//! The VirtualEnvironment of a namespace that acts, and the conditions in the status of each.
+//! The acting VirtualEnvironment of a namespace, and the conditions in the status of each.
 
 use crate::changes::Changes;
 use crate::resource::VirtualEnvironment;
@@ -11,31 +11,31 @@ use serde_json::{Value, json};
 pub struct EnvironmentCondition {
     pub kind: &'static str,
     pub holds: bool,
-    /// One word.
+    /// CamelCase word for programs.
     pub reason: &'static str,
     pub message: String,
 }
 
 pub const ACTING: &str = "Acting";
-/// True where all that it says is done.
+/// True once the plan is written, with a route for each Service that should have one.
 pub const COMPLETE: &str = "Complete";
 
-/// VirtualEnvironments that count, in the order in which they act: the oldest first, of one second the first by name. One that is
-/// being deleted does not count: the garbage collector is taking it away as an owner already.
+/// VirtualEnvironments in the order in which they act: by age, then by name. One that is being deleted is left out: the garbage
+/// collector is already removing it as an owner.
 pub fn ranked<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Vec<&'a VirtualEnvironment> {
     let mut found: Vec<&VirtualEnvironment> = all.into_iter().filter(|one| !one.is_going).collect();
-    // What comes from no API server has no age.
+    // Objects from a file have no age.
     found.sort_by_key(|one| (one.created.is_empty(), &one.created, &one.name));
     found
 }
 
-/// The conditions of one that does not act; `acting` is the name of the one that does.
+/// The conditions of a VirtualEnvironment that does not act; `acting` is the name of the one that does.
 pub fn idle(acting: &str) -> Vec<EnvironmentCondition> {
     let message = format!("VirtualEnvironment {acting} is older; a namespace has one. Delete one of the two");
     vec![EnvironmentCondition { kind: ACTING, holds: false, reason: "NotOldest", message }]
 }
 
-/// The conditions of the one that acts. `failed` describes refused writes.
+/// The conditions of the acting VirtualEnvironment. `failed` describes refused writes.
 pub fn conditions(
     plan: &Result<Plan, Problems>,
     changes: &Changes,
@@ -74,7 +74,7 @@ pub fn conditions(
     vec![acts, complete(holds, reason, lines([summary].into_iter().chain(details)))]
 }
 
-/// The longest message of a condition (Kubernetes' `metav1.Condition`), in bytes, with some to spare.
+/// Kubernetes' limit of a condition's message (`metav1.Condition`, 32,768 bytes) less a reserve.
 const MAX_MESSAGE: usize = 32_000;
 
 fn lines(items: impl Iterator<Item = String>) -> String {
@@ -87,7 +87,7 @@ fn lines(items: impl Iterator<Item = String>) -> String {
     text
 }
 
-/// `now` is in RFC 3339; a condition that has not changed keeps its time. `None` where the status has all that already.
+/// Returns the new status, or `None` if nothing changes. `now` is in RFC 3339; an unchanged condition keeps its time.
 pub fn status(
     before: &Value,
     generation: Option<i64>,

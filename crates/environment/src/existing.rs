@@ -1,6 +1,7 @@
-//! Objects of our kinds, as they are in the cluster, and their ownership. An object is ours if a VirtualEnvironment controls it.
-//! As owners get lost (`kubectl delete --cascade=orphan`), one without owners is ours by our label, as long as the fields that
-//! decide about traffic were last written by us (`managedFields`).
+//! Existing objects of the managed kinds, and their ownership: an object is managed if its controller is a VirtualEnvironment.
+//! Owners can get lost (`kubectl delete --cascade=orphan`): without a controller, it is managed if it has the label `managed-by`,
+//! and a VirtualEnvironment among its owners or the last write by [`MANAGER`] of the fields that decide about traffic
+//! (`managedFields`).
 
 use crate::resource::{GROUP, KIND, VERSION, VirtualEnvironment};
 use serde_json::{Value, json};
@@ -16,14 +17,14 @@ pub const MANAGER: &str = "sidecar-injector-environment";
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const US: &str = "sidecar-injector";
 
-/// Metadata of all that we make, without owners.
+/// Metadata of created objects, without owners.
 pub(crate) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
     json!({"name": name, "namespace": environment.namespace, "labels": {MANAGED_BY: US}})
 }
 
-/// All VirtualEnvironments of a namespace as owners, of which the first controls: the garbage collector deletes what has no owner.
-/// `blockOwnerDeletion` is not set: that takes a further permission, and nothing has to wait for routes. One that does not come
-/// from an API server can't own.
+/// All VirtualEnvironments of a namespace as owners, the first one as controller: the garbage collector deletes objects whose
+/// owners are all gone. `blockOwnerDeletion` is not set: it takes a further permission, and no deletion has to wait for routes. A
+/// VirtualEnvironment from a file has no uid and can't own.
 pub(crate) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
     let owner = |(rank, environment): (usize, &&VirtualEnvironment)| {
         let (uid, version) = (environment.uid.as_ref()?, format!("{GROUP}/{VERSION}"));
@@ -36,7 +37,7 @@ pub(crate) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
     ranked.iter().enumerate().filter_map(owner).collect()
 }
 
-/// An object of one of our kinds. A foreign one has no spec here: all that matters is that it exists.
+/// An object of a managed kind. A foreign one is kept without its spec: only its existence matters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Existing {
     object: Value,
@@ -62,7 +63,7 @@ impl Existing {
         Some(Self { object, is_ours })
     }
 
-    /// Without annotations and managed fields.
+    /// The object without annotations and managed fields.
     pub fn object(&self) -> &Value {
         &self.object
     }
@@ -84,14 +85,14 @@ impl Existing {
         self.is_ours
     }
 
-    /// True if VirtualEnvironments own it, but none of these.
+    /// True if VirtualEnvironments own the object, but none of these.
     pub(crate) fn is_orphan_without(&self, uids: &BTreeSet<&str>) -> bool {
         let mut ours = references(&self.object).filter(|owner| is_environment(owner)).peekable();
         let is_there = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| uids.contains(uid));
         self.is_ours && ours.peek().is_some() && !ours.any(is_there)
     }
 
-    /// All owners to be; `None` where these VirtualEnvironments own it already. Owners of other kinds stay.
+    /// The new owners, or `None` if these VirtualEnvironments already own the object. Owners of other kinds stay.
     pub(crate) fn owners_to_be(&self, target: &[Value]) -> Option<Vec<Value>> {
         let identity =
             |owner: &Value| (owner["uid"].as_str().map(str::to_owned), owner["controller"] == true);
@@ -103,7 +104,7 @@ impl Existing {
         differs.then(|| others.into_iter().chain(target).cloned().collect())
     }
 
-    /// True for the same content, in whichever version.
+    /// True for the same content, regardless of the version.
     pub fn says_as(&self, other: &Self) -> bool {
         let parts = [
             "/spec",
@@ -132,7 +133,7 @@ impl Existing {
         self.text("/metadata/resourceVersion")
     }
 
-    /// Further labels and fields of the spec are foreign.
+    /// True if the object has the target's labels and spec fields; further ones are foreign and ignored.
     pub(crate) fn has(&self, target: &Value) -> bool {
         let within = |at: &str| match (self.object.pointer(at), target.pointer(at)) {
             (Some(Value::Object(there)), Some(Value::Object(target))) => {
@@ -164,7 +165,7 @@ fn is_ours(object: &Value, managers: &Value) -> bool {
     }
 }
 
-/// A change of a field removes it from its last manager.
+/// True if the manager's last write of the deciding field still counts: the API server moves a changed field to its new manager.
 fn is_written_by_us(object: &Value, managers: &Value) -> bool {
     let decides = match object["kind"].as_str() {
         Some(VIRTUAL_SERVICE) => "f:http",
@@ -175,7 +176,7 @@ fn is_written_by_us(object: &Value, managers: &Value) -> bool {
     managers.any(|entry| entry["manager"] == MANAGER && !entry["fieldsV1"]["f:spec"][decides].is_null())
 }
 
-/// 50.0 equals 50: the API server keeps a number in its own form.
+/// JSON equality in which 50.0 equals 50: the API server stores numbers in its own form.
 fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => a.as_f64() == b.as_f64(),
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_of_our_kinds_does_not_count() {
+    fn other_kinds_are_ignored() {
         for (version, kind, expected) in [
             ("networking.istio.io/v1alpha3", ENVOY_FILTER, true),
             ("networking.istio.io/v1", "Gateway", false),
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_says_the_same_in_whichever_version() {
+    fn equal_content_ignores_the_version() {
         let first = existing(|_| {});
         for (place, field, value, expected) in [
             ("/spec", "host", json!("cart"), true),
@@ -245,7 +246,6 @@ mod tests {
         assert_eq!((first.version(), first.uid()), ("7", "u"));
         assert_eq!((first.kind(), first.name(), first.is_going()), (DESTINATION_RULE, "cart", false));
         assert!(existing(|object| object["metadata"]["deletionTimestamp"] = json!("x")).is_going());
-        // Of a foreign object only its existence is kept.
         let mut foreign = existing(|object| object["metadata"]["ownerReferences"] = json!([]));
         assert_eq!((foreign.is_ours(), foreign.object.pointer("/spec")), (false, Some(&Value::Null)));
         foreign.is_ours = true;
@@ -276,9 +276,8 @@ mod tests {
         assert_eq!([json!({}), json!({"spec": {}})].map(|target| bare.has(&target)), [true, false]);
     }
 
-    /// An object that lost its owners is ours by our label, as long as we were the last to write what decides about traffic.
     #[test]
-    fn what_decides_about_traffic_differs_by_kind() {
+    fn the_deciding_field_depends_on_the_kind() {
         let fields = ["f:http", "f:subsets", "f:configPatches"];
         for (at, kind) in KINDS.into_iter().enumerate() {
             for (field, name) in fields.into_iter().enumerate() {

@@ -10,9 +10,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// Gateways besides the mesh through which a Service is called.
+/// Annotation: further gateways through which a Service is called, besides the mesh.
 pub const GATEWAYS: &str = "kt-virtual-environment/gateways";
-/// Hosts besides its name by which it is called.
+/// Annotation: further hosts by which a Service is called, besides its name.
 pub const HOSTS: &str = "kt-virtual-environment/hosts";
 
 pub type Labels = BTreeMap<String, String>;
@@ -26,26 +26,25 @@ pub struct InventoryWorkload {
     pub replicas: u64,
 }
 
-/// A Service, as far as it decides about routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     pub name: String,
     pub namespace: String,
-    /// Labels of its pods; an empty one selects none.
+    /// Labels of the Service's pods; an empty selector matches none.
     pub selector: Labels,
     pub http_ports: Vec<u16>,
-    /// Without the mesh.
+    /// Further gateways, without the mesh's own.
     pub gateways: Vec<String>,
-    /// Without its own name.
+    /// Further hosts, without the Service's name.
     pub hosts: Vec<String>,
-    /// Additions to each of its routes; or every problem in them.
+    /// Additions to each route, or all their problems.
     pub rule: Result<HttpRouteRule, Problems>,
     pub rule_text: Option<String>,
     pub warnings: Vec<String>,
 }
 
 impl InventoryWorkload {
-    /// `None` for other objects. `namespace` is its namespace if it names none itself.
+    /// Parses a Deployment or StatefulSet; `None` for other objects. `namespace` applies if the object has none.
     pub fn read(object: &Value, namespace: &str) -> Option<Self> {
         let kind = object["kind"].as_str().filter(|kind| matches!(*kind, "Deployment" | "StatefulSet"))?;
         if !object["apiVersion"].as_str().is_some_and(|version| version.starts_with("apps/")) {
@@ -53,7 +52,6 @@ impl InventoryWorkload {
         }
         let (name, namespace) = identity(object, namespace);
         let labels = labels(object.pointer("/spec/template/metadata/labels"));
-        // Kubernetes' default.
         let replicas = object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
         Some(Self { kind: kind.to_owned(), name, namespace, labels, replicas })
     }
@@ -76,7 +74,7 @@ impl Service {
         let external = object.pointer("/spec/type").is_some_and(|kind| kind == "ExternalName");
         let ports = object.pointer("/spec/ports").and_then(Value::as_array);
         Some(Self {
-            // An ExternalName has no pods, whatever its selector says.
+            // An ExternalName has no pods, even with a selector.
             selector: if external { Labels::new() } else { labels(object.pointer("/spec/selector")) },
             http_ports: ports.into_iter().flatten().filter_map(http_port).collect(),
             gateways: list(annotation(GATEWAYS), "mesh"),
@@ -113,7 +111,7 @@ fn http_port(port: &Value) -> Option<u16> {
     number.filter(|number| *number > 0 && is_http)
 }
 
-/// By `appProtocol`, else by the prefix of the name (Istio, "Protocol Selection"). Encrypted traffic has no header to route by.
+/// Protocol by `appProtocol`, else by the name's prefix (Istio, "Protocol Selection"). TLS has no readable header to route by.
 fn is_http(name: Option<&str>, app_protocol: Option<&str>) -> bool {
     const HTTP: [&str; 7] =
         ["http", "http2", "grpc", "grpc-web", "kubernetes.io/h2c", "kubernetes.io/ws", "h2c"];
@@ -134,7 +132,7 @@ fn labels(value: Option<&Value>) -> Labels {
     fields.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
 }
 
-/// Items of a comma-separated list, each once, without the implied one.
+/// Distinct items of a comma-separated list without the implied one.
 fn list(text: Option<&str>, without: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for item in text.unwrap_or_default().split(',').map(str::trim) {
@@ -145,7 +143,7 @@ fn list(text: Option<&str>, without: &str) -> Vec<String> {
     found
 }
 
-/// Hosts that every namespace may route: a name of DNS, `*.` and a name for all below it, or `*`.
+/// Host that every namespace may route: a DNS name, `*.` and a name for all names below it, or `*`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AllowedHost(String);
 
@@ -167,7 +165,7 @@ impl AllowedHost {
 }
 
 pub(crate) fn may_route(service: &Service, host: &str, allowed: &[AllowedHost]) -> bool {
-    // `a.shop` may be a domain of the internet, and `a.shop.svc.example.com`, too.
+    // Only these forms are safe: `a.shop` and `a.shop.svc.example.com` may be domains of the internet.
     let is_own = match host.split('.').collect::<Vec<_>>()[..] {
         [name] => !name.contains('*'),
         [_, namespace, "svc"] | [_, namespace, "svc", "cluster", "local"] => namespace == service.namespace,

@@ -1,20 +1,20 @@
 //! Routes that keep the requests of an environment among its pods.
 //!
-//! Pods carry an environment in a label (`virtual-env: dev.red`), requests carry it in a header. The webhook that
-//! gives a pod's proxy its environment is [`injection::tag`]; a cluster is watched and changed by the injector's operator.
+//! Pods have their environment in a label (`virtual-env: dev.red`), requests in a header. The webhook that passes a pod's
+//! environment to its proxy is [`injection::tag`]; the injector's operator watches and changes the cluster.
 //!
 //! Pure: no file, no clock, no network, no log.
 //!
 //! ```text
-//! VirtualEnvironment      resource  the header and the label of environments, checked
-//! Services, workloads     inventory what there is, and which hosts a Service may route
-//!                         suggestions  labels, annotations and kinds that are nearly known ones
-//!                         rule      what a Service adds to each of its routes
-//!                         routes    the plan: the objects that should exist, and warnings
-//! existing objects        existing  which of them are managed here
-//!                         changes   the writes, in an order in which no request is lost
-//!                         conditions  which VirtualEnvironment acts, and the status of each
-//!                         table     the plan for people
+//! VirtualEnvironment      resource     header and label of environments, checked
+//! Services, workloads     inventory    parsed objects, and the hosts that a Service may route
+//!                         suggestions  near misses of labels, annotations and kinds
+//!                         rule         additions of a Service to each of its routes
+//!                         routes       the plan: desired objects, and warnings
+//! existing objects        existing     ownership of objects
+//!                         changes      the writes, in an order in which no request is lost
+//!                         conditions   the acting VirtualEnvironment, and the status of each
+//!                         table        the plan as a table
 //! ```
 #![forbid(unsafe_code)]
 

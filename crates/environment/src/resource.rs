@@ -1,4 +1,4 @@
-//! A VirtualEnvironment, parsed once, all problems at once.
+//! Parser of a VirtualEnvironment, which reports all problems together.
 
 use injection::syntax;
 use mesh::Problems;
@@ -14,37 +14,35 @@ pub const KIND: &str = "VirtualEnvironment";
 pub struct VirtualEnvironment {
     pub name: String,
     pub namespace: String,
-    /// `None` where it comes from no API server.
+    /// `None` if the object does not come from an API server.
     pub uid: Option<String>,
-    /// As the API server writes it (RFC 3339, in UTC), so that texts sort as times do.
+    /// RFC 3339 in UTC, as the API server writes it, so that the strings sort like times.
     pub created: String,
-    /// `metadata.generation`, which the API server raises with each change of the spec.
+    /// `metadata.generation`, which the API server increments with each change of the spec.
     pub generation: Option<i64>,
-    /// It is being deleted: finalizers hold it, such as those of `--cascade=foreground` and `orphan`.
+    /// Deletion has begun: finalizers hold the object, such as those of `--cascade=foreground` and `orphan`.
     pub is_going: bool,
     pub spec: Result<EnvironmentSpec, Problems>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvironmentSpec {
-    /// The header by which a request names its environment: a token of HTTP.
+    /// The header with a request's environment: an HTTP token.
     pub header: String,
-    /// Sidecars add the header to requests that lack it.
     pub auto_inject: bool,
     pub aliases: Vec<Alias>,
-    /// The label by which a pod names its environment.
+    /// The label with a pod's environment.
     pub label: String,
-    /// The separator between an environment and the suffix of one derived from it.
+    /// Separator between an environment and the suffix of one derived from it.
     pub splitter: char,
-    /// The environment of requests that name none, or none that has pods; `None` stands for all pods of a Service.
+    /// Environment of requests without one, or whose environment has no pods; `None` selects all pods of a Service.
     pub default_subset: Option<String>,
 }
 
-/// A further header that names an environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
     pub header: String,
-    /// `None` where the header holds the environment and nothing else.
+    /// `None` if the header's value is the environment.
     pub pattern: Option<AliasPattern>,
 }
 
@@ -54,7 +52,7 @@ pub(crate) const SPLITTER: char = '.';
 /// Default placeholder of the environment in an alias' pattern.
 pub(crate) const PLACEHOLDER: &str = "(@)";
 
-/// Names that Istio takes for parts of a request's first line, and never for headers.
+/// Names that Istio reads as parts of the request line, not as headers.
 const NO_HEADERS: [&str; 4] = ["uri", "scheme", "method", "authority"];
 
 impl VirtualEnvironment {
@@ -79,7 +77,7 @@ impl VirtualEnvironment {
     }
 }
 
-/// The namespace of an object; `default` where it has none, or an empty one, as kubectl has it.
+/// The namespace of an object; `default` if it has none or an empty one, as in kubectl.
 pub fn namespace_of<'a>(object: &'a Value, default: &'a str) -> &'a str {
     let named = object.pointer("/metadata/namespace").and_then(Value::as_str);
     named.filter(|name| !name.is_empty()).unwrap_or(default)
@@ -174,14 +172,14 @@ impl AliasPattern {
         }
     }
 
-    /// Dots of the environment stand for dots.
+    /// The expression for an environment, whose dots are escaped.
     pub fn of(&self, environment: &str) -> String {
         self.0.join(&environment.replace('.', "\\."))
     }
 }
 
-/// A fault by which RE2, and so Envoy, refuses an expression. The parser knows another dialect, so that only faults of all dialects
-/// count; a brace that repeats nothing is none for RE2.
+/// A fault for which RE2, and so Envoy, refuses an expression. The parser's dialect differs, so only faults of all dialects
+/// count; RE2 accepts a brace that repeats nothing.
 fn fault(expression: &str) -> Option<ErrorKind> {
     let kind = Parser::new().parse(expression).err()?.kind().clone();
     let counts = match kind {
@@ -212,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_has_a_default() {
+    fn omitted_fields_have_defaults() {
         for empty in [json!({}), Value::Null, json!({"envHeader": null, "envLabel": {"name": null}})] {
             let spec = read(&empty).expect("valid");
             assert_eq!((&*spec.header, spec.auto_inject, spec.aliases.len()), ("X-Virtual-Env", false, 0));
@@ -221,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_read_with_all_that_its_api_server_says() {
+    fn metadata_of_the_api_server_is_read() {
         let object = json!({
             "apiVersion": "env.alibaba.com/v1alpha1", "kind": KIND, "spec": {},
             "metadata": {

@@ -1,10 +1,7 @@
-//! The routes of a namespace: a pure function of a VirtualEnvironment, the Services and the workloads behind them.
-//!
-//! A request goes to the pods of a Service that have its environment, else to those of the nearest environment that it is derived
-//! from (`dev.red.x`, `dev.red`, `dev`), else to the default. Environments and ports are sorted, so plans are deterministic.
-//!
-//! A request of an environment that no workload of the namespace has at all goes to the default, though one that it is derived
-//! from may have pods: a route can only be made for a value that is known.
+//! The routes of a namespace: a pure, deterministic function of a VirtualEnvironment, the Services and their workloads. A request
+//! goes to the Service's pods of its environment, else to those of the nearest environment that it is derived from (`dev.red.x`,
+//! `dev.red`, `dev`), else to the default. An environment without any workload in the namespace goes to the default in any case:
+//! a route can only match a known value.
 
 use crate::existing::{self, DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
 use crate::inventory::{AllowedHost, HOSTS, InventoryWorkload, Service, may_route};
@@ -17,14 +14,13 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The version of Istio's objects: all since Istio 1.5 have it.
+/// Version of Istio's objects, available since Istio 1.5.
 pub const ISTIO: &str = "v1beta1";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub environments: BTreeSet<String>,
     pub services: Vec<Planned>,
-    /// The EnvoyFilter that makes sidecars add the header, if it is enabled.
     pub filter: Option<Value>,
     pub warnings: Vec<String>,
 }
@@ -33,7 +29,7 @@ pub struct Plan {
 pub struct Planned {
     pub name: String,
     pub disposition: RouteDisposition,
-    /// `None` where no workload of the Service has an environment, nothing of it is HTTP, or it is refused.
+    /// `None` if no workload of the Service has an environment, no port is HTTP, or the Service is refused.
     pub choices: Option<Choices>,
 }
 
@@ -44,7 +40,7 @@ pub enum RouteDisposition {
         destination_rule: Value,
     },
     Unrouted(UnroutedReason),
-    /// It has problems; its existing routes stay as they are.
+    /// Problems of the Service; its existing routes stay.
     Refused(Problems),
 }
 
@@ -74,17 +70,14 @@ impl fmt::Display for UnroutedReason {
 }
 
 impl UnroutedReason {
-    /// True where its author probably expected routes: worth a warning in a manifest, not in a namespace of a cluster.
+    /// True if the author probably expected routes: a warning for a manifest, not for a cluster's namespace.
     pub fn is_suspicious(self) -> bool {
         !matches!(self, Self::ApiServer | Self::OneWay)
     }
 }
 
-/// The routes of a VirtualEnvironment's namespace. Objects of other namespaces are left out. `hosts` are allowed
-/// outside of a Service's namespace, too.
-///
-/// # Errors
-/// Problems of the VirtualEnvironment.
+/// The routes of a VirtualEnvironment's namespace; objects of others are ignored. Any Service may route `hosts`. Errors: problems
+/// of the VirtualEnvironment.
 pub fn plan(
     environment: &VirtualEnvironment,
     services: &[&Service],
@@ -137,7 +130,7 @@ fn tagged<'a>(
                 warnings.push(format!(
                     "{title}: it is to have no pods; nothing is routed to {value} because of it"
                 ));
-                // Requests of its environment still find what is nearest to it elsewhere.
+                // Requests of its environment still go to the nearest one elsewhere.
                 found.push((value, workload));
             }
             Some(value) => found.push((value, workload)),
@@ -158,7 +151,7 @@ struct PlanContext<'a> {
     environment: &'a VirtualEnvironment,
     spec: &'a EnvironmentSpec,
     environments: &'a BTreeSet<String>,
-    /// In whatever namespace, with and without environments.
+    /// Workloads of any namespace, with and without environments.
     all: &'a [&'a InventoryWorkload],
     workloads: &'a [(&'a str, &'a InventoryWorkload)],
     hosts: &'a [AllowedHost],
@@ -247,12 +240,11 @@ fn doubles(service: &Service, own: &BTreeSet<&str>, label: &str) -> Vec<InputPro
         .collect()
 }
 
-/// The subsets of a Service that requests go to, by their environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
-    /// For requests without an environment, or with one that has no pods here; `None` selects all pods.
+    /// Subset of requests without an environment, or with one that has no pods here; `None` selects all pods.
     pub default: Option<String>,
-    /// For each environment of the namespace whose requests go to another subset.
+    /// Subset of each environment of the namespace whose requests do not go to the default.
     pub others: BTreeMap<String, String>,
 }
 
@@ -265,18 +257,18 @@ impl Choices {
         Self { others: others.collect(), default }
     }
 
-    /// The subset that gets the requests of an environment; `None` stands for all pods.
+    /// The subset for requests of an environment; `None` selects all pods.
     pub fn subset(&self, environment: Option<&str>) -> Option<&str> {
         environment.and_then(|value| self.others.get(value)).or(self.default.as_ref()).map(String::as_str)
     }
 }
 
-/// The name of an environment's subset: Istio takes letters, digits and `-`.
+/// Name of an environment's subset: Istio allows letters, digits and `-`.
 pub fn subset(environment: &str) -> String {
     environment.replace(['_', '.'], "-")
 }
 
-/// The environment itself, or the nearest that it is derived from, among those that have pods.
+/// The environment itself, or the nearest that it is derived from, among those with pods.
 fn target<'a>(value: &'a str, splitter: char, among: &BTreeSet<&str>) -> Option<&'a str> {
     let mut left = value;
     loop {
@@ -287,7 +279,7 @@ fn target<'a>(value: &'a str, splitter: char, among: &BTreeSet<&str>) -> Option<
     }
 }
 
-/// The routes of a Service, port by port: by the header, by its aliases in the order of the spec, the default.
+/// A Service's routes port by port: by the header, by its aliases in the order of the spec, then the default.
 fn routes(spec: &EnvironmentSpec, service: &Service, choices: &Choices) -> Vec<Value> {
     let rule = service.rule.clone().unwrap_or_default();
     let mut found = Vec::new();
@@ -323,13 +315,13 @@ fn routes(spec: &EnvironmentSpec, service: &Service, choices: &Choices) -> Vec<V
     found
 }
 
-/// Headers that a request must lack for the alias at this place to count: those before it that hold an environment and nothing
-/// else. They name the default's too, for which there is no route. A header with a pattern may hold other values.
+/// Headers that must be absent for the alias at this index to count: earlier ones without a pattern, whose value is the
+/// environment. They also name the default's environment, which has no route. A header with a pattern may hold other values.
 fn without(spec: &EnvironmentSpec, at: usize) -> Map<String, Value> {
     let before = spec.aliases[..at].iter().filter(|alias| alias.pattern.is_none());
     let before = [&spec.header].into_iter().chain(before.map(|alias| &alias.header));
     let others = before.filter(|header| !header.eq_ignore_ascii_case(&spec.aliases[at].header));
-    // An empty condition asks for presence (Istio, `HTTPMatchRequest.headers`).
+    // An empty condition matches presence (Istio, `HTTPMatchRequest.headers`).
     others.map(|header| (header.clone(), json!({}))).collect()
 }
 
@@ -357,16 +349,16 @@ fn destination_rule(
     })
 }
 
-/// The header of a request that asks the sidecar to log what it does; `DEBUG` asks for all headers.
+/// Request header that makes the sidecar log its actions; the value `DEBUG` adds all headers.
 pub const DIAGNOSE: &str = "KT-ENV-DIAGNOSE";
 
-/// The one version that Istio has of an EnvoyFilter.
+/// The only version of an EnvoyFilter.
 const FILTER_VERSION: &str = "networking.istio.io/v1alpha3";
 
-/// First in the chain, so that later filters, routing above all, see the header.
+/// EnvoyFilter at the start of the chain, so that later filters, above all the router, see the header.
 pub(crate) fn envoy_filter(environment: &VirtualEnvironment, spec: &EnvironmentSpec) -> Value {
     let mut metadata = existing::metadata(environment, &environment.name);
-    // As upstream labels it. What a label can't hold leaves it empty, so that an older value goes.
+    // Upstream's labels. A value that a label can't hold is written as empty, to replace an older one.
     for (key, value) in [("envLabel", &spec.label), ("envHeader", &spec.header)] {
         metadata["labels"][key] = json!(if syntax::is_label_value(value) { value } else { "" });
     }
@@ -389,7 +381,7 @@ pub(crate) fn envoy_filter(environment: &VirtualEnvironment, spec: &EnvironmentS
     })
 }
 
-/// Lua that the sidecar runs for each request. Its log lines are warnings: proxies print nothing below that.
+/// Lua script that the sidecar runs for each request. It logs warnings: proxies print no lower level.
 pub fn script(header: &str) -> String {
     format!(
         r#"local header = "{header}"
@@ -430,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_ancestor_gets_it() {
+    fn requests_go_to_the_nearest_ancestor() {
         let among = BTreeSet::from(["base", "base.red", "x-y"]);
         for (value, splitter, expected) in [
             ("base", '.', Some("base")),

@@ -1,4 +1,4 @@
-//! Additions of a Service to its routes: a part of Istio's HTTPRoute, in the annotation `kt-virtual-environment/rule`.
+//! A Service's additions to its routes: a part of Istio's HTTPRoute in the annotation `kt-virtual-environment/rule`.
 
 use mesh::InputProblem;
 use serde_json::{Map, Value, json};
@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 
 pub const RULE: &str = "kt-virtual-environment/rule";
 
-/// Fields that put something else in the place of a route's destination (Istio refuses them beside one).
+/// Fields that replace a route's destination; Istio refuses them beside one.
 const NO_ROUTE: [&str; 3] = ["redirect", "directResponse", "delegate"];
 
-/// A part of an HTTPRoute, its fields named as Istio names them.
+/// A part of an HTTPRoute with Istio's field names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpRouteRule {
     rest: Map<String, Value>,
@@ -20,7 +20,7 @@ pub struct HttpRouteRule {
 }
 
 impl HttpRouteRule {
-    /// Keys may be written in any case. Of several matches and destinations the first counts.
+    /// Parses a rule; keys are case-insensitive. Only the first match and the first destination count.
     pub(crate) fn read(place: &str, text: &str) -> Result<Self, Vec<InputProblem>> {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             let text = format!(
@@ -50,12 +50,11 @@ impl HttpRouteRule {
             _ => Map::new(),
         };
         let (matching, mut route) = (first("match"), first("route"));
-        // The destination is not the rule's to say.
+        // A rule can't change the destination.
         route.remove("destination");
         if problems.is_empty() { Ok(Self { rest, matching, route }) } else { Err(problems) }
     }
 
-    /// A whole route: this with a match and a destination over it.
     pub(crate) fn with(&self, matching: &Value, route: &Value) -> Value {
         let mut whole = self.rest.clone();
         whole.insert("match".to_owned(), json!([over(&self.matching, matching)]));
@@ -64,13 +63,13 @@ impl HttpRouteRule {
     }
 }
 
-/// Puts fields over those of a rule; conditions on headers, which are objects on both sides, are replaced whole.
+/// Overrides fields of a rule; conditions on headers, objects on both sides, are replaced whole.
 fn over(base: &Map<String, Value>, fields: &Value) -> Map<String, Value> {
     let mut merged = base.clone();
     for (key, value) in fields.as_object().into_iter().flatten() {
         match (merged.get_mut(key), value) {
             (Some(Value::Object(there)), Value::Object(more)) => {
-                // Names of headers are the same in any case.
+                // Header names are case-insensitive.
                 there.retain(|name, _| !more.keys().any(|new| new.eq_ignore_ascii_case(name)));
                 there.extend(more.clone());
             }
@@ -87,7 +86,7 @@ static HTTP_ROUTE: LazyLock<Value> = LazyLock::new(|| {
     schema.unwrap_or_else(|problems| panic!("{problems}")).remove(0)
 });
 
-/// A value with its fields named as Istio names them. Nulls are left out.
+/// Renames fields to Istio's names; omits nulls.
 fn named(schema: &Value, value: &Value, path: &str, refuse: &mut dyn FnMut(String)) -> Value {
     match (schema, value) {
         (Value::Array(schema), Value::Array(items)) => {
@@ -126,7 +125,7 @@ fn below(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// Case and underscores do not count: `perTryTimeout` is `per_try_timeout`.
+/// Compares without case and underscores: `perTryTimeout` equals `per_try_timeout`.
 fn is_same(name: &str, key: &str) -> bool {
     let letters = key.chars().filter(|c| *c != '_');
     name.chars().map(|c| c.to_ascii_lowercase()).eq(letters.map(|c| c.to_ascii_lowercase()))
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_must_not_be_there_are_added_to_those_of_the_rule() {
+    fn required_absent_headers_are_added_to_the_rules() {
         let rule = read(
             r#"{"match": [{"withoutHeaders": {"X-A": {"exact": "1"}, "x-virtual-env": {"exact": "a"}}}]}"#,
         );
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_part_of_a_route_is_refused() {
+    fn unknown_fields_are_refused() {
         for (text, expected) in [
             ("{", "is not JSON"),
             ("[]", "expected a JSON object"),

@@ -1,6 +1,5 @@
-//! Near misses: labels, annotations and kinds that would be passed over in silence.
-//!
-//! They are warnings: a word that resembles a known one may be another.
+//! Near misses: labels, annotations and kinds that would be ignored silently. They are only warnings: a word that resembles a
+//! known one may be intended.
 
 use crate::inventory::{GATEWAYS, HOSTS, Labels};
 use crate::resource::{GROUP, KIND, VERSION};
@@ -11,7 +10,6 @@ use serde_json::Value;
 const ANNOTATIONS: [&str; 3] = [GATEWAYS, HOSTS, RULE];
 const PREFIX: &str = "kt-virtual-environment/";
 
-/// Kinds that are read of manifests, and the group of each.
 const KINDS: [(&str, &str); 4] =
     [(KIND, GROUP), ("Service", ""), ("Deployment", "apps"), ("StatefulSet", "apps")];
 
@@ -23,7 +21,6 @@ pub(crate) fn label<'a>(labels: &'a Labels, target: &str) -> Option<&'a str> {
     labels.keys().map(String::as_str).find(|label| closest(label, &[target]).is_some())
 }
 
-/// Warnings about a Service's annotations that have no effect.
 pub(crate) fn annotations(title: &str, object: &Value) -> Vec<String> {
     let fields = object.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
     let unknown = fields.map(|(name, _)| name.as_str()).filter(|name| !ANNOTATIONS.contains(name));
@@ -38,7 +35,6 @@ pub(crate) fn annotations(title: &str, object: &Value) -> Vec<String> {
     notes.collect()
 }
 
-/// Warning about an object that is passed over, but is like one that is read.
 pub fn passed_over(object: &Value) -> Option<String> {
     let (kind, version) = (object["kind"].as_str()?, object["apiVersion"].as_str().unwrap_or_default());
     if let Some(known) = closest(kind, &KINDS.map(|(known, _)| known)) {
@@ -46,7 +42,7 @@ pub fn passed_over(object: &Value) -> Option<String> {
     }
     let (_, group) = KINDS.into_iter().find(|(known, _)| *known == kind)?;
     let expected = match group {
-        // Knative and others have kinds named Service, too.
+        // Other groups, such as Knative's, also have a kind Service.
         "" if version.contains('/') => return None,
         "" => "v1".to_owned(),
         GROUP => format!("{GROUP}/{VERSION}"),

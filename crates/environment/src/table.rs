@@ -1,4 +1,4 @@
-//! The destinations of requests, as a table for people: a row for each environment, a column for each Service.
+//! The destinations of requests as a table: a row for each environment, a column for each Service.
 
 use crate::routes::Plan;
 use mesh::visible;
@@ -6,7 +6,7 @@ use mesh::visible;
 const GAP: usize = 2;
 const ANY: &str = "any";
 
-/// A table wider than `width` characters is cut into several that stand below each other; `header` names the environment.
+/// Splits a table wider than `width` characters into several below each other; `header` is the title of the first column.
 pub fn table(plan: &Plan, header: &str, width: usize) -> String {
     let rows: Vec<(&str, Option<&str>)> = [("(none)", None)]
         .into_iter()

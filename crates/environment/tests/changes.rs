@@ -1,4 +1,4 @@
-//! The writes from existing objects to planned ones, tried on a namespace in memory: changes of the shop by the cases of
+//! The writes from existing objects to planned ones, applied to a namespace in memory: changes of the shop in the cases of
 //! `changes.txt`, whose steps `UPDATE_GOLDENS=1` writes.
 
 use super::scene::{Scene, environment, shop};
@@ -10,7 +10,7 @@ use mesh::pod::values;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// An API server in memory. After each step, no route may lead to a subset that does not exist.
+/// An API server in memory. After each step, no route may lead to a missing subset.
 #[derive(Clone, Default)]
 struct Cluster(Vec<Value>);
 
@@ -19,7 +19,7 @@ impl Cluster {
         self.0.iter().position(|there| there["kind"] == kind && there["metadata"]["name"] == name)
     }
 
-    /// Another program removes an object (null), replaces it, or sets a value at a pointer behind its name.
+    /// Acts as another program: removes an object (null), replaces it, or sets a value at a pointer behind its name.
     fn change(&mut self, kind: &str, name: &str, change: &Value) {
         let (name, pointer) = name.split_once(' ').unwrap_or((name, ""));
         let at = self.find(kind, name);
@@ -175,7 +175,7 @@ fn answered(case: &str) -> String {
 }
 
 #[test]
-fn changes_lead_to_what_is_to_be() {
+fn changes_lead_to_the_plan() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/changes.txt");
     testkit::sections::answers(file, ", changed", answered);
 }
@@ -188,7 +188,7 @@ fn later(scene: &Scene, name: &str) -> VirtualEnvironment {
     scene.read()
 }
 
-/// The owners of each object, in short; the one that controls it with a star.
+/// The owners' uids of each object; a star marks the controller.
 fn owners(cluster: &Cluster) -> BTreeSet<String> {
     let shown = |owner: &Value| {
         let star = if owner["controller"] == true { "*" } else { "" };
@@ -212,12 +212,12 @@ fn all_environments_own_what_the_acting_one_controls() {
     let one = |owners: &str| BTreeSet::from([owners.to_owned()]);
     assert_eq!(settle(&[&next, &old]), ("create".to_owned(), one("u-demo* u-next")));
     assert_eq!(settle(&[&old, &next]), (String::new(), one("u-demo* u-next")));
-    // One that is being deleted neither acts nor owns: the garbage collector takes it away.
+    // An owner that is being deleted neither acts nor owns: the garbage collector removes it.
     let going = VirtualEnvironment { is_going: true, ..old.clone() };
     assert_eq!(settle(&[&going, &next]), ("adopt".to_owned(), one("u-next*")));
     assert_eq!(settle(&[&next]), (String::new(), one("u-next*")));
     assert_eq!(idle(&old.name)[0].reason, "NotOldest");
-    // An object that the garbage collector left with one of two owners is ours, too.
+    // An object left by the garbage collector with one of two owners is managed too.
     for there in &mut cluster.0 {
         there["metadata"]["ownerReferences"][0]["controller"] = Value::Null;
     }
@@ -241,9 +241,9 @@ fn a_refused_service_changes_hands_too() {
     assert_eq!((adopted, steps.len()), (4, 4), "{steps:?}");
 }
 
-/// As `kubectl delete --cascade=orphan` leaves them.
+/// Objects as `kubectl delete --cascade=orphan` leaves them.
 #[test]
-fn orphans_are_taken_over_unless_their_user_made_them_his() {
+fn orphans_are_adopted_unless_a_user_changed_them() {
     let (mut cluster, mut scene) = (Cluster::default(), shop());
     cluster.settle(&scene);
     let fields = |kind: &Value| match kind.as_str() {
@@ -287,7 +287,7 @@ fn orphans_are_taken_over_unless_their_user_made_them_his() {
 }
 
 #[test]
-fn what_is_being_deleted_is_left_to_those_who_delete_it() {
+fn objects_being_deleted_are_not_touched() {
     let (mut cluster, mut scene) = (Cluster::default(), shop());
     scene.environment["spec"]["envHeader"] = json!({"autoInject": true});
     cluster.settle(&scene);
@@ -313,7 +313,7 @@ fn bare(scene: &Scene) -> Scene {
 }
 
 #[test]
-fn the_oldest_acts_and_the_first_by_name_of_those_as_old() {
+fn the_oldest_acts_and_names_break_ties() {
     let of = |name: &str, created: &str| VirtualEnvironment {
         created: created.to_owned(),
         ..later(&shop(), name)
@@ -337,7 +337,7 @@ fn the_oldest_acts_and_the_first_by_name_of_those_as_old() {
 }
 
 #[test]
-fn a_condition_says_what_is_done_and_what_is_not() {
+fn conditions_report_progress() {
     let foreign = Changes { foreign: vec!["cart: foreign".to_owned()], ..Changes::default() };
     let mut refused = shop();
     refused.workload("cart", "base_red");
@@ -366,7 +366,7 @@ fn a_condition_says_what_is_done_and_what_is_not() {
 }
 
 #[test]
-fn a_status_is_written_when_it_says_something_else() {
+fn status_is_written_only_when_it_changes() {
     let scene = shop();
     let none = Changes::default();
     let routed = conditions(&Ok(scene.plan()), &none, &[]);

@@ -1,4 +1,4 @@
-//! Laws for any namespace: routes do what was chosen, lead to subsets that exist, and depend on no order.
+//! Properties of any namespace: routes match the choices, lead to existing subsets, and depend on no order.
 
 use super::scene::{Scene, environment};
 use environment::routes::{RouteDisposition, subset};
@@ -38,7 +38,7 @@ fn own(scene: &Scene, service: &str) -> BTreeSet<String> {
     labels.map(|labels| labels["virtual-env"].as_str().expect("a label").to_owned()).collect()
 }
 
-/// Istio's choice for a request with these headers: the first route whose conditions it meets.
+/// Istio's choice for a request with these headers: the first route whose conditions match.
 fn walk(routes: &Value, headers: &[(&str, &str)]) -> Option<String> {
     let value = |name: &str| headers.iter().find(|(there, _)| *there == name).map(|(_, value)| *value);
     let all = |route: &Value, part: &str, holds: &dyn Fn(&str, &Value) -> bool| {
@@ -52,7 +52,6 @@ fn walk(routes: &Value, headers: &[(&str, &str)]) -> Option<String> {
     route["route"][0]["destination"]["subset"].as_str().map(str::to_owned)
 }
 
-/// The destination of a request, computed in another way than in the code.
 fn expected(
     own: &BTreeSet<String>,
     all: &BTreeSet<String>,
@@ -93,13 +92,13 @@ proptest! {
                         prop_assert_eq!(&found, &target(*value), "{} {:?}", header, value);
                         prop_assert!(found.is_none_or(|found| subsets.iter().any(|subset| subset["name"] == found)));
                     }
-                    // The header wins, whatever an alias says.
+                    // The header overrides aliases.
                     for (first, second) in query.iter().flatten().flat_map(|first| query.iter().flatten().map(move |second| (first, second))) {
                         let found = walk(routes, &[("X-Virtual-Env", first), ("X-Other", second)]);
                         prop_assert_eq!(found, target(Some(first)), "{} before {}", first, second);
                     }
                 }
-                // Then nothing is lost without routes: either no pod has an environment, or all requests go one way.
+                // No request is lost without routes: either no pod has an environment, or all requests have one destination.
                 RouteDisposition::Unrouted(_) => {
                     let ways: BTreeSet<Option<String>> = query.iter().map(|value| target(*value)).collect();
                     prop_assert!(own.is_empty() || ways.len() == 1, "{:?}", ways);

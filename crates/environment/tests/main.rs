@@ -1,4 +1,4 @@
-//! Tests of this crate, in one program: routes, and the writes that lead to them.
+//! Tests of this crate in one program.
 
 mod changes;
 mod laws;

@@ -1,6 +1,6 @@
-//! The routes of a namespace, by the cases of `routes.txt`: merge patches of the shop's objects by their names, where null removes
-//! one and an unknown name is another workload, SERVICE-VALUE. The answer has the routes of Services that the changes concern; with
-//! `show`, the objects of one. `UPDATE_GOLDENS=1` writes the answers.
+//! The routes of a namespace by the cases of `routes.txt`: merge patches of the shop's objects by name, where null removes one
+//! and an unknown name, SERVICE-VALUE, is another workload. The answer has the routes of changed Services; with `show`, one
+//! Service's objects. `UPDATE_GOLDENS=1` writes the answers.
 
 use super::scene::shop;
 use environment::routes::{RouteDisposition, UnroutedReason};
@@ -62,7 +62,7 @@ fn another_namespace_has_its_own_routes() {
 }
 
 #[test]
-fn a_table_shows_it() {
+fn a_table_shows_the_destinations() {
     let expected = "\
 X-Virtual-Env  cart      mail  pay
 (none)         base      base  base

@@ -1,4 +1,4 @@
-//! A namespace to look at: three Services with workloads of some environments.
+//! A sample namespace: three Services with workloads of some environments.
 
 use environment::inventory::{InventoryWorkload, Service};
 use environment::resource::VirtualEnvironment;
@@ -12,7 +12,7 @@ pub(crate) struct Scene {
     pub(crate) workloads: Vec<Value>,
 }
 
-/// cart has base and base.red; pay has base, base.blue and base.red.x; mail has base. All speak HTTP at port 80.
+/// Environments: cart has base and base.red; pay has base, base.blue and base.red.x; mail has base. All serve HTTP at port 80.
 pub(crate) fn shop() -> Scene {
     let mut scene = Scene {
         environment: environment(&json!({"envLabel": {"defaultSubset": "base"}})),
@@ -50,7 +50,7 @@ impl Scene {
         }));
     }
 
-    /// Applies a merge patch to an object of this name. Null removes it, and an unknown name is another workload, SERVICE-VALUE.
+    /// Merges a patch into the object of this name. Null removes it, and an unknown name, SERVICE-VALUE, is another workload.
     pub(crate) fn change(&mut self, name: &str, change: &Value) {
         if name == "demo" {
             return json_patch::merge(&mut self.environment, change);
@@ -92,7 +92,6 @@ impl Scene {
             .disposition
     }
 
-    /// `None` where the Service gets no routes.
     pub(crate) fn objects(&self, service: &str) -> Option<(Value, Value)> {
         match self.disposition(service) {
             RouteDisposition::Routed { virtual_service, destination_rule } => {
@@ -103,7 +102,7 @@ impl Scene {
         }
     }
 
-    /// The routes of a Service, short: `header=value:port>subset without header`, and without a header for the default.
+    /// A Service's routes in short: `header=value:port>subset without header`; the default has no header.
     pub(crate) fn routes(&self, service: &str) -> Vec<String> {
         let Some((virtual_service, _)) = self.objects(service) else { return Vec::new() };
         let routes = virtual_service["spec"]["http"].as_array().cloned().expect("routes");

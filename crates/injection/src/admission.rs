@@ -20,17 +20,16 @@ pub struct Namespace {
 pub struct AdmissionContext {
     /// The pod's own namespace, else the request's.
     pub namespace: Namespace,
-    /// An object of a manifest that names no namespace: templates see none either.
+    /// The manifest's object has no namespace: templates get none either.
     pub is_namespace_assumed: bool,
-    /// The workload, where it is not to be read from the pod; templates always see it filled in.
+    /// The workload, if it can't be derived from the pod; templates always get one.
     pub workload: Option<Workload>,
     pub variables: Vec<(String, String)>,
-    /// For kubelets with native sidecars (Kubernetes 1.33 and newer), unless the pod or the values say otherwise.
+    /// The default for kubelets with native sidecars (Kubernetes 1.33 and newer), overridden by the pod and the values.
     pub native_sidecars: bool,
     pub cancellation: Cancellation,
 }
 
-/// The workload that a pod belongs to, or the pod itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
     pub api_version: String,
@@ -40,8 +39,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The workload by the pod's owner references and the naming rules of Kubernetes' controllers, as Istio's
-    /// `kube.GetDeployMetaFromPod` has it. A pod whose name was not generated is its own workload.
+    /// The workload by the pod's owner references and the naming rules of Kubernetes' controllers, as in Istio's
+    /// `kube.GetDeployMetaFromPod`. A pod without a generated name is its own workload.
     pub fn of(pod: &Value, namespace: &str) -> Self {
         let meta = &pod["metadata"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -67,13 +66,13 @@ impl Workload {
         let without = |hash: &str| self.name.strip_suffix(label(hash)?)?.strip_suffix('-');
         let own = self.api_version.as_str();
         let found = match self.kind.as_str() {
-            // A Rollout without its group, as with Istio.
+            // A Rollout has no API group here, as in Istio.
             "ReplicaSet" => (without("pod-template-hash").map(|name| (own, "Deployment", name)))
                 .or_else(|| Some(("v1alpha1", "Rollout", without("rollouts-pod-template-hash")?))),
-            // Its API version stays the controller's, as with Istio, whose dashboards know such workloads by it.
+            // The controller's API version is kept, as in Istio, whose dashboards identify such workloads by it.
             "ReplicationController" => label("deploymentconfig").map(|name| (own, "DeploymentConfig", name)),
             "Job" => {
-                // A CronJob gives its jobs the minute, or before Kubernetes 1.21 the second, for which they were due.
+                // A CronJob appends the due minute to its jobs' names, before Kubernetes 1.21 the due second.
                 let is_due = |due: &str| {
                     (8..=10).contains(&due.len()) && due.bytes().all(|byte| byte.is_ascii_digit())
                 };
@@ -93,7 +92,7 @@ pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
     owners.iter().find(|owner| owner["controller"] == true)
 }
 
-/// Namespaces without a cluster: settings of flags for all of them, over those of manifests for each.
+/// Namespaces without a cluster: flags, which apply to all of them, override manifests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespaces {
     default: String,
@@ -103,15 +102,15 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// `default` is that of objects that name none; all have the labels, if any are given, and the annotations.
+    /// `default` is the namespace of objects without one; labels, if given, and annotations apply to all namespaces.
     pub fn new(default: &str, labels: Option<ObjectLabels>, annotations: ObjectLabels) -> Self {
         Self { default: default.to_owned(), labels, annotations, described: BTreeMap::new() }
     }
 
-    /// Takes an object that is a namespace. Of two of one name the last counts.
+    /// Adds an object if it is a Namespace; the last of a name counts.
     pub fn describe(&mut self, object: &Value) {
         let name = object.pointer("/metadata/name").and_then(Value::as_str);
-        // Other groups have a kind of this name too, such as that of Azure Service Bus.
+        // Other groups also have this kind, such as Azure Service Bus.
         let is_core = object["apiVersion"].as_str().is_none_or(|version| version == "v1");
         if let Some(name) = name.filter(|_| is_core && object["kind"] == "Namespace") {
             let (labels, annotations) = (texts(object, "labels"), texts(object, "annotations"));
@@ -120,13 +119,13 @@ impl Namespaces {
         }
     }
 
-    /// An empty `name` is the default namespace.
+    /// The namespace of a name; the default one if `name` is empty.
     pub fn of(&self, name: &str) -> Namespace {
         let name = if name.is_empty() { &self.default } else { name };
         let mut found = self.described.get(name).cloned().unwrap_or_default();
         found.name = name.to_owned();
         found.labels.extend(self.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
-        // The API server gives every namespace this one.
+        // Set on every namespace by the API server.
         found.labels.insert("kubernetes.io/metadata.name".to_owned(), name.to_owned());
         found.annotations.extend(self.annotations.clone());
         found
@@ -137,9 +136,9 @@ impl Namespaces {
     }
 }
 
-/// Variables of the proxy that the path of a webhook's request sets, in its order. Behind `/inject`,
-/// `cluster/east/net/a--slash--b` says `ISTIO_META_CLUSTER_ID=east` and `ISTIO_META_NETWORK=a/b`. Other names are taken in upper
-/// case. A name without a value is left out. The older form is `:ENV:NAME=VALUE`, as often as need be, with the same names.
+/// The proxy's variables from the path of a webhook's request, in its order. After `/inject`, `cluster/east/net/a--slash--b` sets
+/// `ISTIO_META_CLUSTER_ID=east` and `ISTIO_META_NETWORK=a/b`. Other names are converted to upper case; a name without a value is
+/// ignored. The older form is a sequence of `:ENV:NAME=VALUE` with the same names.
 pub fn path_variables(path: &str) -> Vec<(String, String)> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let given = path.strip_prefix("/inject").unwrap_or(path);
@@ -162,8 +161,8 @@ fn variable(name: &str) -> String {
     }
 }
 
-/// The end of a review whose caller waits no longer. A thread can't be stopped, so the work checks for its cancellation between its
-/// steps, and where a pod or a template can make a step long. Clones share the flag.
+/// Cancellation of a review after its caller's timeout. A thread can't be stopped, so the work checks this between its steps, and
+/// within steps that a pod or a template can make long. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 
@@ -182,7 +181,7 @@ impl Cancellation {
     }
 }
 
-/// The labels or annotations of an object that are strings; a null is the empty one, as it is for the API server.
+/// The labels or annotations of an object that are strings; a null counts as an empty string, as for the API server.
 pub(crate) fn strings<'a>(
     object: &'a Value,
     field: &str,
@@ -195,7 +194,6 @@ pub(crate) fn strings<'a>(
     })
 }
 
-/// The same by their names.
 pub fn texts(object: &Value, field: &str) -> ObjectLabels {
     strings(object, field).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }

@@ -1,5 +1,5 @@
-//! The Helm chart as the one source of installed objects: its templates are filled here as Helm fills them, with the functions that
-//! Helm adds to sprig's.
+//! The Helm chart as the only source of installed objects: its templates are rendered here with Helm's functions on top of
+//! sprig's.
 
 use crate::template::go;
 use gtmpl_ng::{Func, FuncError, Value as TemplateValue};
@@ -11,7 +11,6 @@ use std::sync::LazyLock;
 const HELPERS: &str = include_str!("../chart/templates/_helpers.tpl");
 const VALUES: &str = include_str!("../chart/values.yaml");
 
-/// A template of the chart, by its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChartTemplate(&'static str);
 
@@ -23,8 +22,7 @@ impl ChartTemplate {
     pub const CNI: Self = Self(include_str!("../chart/templates/cni.yaml"));
     pub const REPAIR: Self = Self(include_str!("../chart/templates/repair.yaml"));
 
-    /// The objects that `helm template` prints with these values over the chart's. Panics where the chart is not one: its tests
-    /// fill every template.
+    /// The output of `helm template` with these values. Panics if the chart is invalid: its tests render every template.
     pub fn objects(self, namespace: &str, values: &Value) -> Vec<Value> {
         let filled = filled(self.0, namespace, values);
         let mut objects = mesh::pod::values("chart", &filled).unwrap_or_else(|problems| panic!("{problems}"));
@@ -33,7 +31,7 @@ impl ChartTemplate {
     }
 }
 
-/// Problems of these values, each with the key and a colon before it.
+/// Problems of these values, each as `KEY: problem`.
 pub(crate) fn problems(values: &Value) -> Vec<String> {
     let list = filled(r#"{{ include "sidecar-init.problems" . }}"#, "", values);
     serde_json::from_str(list.trim()).expect("the chart's helper makes a list of texts")
@@ -49,7 +47,7 @@ fn filled(text: &str, namespace: &str, values: &Value) -> String {
 
 const FUNCTIONS: [(&str, Func); 2] = [("include", include), ("fromJsonArray", from_json_array)];
 
-/// The helpers behind a call of the one that `name` names, with `data`: parsed once, since templates include many.
+/// The helpers behind a call of the one named by `name`, with `data`: parsed once, since templates include many.
 static PARSED_HELPERS: LazyLock<gtmpl_ng::Template> = LazyLock::new(|| {
     let text = ["{{ template (.name) .data }}", HELPERS].concat();
     go::parsed("helpers", &text, &FUNCTIONS).unwrap_or_else(|problems| panic!("{problems}"))
@@ -61,7 +59,7 @@ fn include(args: &[TemplateValue]) -> Result<TemplateValue, FuncError> {
     };
     let call = HashMap::from([("name".to_owned(), name.as_str().into()), ("data".to_owned(), data.clone())]);
     let filled = go::rendered("helpers", &PARSED_HELPERS, call.into());
-    // Space between the helpers of the file follows the text.
+    // The file's space between helpers follows the output.
     filled.map(|text| text.trim_end().into()).map_err(|problems| FuncError::Generic(problems.joined()))
 }
 

@@ -1,17 +1,17 @@
-//! Decision about a pod: the first of Istio's reasons that holds, in its order.
+//! Decision about a pod: the first of Istio's reasons that applies, in Istio's order.
 
 use crate::admission::{ObjectLabels, texts};
 use serde_json::Value;
 use std::fmt;
 
-/// The label, or without it the annotation, by which a pod takes or refuses injection.
+/// The label, or in its absence the annotation, that enables or disables a pod's injection.
 pub const INJECT: &str = "sidecar.istio.io/inject";
 
 /// Namespaces of the cluster itself, whose pods are never injected.
 pub const SYSTEM_NAMESPACES: [&str; 4] =
     ["kube-system", "kube-public", "kube-node-lease", "local-path-storage"];
 
-/// Default for a pod with neither.
+/// Default for pods without the label and the annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectionPolicy {
     Enabled,
@@ -20,18 +20,18 @@ pub enum InjectionPolicy {
 
 #[derive(Clone, Debug)]
 pub struct InjectionRules {
-    /// `None` where it is neither `enabled` nor `disabled`: then nothing is injected.
+    /// `None` if neither `enabled` nor `disabled`: nothing is injected.
     pub policy: Option<InjectionPolicy>,
-    /// Pods that match one are skipped, unless they ask for injection themselves.
+    /// Matching pods are skipped, unless they enable injection themselves.
     pub never: Vec<LabelSelector>,
-    /// Pods that match one are injected, unless they refuse it themselves.
+    /// Matching pods are injected, unless they disable injection themselves.
     pub always: Vec<LabelSelector>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecisionReason {
     HostNetwork,
-    /// There is no netfilter on it, and the API server refuses Linux's security contexts.
+    /// Other systems lack netfilter, and the API server refuses Linux's security contexts for them.
     OtherSystem,
     SystemNamespace,
     NoPolicy,
@@ -46,12 +46,11 @@ pub enum DecisionReason {
 pub struct Decision {
     pub inject: bool,
     pub reason: DecisionReason,
-    /// The value of the pod's label or annotation, if that is neither true nor false.
+    /// The value of the pod's label or annotation, if neither true nor false.
     pub unclear: Option<String>,
 }
 
 impl Decision {
-    /// A warning about a value that is neither true nor false.
     pub fn warning(&self) -> Option<String> {
         let text = self.unclear.as_ref()?;
         Some(format!(
@@ -77,7 +76,7 @@ impl fmt::Display for DecisionReason {
     }
 }
 
-/// `namespace` is the one in which the pod will run.
+/// Decides about a pod; `namespace` is the one in which the pod will run.
 pub fn decide(namespace: &str, pod: &Value, rules: &InjectionRules) -> Decision {
     let by = |inject, reason| Decision { inject, reason, unclear: None };
     let is_linux = matches!(pod["spec"]["os"]["name"].as_str(), None | Some("" | "linux"));
@@ -90,7 +89,7 @@ pub fn decide(namespace: &str, pod: &Value, rules: &InjectionRules) -> Decision 
     if let Some((_, reason)) = never.into_iter().find(|(holds, _)| *holds) {
         return by(false, reason);
     }
-    // A label decides alone where there is one, whatever it says.
+    // A label overrides the annotation, whatever its value.
     let labels = texts(pod, "labels");
     let given = labels.get(INJECT).map(|text| (text.clone(), DecisionReason::Label));
     let given =
@@ -129,17 +128,17 @@ pub enum Operator {
     Exists,
     DoesNotExist,
     In(Vec<String>),
-    /// Met where the label is absent too.
+    /// Also met if the label is absent.
     NotIn(Vec<String>),
 }
 
 impl LabelSelector {
-    /// An empty selector matches nothing, as in Istio's configuration.
+    /// True if the labels match; an empty selector matches nothing, as in Istio's configuration.
     pub fn matches(&self, labels: &ObjectLabels) -> bool {
         !self.0.is_empty() && self.is_met(labels)
     }
 
-    /// An empty selector matches everything, as in a webhook's configuration.
+    /// True if all requirements are met; an empty selector matches everything, as in a webhook's configuration.
     pub fn is_met(&self, labels: &ObjectLabels) -> bool {
         self.0.iter().all(|requirement| requirement.is_met(labels))
     }
@@ -167,7 +166,7 @@ mod tests {
         if is { vec![LabelSelector(vec![requirement])] } else { vec![LabelSelector::default()] }
     }
 
-    /// Policy, the pod's wish, matching selectors: 36 decisions.
+    /// Policy, the pod's setting, matching selectors: 36 decisions.
     #[test]
     fn every_combination() {
         let mut shown = String::new();

@@ -1,16 +1,16 @@
-//! Parts that a service mesh puts into pods: the init container that sets capture rules, and the proxy.
+//! Parts that a service mesh injects into pods: the init container that sets capture rules, and the proxy.
 //!
-//! Pure: no file, no clock, no network, no log. Texts become a [`Configuration`]; a pod, the context of its admission, and the
-//! configuration become an [`InjectionOutcome`] by [`inject`]. The caller is a webhook's server, or a user with a
+//! Pure: no file, no clock, no network, no log. Documents become a [`Configuration`]; a pod, the context of its admission, and
+//! the configuration become an [`InjectionOutcome`] by [`inject`]. The caller is a webhook's server, or a command with a
 //! manifest.
 //!
 //! ```text
-//! config, values, mesh     configuration   texts, understood once, all problems at once
-//! pod, namespace           decision        whether, and why
-//!                          sidecar         what this pod's sidecar is to be: typed, validated
-//!                          template        that as a patch of the pod
-//!                          merge, pipeline the patch on the pod, and what a second injection must know
-//! pods of a cluster        compare         what would change if they were made by this configuration
+//! config, values, mesh     configuration   documents, parsed once, with all problems
+//! pod, namespace           decision        the decision with its reason
+//!                          sidecar         settings of the pod's sidecar: typed, validated
+//!                          template        the sidecar as a patch of the pod
+//!                          merge, pipeline the patch on the pod, and the record for a second injection
+//! pods of a cluster        compare         changes if this configuration had injected them
 //! ```
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Strategic merge, as Kubernetes does it (`k8s.io/apimachinery/pkg/util/strategicpatch`): objects merge field by field, and some
-//! lists item by item, by the key that the API's types give them. The order is that of `kubectl patch --type=strategic`, which the
-//! tests ask for the same. Of directives, `$patch` is known: the others are what programs write that compare versions.
+//! Strategic merge by Kubernetes' rules (`k8s.io/apimachinery/pkg/util/strategicpatch`): objects merge field by field, and some
+//! lists item by item, by the key in the API's types. The order is that of `kubectl patch --type=strategic`, which tests compare.
+//! `$patch` is the only known directive: the others are written by programs that compare versions.
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -30,7 +30,7 @@ impl Unmergeable {
     }
 }
 
-/// Refused where a directive is unknown, or an item of a keyed list lacks its key.
+/// Merges a patch; an error for an unknown directive, or an item of a keyed list without its key.
 pub fn merge(onto: Value, patch: &Value, kind: SchemaKind) -> Result<Value, Unmergeable> {
     match (onto, patch) {
         (Value::Object(onto), Value::Object(patch)) => object(onto, patch, kind).map(Value::Object),
@@ -60,7 +60,6 @@ fn object(mut onto: JsonFields, patch: &JsonFields, kind: SchemaKind) -> MergeRe
     Ok(onto)
 }
 
-/// The value of a field after the merge; `None` where it is removed.
 fn value(onto: Option<Value>, field: &str, target: &Value, kind: SchemaKind) -> MergeResult<Option<Value>> {
     let (strategy, inner) = kind.field(field);
     Ok(match (onto, target) {
@@ -77,7 +76,7 @@ fn value(onto: Option<Value>, field: &str, target: &Value, kind: SchemaKind) -> 
     })
 }
 
-/// A value without directives, and without nulls, which would delete absent fields.
+/// A value without directives, and without nulls, which delete fields.
 fn plain(value: &Value) -> Value {
     let mut plain = value.clone();
     make_plain(&mut plain);
@@ -91,7 +90,7 @@ fn make_plain(value: &mut Value) {
             fields.values_mut().for_each(make_plain);
         }
         Value::Array(items) => {
-            // Directives of items are about existing items, and here are none.
+            // Items with directives refer to existing items, of which there are none.
             items.retain(|item| item.get(PATCH).is_none());
             items.iter_mut().for_each(make_plain);
         }
@@ -112,9 +111,9 @@ pub enum SchemaKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     Atomic,
-    /// Its items are objects that merge with those of the same value in this field.
+    /// Items are objects that merge with those of the same value in this field.
     Keyed(&'static str),
-    /// Its items are scalars, each of which is in it once.
+    /// Items are distinct scalars.
     Set,
 }
 
@@ -143,7 +142,7 @@ impl SchemaKind {
     }
 }
 
-/// The first place of each key of a list. Lists may have 100,000 items, so none is searched for each item of another.
+/// Index of each key's first item. Lists may have 100,000 items, so searching one for each item of another would be too slow.
 type KeyPlaces<'a> = HashMap<Option<Cow<'a, Value>>, usize>;
 
 fn items(mut onto: Vec<Value>, patch: &[Value], key: &str, kind: SchemaKind) -> MergeResult<Vec<Value>> {
@@ -198,7 +197,7 @@ fn key_of<'a>(item: &'a Value, key: Option<&str>) -> Option<Cow<'a, Value>> {
     }
 }
 
-/// Owned, so that they survive a move of the items.
+/// Owned keys, which remain valid when items are moved.
 fn keys(items: &[Value], key: &str) -> Vec<Option<Cow<'static, Value>>> {
     items.iter().map(|item| identity(item, key).map(|key| Cow::Owned(key.into_owned()))).collect()
 }
@@ -211,8 +210,8 @@ fn places<'a>(keys: impl Iterator<Item = Option<Cow<'a, Value>>>) -> KeyPlaces<'
     places
 }
 
-/// The items that the patch names, in its order, and the others in the order that they had before. One of the others precedes
-/// one of the patch only if it preceded it before (`normalizeElementOrder`).
+/// The patch's items in its order, and the others in their previous order. An item of the others precedes one of the patch only
+/// if it did before (`normalizeElementOrder`).
 fn ordered(
     items: Vec<Value>,
     in_patch: &KeyPlaces<'_>,
@@ -238,10 +237,10 @@ fn ordered(
     }
 }
 
-/// The field of a volume mount; the kubelet and the runtime clean a path before they mount, the API server compares texts.
+/// Key of a volume mount; the kubelet and the runtime clean a path before they mount it, the API server compares strings.
 pub(crate) const MOUNT_PATH: &str = "mountPath";
 
-/// The shortest path that means the same (`path.Clean` of Go).
+/// The shortest equivalent path (`path.Clean` of Go).
 pub(crate) fn clean(path: &str) -> String {
     let is_absolute = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
@@ -261,7 +260,7 @@ pub(crate) fn clean(path: &str) -> String {
     }
 }
 
-/// The value by which an item of a keyed list is identified: a mount by its clean path, any other by its field as it is.
+/// The value that identifies an item of a keyed list: a mount's clean path, else the field's value.
 pub(crate) fn identity<'a>(item: &'a Value, key: &str) -> Option<Cow<'a, Value>> {
     match item.get(key)? {
         Value::String(path) if key == MOUNT_PATH => Some(Cow::Owned(clean(path).into())),
@@ -274,7 +273,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Work that is quadratic in the items takes minutes.
+    /// Quadratic work would take minutes.
     #[test]
     fn lists_of_many_items_merge() {
         let count = testkit::scope::runs(40_000, 10_000);

@@ -1,14 +1,12 @@
-//! The difference between two documents as a patch by RFC 6902, the form that the API server takes of a webhook.
-//!
-//! Common parts stay untouched, and items of lists are matched by their names. The order of the operations is that of the fields
-//! and items, so that the same documents always give the same patch.
+//! The difference between two documents as a patch of RFC 6902, the format of a webhook's answer. Common parts stay untouched,
+//! and items of lists are matched by name. The order of operations is that of fields and items, so patches are deterministic.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::{Map, Value};
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-/// Two lists are compared item by item up to this many pairs; larger ones are replaced as a whole.
+/// Limit of an item-by-item comparison in pairs; larger lists are replaced as a whole.
 const MAX_PAIRS: usize = 1_000_000;
 
 pub fn between(before: &Value, after: &Value) -> Patch {
@@ -101,7 +99,6 @@ impl PatchBuilder {
     }
 }
 
-/// Items are the same if they have one name, or no name and one value.
 fn identity(item: &Value) -> (Option<&Value>, Option<&Value>) {
     let name = item.get("name");
     (name, name.is_none().then_some(item))
@@ -134,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_known_again_by_their_names() {
+    fn items_are_matched_by_name() {
         let item = |name: &str, image: &str| json!({"name": name, "image": image});
         check(
             &json!([item("proxy", "auto"), item("app", "web")]),
@@ -156,7 +153,6 @@ mod tests {
         check(&json!(["x", "y", "z"]), &json!(["y", "z"]), &json!([{"op": "remove", "path": "/0"}]));
     }
 
-    /// The length of the longest common subsequence.
     fn common(old: &[Value], new: &[Value]) -> usize {
         match (old.split_first(), new.split_first()) {
             (Some((a, old)), Some((b, new))) if a == b => 1 + common(old, new),
@@ -194,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_the_place_of_what_goes_replaces_it() {
+    fn an_item_in_the_place_of_another_replaces_it() {
         check(
             &json!(["a", "x", "b", "y"]),
             &json!(["a", "p", "b"]),

@@ -1,5 +1,5 @@
-//! The syntax of Kubernetes' labels and quantities, of DNS names and of HTTP header names, which go into labels, routes, scripts
-//! and manifests.
+//! Syntax of Kubernetes' labels and quantities, of DNS names and of HTTP header names, used in labels, routes, scripts and
+//! manifests.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ const MAX_LENGTH: usize = 63;
 pub(crate) const LABEL_VALUE: &str =
     "expected up to 63 letters, digits, -, _ and ., with a letter or a digit at both ends";
 
-/// A value that is not empty: up to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends.
+/// True for a nonempty label value: up to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends.
 pub fn is_label_value(text: &str) -> bool {
     let is_end = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
     text.len() <= MAX_LENGTH
@@ -17,7 +17,7 @@ pub fn is_label_value(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// A name like a value's, and before a slash perhaps a DNS name.
+/// True for a name in the form of a value, with an optional DNS name and a slash before it.
 pub fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_domain(prefix) && is_label_value(name),
@@ -25,7 +25,7 @@ pub fn is_label_key(text: &str) -> bool {
     }
 }
 
-/// A DNS name in lower case, as objects of Kubernetes have it (RFC 1123).
+/// True for a DNS name in lower case, the form of Kubernetes' names (RFC 1123).
 pub fn is_domain(text: &str) -> bool {
     let is_label = |label: &str| {
         is_label_value(label)
@@ -34,21 +34,20 @@ pub fn is_domain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// A token of HTTP, as names of headers are (RFC 9110, section 5.6.2), which can stand in a script's string.
+/// True for an HTTP token, such as a header name (RFC 9110, section 5.6.2); it needs no escapes in a script's string.
 pub fn is_token(text: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_token)
 }
 
-/// The expected form of a label's key, for problems.
 pub const LABEL_KEY: &str = "expected the key of a label, such as virtual-env or example.com/env";
 
-/// Units of quantities (`apimachinery`, `pkg/api/resource/quantity.go`), each a thousand of the one before.
+/// Units of quantities (`apimachinery`, `pkg/api/resource/quantity.go`), each 1000 times the previous one.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-/// Each 1024 of the one before, of which the first is too.
+/// Each 1024 times the previous one; the first is 1024.
 const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// An amount of a resource, such as `100m`, `1.5Gi` and `1e3`, in its unit without a prefix.
+/// Parses an amount of a resource, such as `100m`, `1.5Gi` and `1e3`, in its base unit.
 pub(crate) fn quantity(text: &str) -> Result<f64, &'static str> {
     const FORM: &str =
         "is not a quantity; expected a number and perhaps a unit, such as 100m, 0.5, 128Mi or 1G";
@@ -78,8 +77,8 @@ fn place(units: &[&str], unit: &str) -> Option<i32> {
     units.iter().zip(0..).find(|(known, _)| **known == unit).map(|(_, at)| at)
 }
 
-/// A quantity as Go prints it (`Quantity.String`): a whole number of the largest unit, `100m` for `0.1` and `2Gi` for `2048Mi`. One
-/// that is invalid, too large, too small or with an exponent, as it is written.
+/// A quantity in Go's format (`Quantity.String`): an integer of the largest unit, `100m` for `0.1` and `2Gi` for `2048Mi`. One
+/// that is invalid, too large, too small or with an exponent is unchanged.
 pub(crate) fn canonical_quantity(text: &str) -> Cow<'_, str> {
     canonical(text).map_or(Cow::Borrowed(text), Cow::Owned)
 }
@@ -111,7 +110,7 @@ fn canonical(text: &str) -> Option<String> {
     Some(format!("{mantissa}{unit}"))
 }
 
-/// By more than a rounding: 0.7 and 700m are one.
+/// True for a difference beyond rounding: 0.7 equals 700m.
 pub(crate) fn is_more(one: f64, other: f64) -> bool {
     one > other * (1.0 + 1e-9)
 }
@@ -121,7 +120,7 @@ fn is_exponent(unit: &str) -> bool {
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A number of seconds or failures, which the API holds in 32 bits with a sign.
+/// A number of seconds or failures, a signed 32-bit integer in the API.
 pub(crate) fn count(text: &str) -> Option<u32> {
     text.parse().ok().filter(|count| *count <= i32::MAX.unsigned_abs())
 }

@@ -1,7 +1,6 @@
-//! The webhook that gives a pod's proxy the environment of the pod, as the variable `VIRTUAL_ENVIRONMENT_TAG`.
-//!
-//! The table of answers is that of alibaba's virtual-environment. Its patches fail for a proxy without variables, a proxy
-//! among the init containers, and a variable that is filled from elsewhere; these don't.
+//! Webhook that passes a pod's environment to its proxy, as the variable `VIRTUAL_ENVIRONMENT_TAG`. Its answers follow alibaba's
+//! virtual-environment, whose patches fail for a proxy without variables or among the init containers, and for a variable with
+//! `valueFrom`; these do not.
 
 use crate::decision::SYSTEM_NAMESPACES;
 use crate::pipeline::pod::{CheckedPod, PodSpecItem, PodSpecList};
@@ -14,8 +13,8 @@ use serde_json::{Value, json};
 /// The variable that the proxy's filter reads.
 pub const VARIABLE: &str = "VIRTUAL_ENVIRONMENT_TAG";
 
-/// The labels of which the first that a pod has is its environment, from a list with commas; `name` is its flag or variable.
-/// Refused where none is named, and for each one that is not a key of a label.
+/// Parses a comma-separated list of labels, the first of which that a pod has is its environment; `name` is its flag or variable.
+/// Errors: the list is empty, or an item is not a label key.
 pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     if text.trim().is_empty() {
         let text = "names no label; expected a list such as virtual-env,team-env";
@@ -34,7 +33,7 @@ pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     Problems::check(problems).map(|()| found)
 }
 
-/// Of `labels`, the first that the pod has names its environment.
+/// The pod's environment is the value of the first of `labels` that it has.
 pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
     if call.method != "POST" {
         return Answer::text(405, &format!("{} is not answered here; expected POST", call.method));
@@ -57,7 +56,7 @@ pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
     ReviewReport::of(request, outcome, reason).answer(review.version, patch.as_deref())
 }
 
-/// The reason, with the operation that a pod gets, if any; or why the pod can't be read.
+/// The reason, and the operation for the pod, if any; an error if the pod can't be read.
 fn decide(request: Request<'_>, labels: &[String]) -> Result<(String, Option<Value>), String> {
     let namespace = request.text("namespace");
     if SYSTEM_NAMESPACES.contains(&namespace) {
@@ -85,7 +84,7 @@ fn decide(request: Request<'_>, labels: &[String]) -> Result<(String, Option<Val
 
 /// The operation (RFC 6902) that sets the variable.
 fn change(pod: &CheckedPod, tag: &str) -> Result<Value, &'static str> {
-    // Of several of one name, the last counts.
+    // The last of several with one name counts.
     let proxy = PodSpecList::OF_CONTAINERS.into_iter().find_map(|list| {
         let at = pod.items(list).iter().rposition(|container| container.name() == PROXY)?;
         Some((format!("/spec/{}/{at}", list.field()), &pod.items(list)[at]))

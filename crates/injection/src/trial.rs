@@ -1,5 +1,5 @@
-//! Each template injects a few plain pods when a configuration is loaded, so that a missing function or field, or a pod that is not
-//! one, is reported then, and not by every pod that is refused.
+//! Trial injections of a few plain pods with each template of a loaded configuration, so that a missing function or field, or an
+//! invalid result, is reported at once instead of by every refused pod.
 
 use crate::admission::AdmissionContext;
 use crate::configuration::Configuration;
@@ -13,20 +13,20 @@ use std::collections::BTreeMap;
 pub struct TemplateTrial {
     pub template: String,
     pub is_built_in: bool,
-    /// Pods that name no template get it: its problems are those of nearly every pod.
+    /// Applies to pods without named templates: its problems affect nearly every pod.
     pub is_default: bool,
     pub problems: Vec<InputProblem>,
-    /// Refusals on purpose (`fail`): the template may want another pod.
+    /// Refusals on purpose (`fail`): the template may expect another pod.
     pub refusals: Vec<InputProblem>,
     pub warnings: Vec<String>,
 }
 
-/// Injects each pod with each template by itself. Built-in templates that the configuration does not use are left out.
+/// Injects each pod with each template separately. Built-in templates that the configuration does not use are left out.
 pub fn trial(configuration: &Configuration) -> Vec<TemplateTrial> {
     let named = configuration.default_templates.iter().chain(configuration.aliases.values().flatten());
     let named: Vec<&String> = named.collect();
     let defaults = configuration.defaults();
-    // An alias may have the name of a template, and would be tried in its place.
+    // An alias may have a template's name, and would replace it.
     let configuration = Configuration {
         rules: Configuration::default().rules,
         aliases: BTreeMap::new(),
@@ -59,7 +59,7 @@ pub fn trial(configuration: &Configuration) -> Vec<TemplateTrial> {
     tried
 }
 
-/// A pod of a Deployment, one by itself with nothing but a container, and one with all that agents and proxies look at.
+/// A pod of a Deployment, a bare one with only a container, and one with all fields that agents and proxies read.
 fn plain_pods(annotations: &Value) -> [Value; 3] {
     let container = json!({"name": "web", "image": "example.com/web:1.0"});
     let bare = json!({

@@ -1,5 +1,5 @@
-//! Any annotations and values: a refusal, or arguments that the init container takes. Never a crash, never a word that another
-//! reader splits.
+//! Random annotations and values: an error, or arguments that the init container accepts; never a panic, and never a word that
+//! another parser splits.
 
 use crate::arguments::Pod;
 use crate::support::read;
@@ -13,7 +13,6 @@ use proptest::{prop_assert, prop_assert_eq, proptest};
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
-/// Of no texts; read once, with its templates.
 static CONFIGURATION: LazyLock<Configuration> = LazyLock::new(Configuration::default);
 
 /// Annotations with regular expressions of their usual values.
@@ -101,7 +100,7 @@ proptest! {
         });
         let Ok(sidecar) = Sidecar::of(&pod, &AdmissionContext::default(), &CONFIGURATION.values, &CONFIGURATION.mesh) else { return Ok(()) };
         let Some(name) = sidecar.init.name() else { return Ok(()) };
-        // A space or a line break in a word would be another word to whoever prints it.
+        // A space or a line break in a word would split it where it is printed.
         let notes = |c: char| c.is_whitespace() || c.is_control() || "\"'\\".contains(c);
         prop_assert!(sidecar.arguments().iter().all(|word| !word.contains(notes)), "{:?}", sidecar.arguments());
         let env: Vec<Value> =

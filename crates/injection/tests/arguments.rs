@@ -1,4 +1,4 @@
-//! Arguments of the init container, read back by the policy as those of any pod: what annotations mean is what they capture.
+//! Arguments of the init container, parsed by the policy as for any pod: the capture matches the annotations.
 
 use crate::support::read;
 use injection::configuration::{IstioValues, MeshConfig};
@@ -24,7 +24,7 @@ impl Host for Pod {
     }
 }
 
-/// An annotation's name, a valid value, and what holds without it: by Istio's defaults, by the values below.
+/// An annotation's name, a valid value, and the effective value without it: by Istio's defaults, by the values below.
 type Row = (&'static str, &'static str, Option<&'static str>, Option<&'static str>);
 
 const ROWS: [Row; 8] = [
@@ -79,7 +79,7 @@ impl Case {
         Self { ways, ..Self::around(number / 2) }
     }
 
-    /// Without annotations, in 16 ways.
+    /// 16 cases without annotations.
     fn around(number: usize) -> Self {
         let (cni, valued) = (number % 8 / 4 == 1, number % 16 / 8 == 1);
         Self { ways: [0; 8], mode: MODES[number % 4], cni, valued }
@@ -119,7 +119,7 @@ impl Case {
         read("", &values, "").expect("good values")
     }
 
-    /// A plugin excludes the agent's port from outbound capture unless an annotation says otherwise.
+    /// Checks a capture. A plugin excludes the agent's port from outbound capture unless an annotation overrides that.
     fn check(&self, capture: &CaptureConfig, by_plugin: bool, shown: &str) {
         let sorted = |mut ports: Vec<PortRange>| {
             ports.sort();
@@ -172,11 +172,11 @@ fn captured(pod: &Value) -> (CaptureMethod, CaptureConfig) {
 }
 
 #[test]
-fn all_combinations_are_captured_as_annotations_mean_it() {
+fn captures_match_all_combinations_of_annotations() {
     let configurations: Vec<Configuration> =
         (0..16).map(|number| Case::around(number).configuration()).collect();
     let (mut by_init, mut by_plugin, mut none) = (0, 0, 0);
-    // Every other combination of annotations; 3 and 16 have no common divisor, so that they meet all configurations.
+    // Every other combination of annotations; 3 and 16 are coprime, so all configurations occur.
     for number in (1..3_usize.pow(8)).step_by(2) {
         let case = Case::of(number);
         let annotations = case.annotations();
@@ -204,7 +204,7 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
             CaptureMethod::Annotations => {
                 assert_eq!(sidecar.init, InitMode::Validation, "{shown}");
                 case.check(&capture, true, &shown);
-                // The validation's arguments mean the same, if it set rules itself.
+                // Without its own flags, the validation's arguments set the same rules.
                 let flags = ["--run-validation", "--skip-rule-apply"];
                 let mut left = sidecar.arguments();
                 left.retain(|word| !flags.contains(&word.as_str()));
@@ -222,7 +222,7 @@ fn all_combinations_are_captured_as_annotations_mean_it() {
 }
 
 #[test]
-fn our_own_annotations_contradict_nothing() {
+fn own_annotations_are_consistent() {
     let own = json!({
         "sidecar-init/drop-invalid": "T", "sidecar-init/istio-outbound-ports": "8000-9000",
         "sidecar-init/istio-outbound-owner-groups": "1000", "sidecar-init/envoy-port": "16001",

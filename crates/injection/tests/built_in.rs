@@ -1,4 +1,4 @@
-//! The built-in templates: their patches of a pod, and the pods that they refuse, by the cases of `built_in.txt`, whose answers
+//! The built-in templates: their patches of a pod and their errors, by the cases of `built_in.txt`, whose answers
 //! `UPDATE_GOLDENS=1` writes.
 
 use crate::support::{find, read};
@@ -36,12 +36,12 @@ fn render(case: &Value) -> Result<Value, Problems> {
 }
 
 #[test]
-fn templates_make_what_is_written() {
+fn built_in_templates_match_their_cases() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/built_in.txt");
     testkit::sections::answers(file, ", made", answered);
 }
 
-/// The whole way, with the validation of the injected pod.
+/// The complete injection, including the validation of the injected pod.
 #[test]
 fn each_built_in_template_injects_a_pod() {
     for name in BuiltIn::ALL.map(BuiltIn::name) {
@@ -68,7 +68,7 @@ fn each_built_in_template_injects_a_pod() {
 }
 
 #[test]
-fn the_document_names_each_built_in_template() {
+fn each_built_in_template_is_documented() {
     let document = include_str!("../../../docs/templates.md");
     for name in BuiltIn::ALL.map(BuiltIn::name) {
         assert!(document.contains(&format!("\n| `{name}` | ")), "{name}");

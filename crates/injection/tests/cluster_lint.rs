@@ -1,5 +1,5 @@
-//! Lint of a cluster, by the cases of `tests/cluster_lint.txt`, which has a section for each code: a heading, the findings and
-//! what is not judged as comments, and the objects. A comment `says: ` has the option, the text and the remedy of a finding.
+//! Lint of a cluster, by the cases of `tests/cluster_lint.txt` with a section for each code: a heading, comments with the
+//! findings and the unknown verdicts, and the objects. A comment `says: ` has a finding's option, text and remedy.
 //! `UPDATE_GOLDENS=1` writes the reports in `cluster_lint_reports.txt`.
 
 use diagnose::finding::FindingReport;
@@ -29,7 +29,7 @@ fn sections() -> Vec<(String, String)> {
     testkit::sections::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster_lint.txt"))
 }
 
-/// The objects that all cases have, besides those that are `alone`.
+/// The objects of all cases that are not `alone`.
 fn base() -> String {
     sections().into_iter().find(|(name, _)| name == "base").expect("the section").1
 }
@@ -83,7 +83,7 @@ fn told(found: &ClusterItem) -> String {
     [format!("{code} {subject}"), text.clone(), format!("-> {remedy}")].join(" | ")
 }
 
-/// Notes about the limits of every mesh's rules are tested where they are made.
+/// Notes about the limits of every mesh's rules have their own tests.
 fn counts(found: &&ClusterItem) -> bool {
     found.finding.level <= Level::Warning || *found.finding.code >= *FIRST.name()
 }
@@ -125,7 +125,7 @@ fn every_code_has_a_case_with_it_and_one_without() {
     }
 }
 
-/// Objects that `kubectl get -o json` prints are judged as manifests are, and have no files.
+/// Objects from `kubectl get -o json` are checked like manifests, and have no files.
 #[test]
 fn lists_of_a_cluster_are_unpacked() {
     let pod =
@@ -147,7 +147,7 @@ fn lists_of_a_cluster_are_unpacked() {
     assert_eq!(maps.collect::<Vec<_>>(), expected);
 }
 
-/// In a whole cluster an absent object does not exist.
+/// In a whole cluster, a missing object does not exist.
 #[test]
 fn a_whole_cluster_without_an_injector_is_judged() {
     let text = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {istio-injection: enabled}}\n---\n\
@@ -159,7 +159,7 @@ fn a_whole_cluster_without_an_injector_is_judged() {
     assert_eq!(found.not_judged, Vec::<String>::new());
 }
 
-/// All findings behind the base's objects, in short; then the warnings as text and as data.
+/// All findings after the base's objects, in short; then the warnings as text and as data.
 fn reported(case: &str) -> String {
     let mut found = lint(&objects(&format!("{}{case}", base())));
     let all: String = found.findings.iter().map(|finding| format!("{}\n", shown(finding))).collect();
@@ -197,7 +197,7 @@ fn names_move_no_cursor_and_begin_no_line() {
     assert!(!shown.contains("\u{1b}[2J"), "{shown}");
 }
 
-/// Requirements of GitHub on a log (its documentation, "SARIF support for code scanning").
+/// GitHub's requirements on a log (its documentation, "SARIF support for code scanning").
 fn check_sarif(log: &Value) {
     let text = |value: &Value, what: &str| {
         assert!(value.as_str().is_some_and(|text| !text.is_empty()), "{what}: {log:#}");

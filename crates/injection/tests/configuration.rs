@@ -1,4 +1,4 @@
-//! Texts as configuration: Istio's defaults, its ConfigMap's words, and everything that can be wrong with them at once: the cases of
+//! Parsing of a configuration: Istio's defaults, documents of its ConfigMaps, and all errors together: the cases of
 //! `configuration.txt`, whose problems and warnings `UPDATE_GOLDENS=1` writes.
 
 use injection::Configuration;
@@ -14,7 +14,7 @@ fn read(config: &str, values: &str, mesh: &str) -> Result<Configuration, String>
     Configuration::read(&texts).map_err(|problems| problems.to_string())
 }
 
-/// With a policy, as Istio's chart always writes one.
+/// Values with a policy, which Istio's chart always writes.
 fn read_values(values: &str) -> Configuration {
     read("policy: enabled", values, "").expect("good texts")
 }
@@ -91,7 +91,7 @@ defaultConfig:
 }
 
 #[test]
-fn a_text_that_cannot_be_read_was_warned_of_as_an_empty_one() {
+fn unreadable_documents_have_one_problem() {
     let text = ConfigurationText::new("config", "policy: [");
     let texts = Texts { config: Some(text), ..Texts::default() };
     let (configuration, problems) = Configuration::read_in_part(&texts);

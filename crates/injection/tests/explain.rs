@@ -1,5 +1,5 @@
-//! Explanations why pods are injected or not: the cases of `explain.txt`, whose explanations `UPDATE_GOLDENS=1` writes, and
-//! the data beside them.
+//! Explanations why pods are injected or not: the cases of `explain.txt`, whose explanations `UPDATE_GOLDENS=1` writes, and their
+//! data.
 
 use crate::support::read;
 use diagnose::plain;
@@ -30,7 +30,7 @@ fn ask(manifest: &str) -> Vec<Explained> {
     asked(manifest, None, injector).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// One webhook is called for a pod that is injected, at most one for another.
+/// An injected pod has one called webhook, others at most one.
 fn explained(case: &str) -> String {
     let (head, manifest) = case.split_once("---\n").expect("a head and manifests");
     let head = values("head", head).expect("YAML").remove(0);
@@ -62,7 +62,7 @@ fn explanations_are_as_written() {
 }
 
 #[test]
-fn what_is_injected_again_names_its_containers() {
+fn repeated_injections_list_their_containers() {
     let manifest = POD.replace("LABELS", "labels: {sidecar.istio.io/inject: 'true'}");
     let first = ask(&manifest).remove(0);
     let again = injected(std::slice::from_ref(&first)).expect("an injected pod").to_string();
@@ -107,7 +107,6 @@ fn each_object_of_each_file_is_explained_in_its_context() {
     for (native, place) in [(true, "initContainers"), (false, "containers")] {
         let found = ask(native);
         assert_eq!((found[1].added[0].name.as_str(), found[1].added[0].place), ("istio-proxy", place));
-        // The template's pods belong to the Deployment, in its namespace.
         let object = found[1].injected.as_ref().expect("injected");
         let containers = object["spec"]["template"]["spec"][place].as_array().expect("a list");
         let proxy = containers.iter().find(|container| container["name"] == "istio-proxy").expect("a proxy");

@@ -1,4 +1,4 @@
-//! Tests of this crate, in one program.
+//! Tests of this crate in one program.
 
 mod any_words;
 mod arguments;

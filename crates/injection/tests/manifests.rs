@@ -1,6 +1,4 @@
-//! Installations and removals as whole texts: `tests/manifests` has a file for each.
-//!
-//! `UPDATE_GOLDENS=1` writes the files anew.
+//! Complete manifests of installations and removals, in a file of `tests/manifests` each; `UPDATE_GOLDENS=1` writes them.
 
 use injection::manifests::{Installation, files, kustomization, removed};
 use mesh::data::{Tree, yaml};
@@ -34,7 +32,7 @@ fn shown(namespace: &str, names_namespace: bool, mut values: Value) -> String {
 }
 
 #[test]
-fn an_installation_is_what_its_file_tells() {
+fn installations_match_their_files() {
     let no_policy = json!({ "enabled": false });
     let plain = shown("mesh", false, json!({ "networkPolicy": no_policy }));
     let everything = json!({

@@ -23,7 +23,7 @@ fn name() -> impl proptest::strategy::Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "c", "d", "e"]).prop_map(str::to_owned)
 }
 
-/// A value, or in a patch perhaps the null that removes it.
+/// A value, or in a patch possibly the null that removes it.
 fn word(nulls: bool) -> BoxedStrategy<Value> {
     let words = name().prop_map(Value::from);
     if nulls { prop_oneof![4 => words, 1 => Just(Value::Null)].boxed() } else { words.boxed() }
@@ -152,14 +152,14 @@ fn random_pairs_merge_as_kubectl_merges_them() {
     assert!(compared > count * PODS * 3 / 4, "{compared} of {} pairs were merged", count * PODS);
 }
 
-/// The number of pods that both merge with the patch; they have to agree.
+/// Number of pods that both merge with the patch, with equal results.
 fn compare(pods: &[Value], patch: &Value) -> usize {
     let mut compared = 0;
     for (pod, theirs) in pods.iter().zip(patched(pods, patch)) {
         let ours = merge(pod.clone(), patch, SchemaKind::Pod);
         assert_eq!(ours.is_ok(), theirs.is_some(), "{pod}\n{patch}\n{ours:?}\n{theirs:?}");
         let (Ok(ours), Some(theirs)) = (ours, theirs) else { continue };
-        // Directives within what is new stay in its result, where no API type has a place for them. Ours follows them.
+        // kubectl keeps directives within new objects, where the API types lack a field for them; they are followed here.
         if !theirs.to_string().contains("$patch") {
             assert_eq!(without(ours, is_empty), without(theirs, is_empty), "{pod}\n{patch}");
             compared += 1;
@@ -168,17 +168,16 @@ fn compare(pods: &[Value], patch: &Value) -> usize {
     compared
 }
 
-/// Directives of objects and of whole lists by the cases of `merge.txt`: a patch of the pod in its first section, and the pod that it
-/// makes. `kubectl` makes the same.
+/// Object and list directives by the cases of `merge.txt`: a patch of the first section's pod, and the result, as by kubectl.
 #[test]
-fn each_directive_does_what_kubectl_does() {
+fn directives_match_kubectl() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/merge.txt");
     let read = |text: &str| values("case", text).expect("YAML").remove(0);
     let pod = read(&testkit::sections::read(file).remove(0).1);
     testkit::sections::answers(file, ", merged", |patch| {
         let patch = read(patch);
         let merged = merge(pod.clone(), &patch, SchemaKind::Pod);
-        // Directives that kubectl takes, and templates have no use for.
+        // Directives of kubectl that templates do not need.
         let untaken = ["$retainKeys", "$deleteFromPrimitiveList", "$setElementOrder"];
         let text = patch.to_string();
         if untaken.iter().any(|directive| text.contains(directive)) {

@@ -1,5 +1,5 @@
-//! Documents are edited where they change, and nowhere else: the cases of `offline.txt`, each a new value and a document, whose
-//! edited texts `UPDATE_GOLDENS=1` writes.
+//! Documents are edited only where they change: the cases of `offline.txt`, each a new value and a document, whose edited content
+//! `UPDATE_GOLDENS=1` writes.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn documents_are_edited_as_written() {
 }
 
 #[test]
-fn ends_of_lines_and_of_the_text_stay_as_they_are() {
+fn line_breaks_and_the_end_of_the_file_stay() {
     for (text, expected) in [
         ("\u{feff}a: 1\r\n", "\u{feff}a: 1\r\nb:\r\n  c:\r\n    - 1\r\n"),
         ("a: 1", "a: 1\nb:\n  c:\n    - 1"),
@@ -46,7 +46,7 @@ fn ends_of_lines_and_of_the_text_stay_as_they_are() {
 }
 
 #[test]
-fn what_can_not_be_edited_is_written_again_between_its_marks() {
+fn documents_that_cannot_be_edited_are_rewritten_between_their_markers() {
     let text = "x: [ 1 ]   # left\n...\n# about\n%YAML 1.1\n--- # one\nl: &l {app: web, x: z}\nm: {<<: *l} # lost\n...\n---\ny:  2\n";
     let mut values = mesh::pod::values("file", text).expect("YAML");
     values[1]["m"].as_object_mut().expect("a mapping").remove("app");
@@ -56,7 +56,7 @@ fn what_can_not_be_edited_is_written_again_between_its_marks() {
 }
 
 #[test]
-fn comments_before_what_is_written_again_stay() {
+fn comments_before_rewritten_documents_stay() {
     for head in
         ["\u{feff}# about\n\n  # more\n", "\u{feff}", "# about\n", "\u{feff}---\n", "\u{feff}# about\n---\n"]
     {

@@ -1,12 +1,12 @@
-//! Laws of editing: whatever a document looks like, and whatever becomes of its value, the new text has the new value, comments
-//! outside of what changes stay, and so does every byte of the other documents.
+//! Properties of editing: for any document and any new value, the result has the new value, comments outside of changes stay, and
+//! so do all bytes of the other documents.
 
 use crate::support::random::Random;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use testkit::scope;
 
-/// True if a line is part of a value that changes: within it, or holding it in brackets.
+/// True if a line is part of a changed value: within it, or with it in brackets.
 fn has_part(owners: &[String], changed: &[String]) -> bool {
     let within = |inner: &str, outer: &str| {
         inner == outer || inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
@@ -41,7 +41,6 @@ fn check(seed: u64) -> bool {
     assert_eq!(read(&done.text), new, "{}", context());
     let unchanged = text.rfind("---   # another").expect("the other document");
     assert!(done.text.ends_with(&text[unchanged..]), "{}", context());
-    // The change can be undone.
     assert_eq!(read(&edited(&done.text, &old).text), old, "{}", context());
     if !done.rewritten.is_empty() {
         return false;

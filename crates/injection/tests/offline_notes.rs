@@ -5,11 +5,11 @@ use injection::Namespaces;
 use injection::offline::{RefusedManifest, Surroundings, manifest};
 use std::collections::BTreeMap;
 
-/// With selectors of pods that are never injected, or always. Who asks for a manifest's injection wants it, whatever the policy.
+/// Selectors of pods that are never or always injected. The policy has no effect: running the command is the opt-in.
 const CONFIG: &str = "policy: disabled\nneverInjectSelector: [{matchLabels: {app: never}}]\n\
                       alwaysInjectSelector: [{matchLabels: {app: always}}]\n";
 
-/// The number of injected objects of a manifest, or its problems, and its notes. Other documents stay as they are.
+/// The number of injected objects of a manifest, or its problems, and its notes. Other documents stay unchanged.
 fn noted(text: &str) -> String {
     let namespaces = Namespaces::new("shop", None, BTreeMap::new());
     let around = Surroundings { namespaces, ..Surroundings::default() };

@@ -1,4 +1,4 @@
-//! Patches, applied as RFC 6902 has it by code that shares nothing with the code that makes them, make the wanted document.
+//! Patches, applied by an independent implementation of RFC 6902, produce the target document.
 
 use crate::support::rfc6902::apply;
 use injection::patch::between;
@@ -31,7 +31,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: scope::runs(2000, 500), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_patch_makes_what_it_was_made_for(before in document(), after in document()) {
+    fn a_patch_produces_its_target(before in document(), after in document()) {
         let patch = serde_json::to_value(between(&before, &after)).expect("JSON");
         prop_assert_eq!(apply(&before, &patch), Ok(after.clone()), "{}", patch);
         let mut by_the_crate = before.clone();
@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_equal_needs_no_patch(document in document()) {
+    fn equal_documents_have_an_empty_patch(document in document()) {
         prop_assert!(between(&document, &document.clone()).0.is_empty());
     }
 }

@@ -1,6 +1,5 @@
-//! A pod's sidecar by its annotations, and everything that can be wrong with them at once: the cases of `sidecar.txt`, which say
-//! `annotations`, `labels`, `values`, `mesh` and `path`. The answer has the fields that differ from those of a pod that says
-//! nothing. `UPDATE_GOLDENS=1` writes the answers.
+//! A pod's sidecar by its annotations, and all their errors together: the cases of `sidecar.txt`. The answer has the fields that
+//! differ from a pod without settings. `UPDATE_GOLDENS=1` writes the answers.
 
 use crate::support::read;
 use injection::AdmissionContext;
@@ -19,7 +18,6 @@ fn sidecar(case: &Value) -> Result<Sidecar, Problems> {
     Sidecar::of(&pod, &admission, &configuration.values, &configuration.mesh)
 }
 
-/// The fields of a sidecar, as they are printed, and the arguments of its init container.
 fn fields(sidecar: &Sidecar) -> Vec<String> {
     let quoted = |word: &String| if word.is_empty() { "''".to_owned() } else { word.clone() };
     let arguments: Vec<String> = sidecar.arguments().iter().map(quoted).collect();
@@ -38,7 +36,7 @@ fn answered(case: &str) -> String {
     match sidecar(&values("case", case).expect("YAML").remove(0)) {
         Err(problems) => format!("{problems}\n"),
         Ok(found) => {
-            // Arguments say what is captured.
+            // Arguments show the capture.
             let differs = |field: &String| !plain.contains(field) && !field.starts_with("    traffic: ");
             fields(&found).into_iter().filter(differs).collect()
         }

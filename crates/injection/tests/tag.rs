@@ -1,4 +1,4 @@
-//! The webhook of the environment tag, by the cases of `tag.txt`: merge patches of the review of a pod with a proxy, of which
+//! The webhook of the environment tag, by the cases of `tag.txt`: merge patches of the review of a pod with a proxy, in which
 //! `object`, `labels` and `spec` replace parts. `UPDATE_GOLDENS=1` writes the answers.
 
 use data_encoding::BASE64;
@@ -47,7 +47,6 @@ fn answered(case: &str) -> String {
     let patch = patch.as_str().expect("a text");
     let patch: Value =
         serde_json::from_slice(&BASE64.decode(patch.as_bytes()).expect("base64")).expect("JSON");
-    // A second call finds the tag already.
     let operations: json_patch::Patch = serde_json::from_value(patch.clone()).expect("a patch");
     json_patch::patch(&mut review["request"]["object"], &operations).expect("it applies");
     let again = call("POST", Some("application/json"), review.to_string().as_bytes());
@@ -63,7 +62,7 @@ fn pods_get_their_tag_as_written() {
 }
 
 #[test]
-fn calls_that_are_no_reviews() {
+fn invalid_calls_have_their_status() {
     let json = Some("application/json");
     for (method, content_type, body, status) in [
         ("GET", json, "{}", 405),
@@ -85,7 +84,7 @@ fn calls_that_are_no_reviews() {
 }
 
 #[test]
-fn names_of_objects_are_those_that_kubernetes_takes() {
+fn names_of_objects_have_kubernetes_form() {
     for name in ["a", "demo-1", "a.b-2.c", "1"] {
         assert!(injection::syntax::is_domain(name), "{name:?}");
     }

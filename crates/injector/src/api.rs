@@ -1,4 +1,4 @@
-//! Requests of the commands that ask an API server once, with objects as JSON.
+//! Single requests of commands to an API server, with objects as JSON.
 
 use cluster::error::status;
 use hyper::Request;
@@ -18,7 +18,7 @@ impl ApiServer {
         Self { client }
     }
 
-    /// `None` where there is none.
+    /// `None` for status 404.
     pub(crate) async fn get(&self, path: &str) -> kube::Result<Option<Value>> {
         match self.send(Request::get(path).body(Vec::new())).await {
             Err(error) if status(&error) == Some(404) => Ok(None),
@@ -41,7 +41,6 @@ impl ApiServer {
     }
 }
 
-/// Runs what a command asks, on this thread.
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> io::Result<T> {
     Ok(Builder::new_current_thread().enable_all().build()?.block_on(work))
 }

@@ -1,4 +1,4 @@
-//! The flags, and additions of help. Flags of a command are beside the command.
+//! Command line of the injector and its help sections. Flags of a command are beside the command.
 
 use clap::{Parser, Subcommand};
 use command_line::program::CommandHelp;

@@ -1,4 +1,4 @@
-//! `check-templates`: the pods of a cluster, if this injector took over with the cluster's own ConfigMaps.
+//! `check-templates`: a cluster's pods as this injector would make them with the cluster's own ConfigMaps.
 
 use crate::inject::webhook_path;
 use crate::output::{self, ColourChoice, fail, warn};
@@ -18,10 +18,10 @@ use std::{
     process::ExitCode,
 };
 
-/// The exit code if a template fails, or a pod would differ.
+/// Exit code if a template fails, or a pod would differ.
 const DIFFERS: u8 = 3;
 
-/// Templates of Istio's ConfigMap from which its control plane deploys gateways. They have other data, and no pod names them.
+/// Templates of Istio's ConfigMap from which its control plane deploys gateways. They have other data, and pods don't use them.
 const OF_GATEWAYS: [&str; 3] = ["agentgateway", "kube-gateway", "waypoint"];
 
 #[derive(Args)]
@@ -29,8 +29,7 @@ pub(crate) struct CheckTemplatesFlags {
     /// ConfigMaps istio-sidecar-injector and istio, as kubectl prints them; - is standard input; repeatable
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
     filenames: Vec<String>,
-    /// Running pods, as kubectl prints them, to compare; without it, templates are filled for plain pods;
-    /// repeatable
+    /// Running pods, as kubectl prints them, to compare; without it, templates are filled for plain pods; repeatable
     #[arg(long, value_name = "FILE")]
     against: Vec<String>,
     /// Path of the webhook; pairs after /inject, such as cluster/east/net/one, become variables of the proxy
@@ -94,7 +93,6 @@ fn templates(configuration: &Configuration) -> (String, bool) {
     (out, is_equal)
 }
 
-/// Pods with the same differences, grouped, and the count of each verdict.
 fn summary(compared: &[PodComparison]) -> String {
     let mut groups: BTreeMap<(String, Vec<String>), BTreeSet<&str>> = BTreeMap::new();
     let mut counts = [0_usize; 5];

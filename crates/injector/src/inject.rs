@@ -1,6 +1,6 @@
-//! `inject`: manifests in, the same manifests with injected pods out. A drop-in for `istioctl kube-inject`.
+//! `inject`: outputs manifests with injected pods. A drop-in for `istioctl kube-inject`.
 //!
-//! Everything is read and injected before anything is printed: where one object has a problem, there is no output at all.
+//! All input is read and injected before any output: a problem with one object prevents all output.
 
 use crate::input::{Input, revision};
 use crate::output::{self, ColourChoice, warn};
@@ -31,8 +31,7 @@ pub(crate) struct InjectFlags {
     /// Assume that all kubelets support native sidecars (Kubernetes 1.33 and newer)
     #[arg(long)]
     native_sidecars: bool,
-    /// Print the change as a patch; exit with 0 without a change, 1 with one, 2 on an error, as `kubectl
-    /// diff`
+    /// Print the change as a patch; exit with 0 without a change, 1 with one, 2 on an error, as `kubectl diff`
     #[arg(long, conflicts_with = "output")]
     diff: bool,
     /// Colours: auto follows the terminal and NO_COLOR
@@ -93,7 +92,6 @@ fn injected(flags: &InjectFlags) -> Result<Vec<InjectedFile>, Problems> {
     let is_configured = problems.is_empty();
     let (read, mut namespaces, unread) = flags.input.read();
     problems.extend(unread);
-    // Problems of a text are reported below.
     let objects = read.iter().filter_map(|file| KubernetesObject::all(&file.name, &file.text).ok());
     objects.flatten().for_each(|object| namespaces.describe(&object.value));
     let around = Surroundings {
@@ -120,20 +118,20 @@ fn injected(flags: &InjectFlags) -> Result<Vec<InjectedFile>, Problems> {
     Problems::check(problems).map(|()| files)
 }
 
-/// A template that isn't there, or is wrong, may be one that could not be read.
+/// True for problems of missing or invalid templates, which may only be unreadable.
 fn is_about_templates(problem: &InputProblem) -> bool {
     problem.name.contains(TEMPLATES)
 }
 
 fn report(note: &Note) {
     match note {
-        // As upstream prints it, because scripts look for it in logs.
+        // Upstream's format, for scripts that search logs.
         Note::Skipped(_) => output::report(note),
         Note::Warning(_) => warn(note),
     }
 }
 
-/// Flags of `istioctl kube-inject` that ask a cluster. They are refused with the replacement.
+/// Flags of `istioctl kube-inject` that read from a cluster, which are refused with their replacement.
 #[derive(Args)]
 struct OfCluster {
     #[arg(long = "injectConfigMapName", hide = true, value_parser = refused(INJECTOR))]
@@ -160,18 +158,17 @@ const OPERATOR: &str =
     "IstioOperators are not read; give values with --values and a MeshConfig with --mesh-config";
 const CLUSTER: &str = "no cluster is asked; write its ConfigMaps into files and give those with --inject-config and --mesh-config";
 
-/// No value is right.
 fn refused(remedy: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone {
     move |_| Err(remedy.to_owned())
 }
 
-/// A single one is unchanged; between several a marker separates documents, where nothing does yet.
+/// Joins documents with markers where there are none yet; a single text is unchanged.
 fn join(texts: &[&str]) -> String {
     let [first, rest @ ..] = texts else { return String::new() };
     let mut out = (*first).to_owned();
     let all_json = texts.iter().all(|text| is_json(text));
     for text in rest {
-        // A mark of the byte order belongs to the start of a stream.
+        // A byte order mark belongs to the start of a stream.
         let text = text.trim_start_matches('\u{feff}');
         let newline = if out.contains("\r\n") { "\r\n" } else { "\n" };
         if !out.is_empty() && !out.ends_with('\n') {
@@ -180,7 +177,7 @@ fn join(texts: &[&str]) -> String {
         let is_comment = |line: &str| matches!(line.trim_start().chars().next(), None | Some('#'));
         let begin = text.lines().find(|line| !is_comment(line)).unwrap_or_default();
         if !all_json && !begin.starts_with("---") && !out.is_empty() {
-            // A directive has to come after the end of a document.
+            // A directive has to follow the end of a document.
             out.push_str(if begin.starts_with('%') { "..." } else { "---" });
             out.push_str(newline);
         }
@@ -189,7 +186,7 @@ fn join(texts: &[&str]) -> String {
     out
 }
 
-/// True of a stream of JSON objects. YAML may begin with a brace too.
+/// True for a stream of JSON objects. YAML may begin with a brace, too.
 fn is_json(text: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}');
     Deserializer::from_str(text).into_iter::<Map<String, Value>>().all(|object| object.is_ok())

@@ -1,4 +1,4 @@
-//! The input of `inject`, `explain` and `lint`: manifests, and what is known of the namespaces of their objects.
+//! Input of `inject`, `explain` and `lint`: manifests, and facts of their objects' namespaces.
 
 use clap::Args;
 use injection::{
@@ -9,7 +9,6 @@ use mesh::{InputProblem, Problems, pod::KubernetesObject};
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, io};
 
-/// The name of standard input in problems.
 const STANDARD_INPUT: &str = "input";
 
 #[derive(Args)]
@@ -34,7 +33,7 @@ pub(crate) struct InputFile {
 }
 
 impl Input {
-    /// The manifests that can be read, what flags say of namespaces, and what is wrong with the rest.
+    /// Readable manifests, namespaces by the flags, and problems of the others.
     pub(crate) fn read(&self) -> (Vec<InputFile>, Namespaces, Vec<InputProblem>) {
         let (mut files, mut problems) = (Vec::new(), Vec::new());
         for name in &self.filenames {
@@ -64,7 +63,7 @@ impl Input {
     }
 }
 
-/// The text of a file, or of standard input for `-`; where it can't be read, the problem.
+/// Contents of a file, or of standard input for `-`; the problem if it can't be read.
 pub(crate) fn read(name: &str, expected: &str) -> Result<String, String> {
     let text = match name {
         "-" => io::read_to_string(io::stdin()),

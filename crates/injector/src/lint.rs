@@ -1,4 +1,4 @@
-//! `lint`: suspicious pods, webhooks and Services of manifests, or of a cluster as kubectl prints it.
+//! `lint`: suspicious pods, webhooks and Services of manifests, or of a cluster in kubectl's output.
 
 use crate::input::Input;
 use crate::output::{self, ColourChoice};
@@ -74,7 +74,6 @@ fn findings(flags: &LintFlags) -> Result<ClusterLintReport, Problems> {
         }
     }
     Problems::check(problems)?;
-    // What comes by standard input has no file.
     for object in &mut objects {
         object.place.take_if(|place| flags.input.is_standard_input(&place.file));
     }

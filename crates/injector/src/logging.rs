@@ -1,4 +1,4 @@
-//! The flags of log lines.
+//! Flags of logging.
 
 use clap::Args;
 use cluster::logging::{self, LogLevelHandle};
@@ -11,8 +11,7 @@ pub(crate) struct LoggingFlags {
     /// Write log lines as JSON
     #[arg(long = "log_as_json", alias = "log-as-json")]
     json: bool,
-    /// Log level: none, fatal, error, warn, info, debug or trace; of levels by scope, default and all are
-    /// used
+    /// Log level: none, fatal, error, warn, info, debug or trace; of levels by scope, default and all are used
     #[arg(
         long = "log_output_level",
         alias = "log-output-level",
@@ -24,7 +23,7 @@ pub(crate) struct LoggingFlags {
     level: LevelFilter,
 }
 
-/// Scopes are those of Istio's programs. There is one of them here, the default.
+/// Parses levels by scope, as for Istio's programs. There is only one scope here, the default.
 fn level(text: &str) -> Result<LevelFilter, String> {
     let (mut items, mut problems) = (Vec::new(), Vec::new());
     for item in text.split(',') {

@@ -1,4 +1,4 @@
-//! Puts what a service mesh needs into pods: as a webhook that the API server calls, or offline.
+//! Injector of service meshes into pods: a webhook for the API server, and offline commands.
 
 mod api;
 mod arguments;
@@ -23,8 +23,8 @@ use command_line::program;
 use output::fail;
 use std::process::ExitCode;
 
-/// A review is thousands of small pieces of JSON, and musl's allocator takes longer for them than all the rest. Without huge
-/// pages (`no_thp`), which would double the memory of a server this small.
+/// A review consists of thousands of small JSON values, and musl's allocator takes longer for them than all the rest. Huge
+/// pages are off (`no_thp`), because they would double the memory of such a small server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

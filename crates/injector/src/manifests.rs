@@ -1,4 +1,4 @@
-//! `manifests`: prints what installs the injector in a cluster, or writes it as a folder for kustomize.
+//! `manifests`: prints the objects that install the injector, or writes them as a folder for kustomize.
 
 use crate::environment::HostFlags;
 use crate::output::{self, ObjectFormat, document, print, report};
@@ -47,8 +47,7 @@ pub(crate) struct ManifestsFlags {
     /// Omit the NetworkPolicy of the pods
     #[arg(long)]
     no_network_policy: bool,
-    /// Set the environment of pods in their proxies, in namespaces with the label
-    /// environment-tag-injection=enabled
+    /// Set the environment of pods in their proxies, in namespaces with the label environment-tag-injection=enabled
     #[arg(long)]
     environment_tag: bool,
     /// Labels, separated by commas; the first one of a pod is its environment
@@ -133,11 +132,11 @@ fn count(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("expected a whole number from 1 to {}", u16::MAX))
 }
 
-/// The first line of each file, by which this command knows its own.
+/// First line of each file, by which this command recognizes its own.
 const MARK: &str = "# Written by `sidecar-injector manifests`, which overwrites it. Your own changes belong in a \
                     kustomization over this folder.\n";
 
-/// Reports each. `kustomization.yaml` comes last: it never names a file that is missing, even if writing fails halfway.
+/// Writes and reports each file. `kustomization.yaml` comes last: it never names a missing file, even if writing fails halfway.
 fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), String> {
     let mut texts: Vec<(PathBuf, String)> = files
         .iter()
@@ -171,7 +170,7 @@ fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), Strin
     Ok(())
 }
 
-/// True if something is there that this command did not write.
+/// True for an existing file that this command did not write.
 fn is_foreign(path: &Path) -> bool {
     match fs::read(path) {
         Ok(bytes) => !bytes.starts_with(MARK.as_bytes()),

@@ -1,4 +1,4 @@
-//! Output of the commands: objects, in colours or without; and files that are replaced at once, or not at all.
+//! Output of the commands: objects, with or without colours; and atomic replacement of files.
 
 use clap::ValueEnum;
 pub(crate) use command_line::output::{fail, print, print_folded, print_styled, report, warn};
@@ -19,7 +19,6 @@ pub(crate) enum ColourChoice {
 }
 
 impl ColourChoice {
-    /// Decides it for all that is printed from now on.
     pub(crate) fn choose(self) {
         match self {
             Self::Auto => {}
@@ -50,8 +49,7 @@ pub(crate) fn objects(objects: &[Value], format: ObjectFormat) -> String {
     }
 }
 
-/// Writes a file: beside it first, then in its place, so that no reader sees a part of it. What is not a file, such as a
-/// pipe, is written to.
+/// Replaces a file atomically, by a temporary file beside it. Other targets, such as a pipe, are written directly.
 pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     written(path, text).map_err(|error| {
         io::Error::new(error.kind(), format!("--output: {} can't be written: {error}", path.display()))
@@ -64,7 +62,7 @@ fn written(path: &Path, text: &str) -> io::Result<()> {
         Ok(old) if !old.is_file() => {
             return fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
         }
-        // What a link leads to is replaced, not the link.
+        // Replaces the target of a link, not the link.
         Ok(old) => (fs::canonicalize(path)?, Some(old)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => (path.to_owned(), None),
         Err(error) => return Err(error),
@@ -74,7 +72,7 @@ fn written(path: &Path, text: &str) -> io::Result<()> {
     let beside = path.with_file_name(format!(".{name}.{}-{:x}", process::id(), fastrand::u64(..)));
     let done = (|| {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
-        // Before it holds anything: the old file may be private.
+        // Permissions are set while the file is empty: the old file may be private.
         if let Some(old) = old {
             file.set_permissions(old.permissions())?;
         }
@@ -83,7 +81,7 @@ fn written(path: &Path, text: &str) -> io::Result<()> {
         fs::rename(&beside, &path)
     })();
     if done.is_err() {
-        // The first error is reported.
+        // Only the first error is reported.
         let _ = fs::remove_file(&beside);
     }
     done
@@ -94,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_a_killed_run_left_in_a_container_stopped_the_next_one() {
+    fn a_temporary_file_of_a_killed_run_stops_no_later_one() {
         let folder = testkit::folder::Folder::new("replace");
         folder.write(&format!(".out.yaml.{}", process::id()), "half");
         let done = replace(&folder.join("out.yaml"), "whole");

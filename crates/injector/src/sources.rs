@@ -1,7 +1,6 @@
-//! The configuration, read once from the files that flags name, or from a cluster's ConfigMaps: for commands that answer one question
-//! and end.
+//! Configuration from files given by flags, or from a cluster's ConfigMaps, for commands that run once.
 //!
-//! A file holds the text itself, as Istio's own commands want it, or the whole ConfigMap as `kubectl get -o yaml` prints it.
+//! A file contains the text itself, as for Istio's own commands, or the whole ConfigMap in the output of `kubectl get -o yaml`.
 
 use crate::input;
 use clap::Args;
@@ -13,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the configuration is. What is left out means Istio's defaults.
+/// Files of the configuration; Istio's defaults replace missing ones.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ConfigurationSources {
     /// Policy, templates and selectors: key `config` of the ConfigMap istio-sidecar-injector
@@ -27,7 +26,7 @@ pub(crate) struct ConfigurationSources {
     pub(crate) mesh: Option<PathBuf>,
 }
 
-/// A text of a configuration: the flag that names its file, and its place in a ConfigMap.
+/// Text of a configuration: the flag for its file, and its place in a ConfigMap.
 struct ConfigurationPart {
     flag: &'static str,
     key: &'static str,
@@ -40,9 +39,9 @@ const PARTS: [ConfigurationPart; 3] = [
     ConfigurationPart { flag: "--mesh-config", key: "mesh", map: "istio" },
 ];
 
-/// Reads the configuration, with every file that can't be read and every problem in those that can. Where there is one,
-/// the configuration is good for finding problems elsewhere and for nothing else. Files win over what a cluster has, text by
-/// text. A revision takes the place of that of the values.
+/// Reads the configuration, with problems of every unreadable file and of the contents of the others. A configuration with
+/// problems is only good for finding further problems. Each text of a file overrides the cluster's. `revision` overrides the
+/// revision of the values.
 pub(crate) fn configuration(
     sources: &ConfigurationSources,
     cluster: Option<&SourceTexts>,
@@ -58,7 +57,7 @@ pub(crate) fn configuration(
         let part = &PARTS[at];
         let given = match (&files[at], &files[0]) {
             (Some(file), _) => file.text(part).map_err(|problem| problems.push(problem)).ok(),
-            // A ConfigMap holds the values beside the configuration.
+            // A ConfigMap contains the values beside the configuration.
             (None, Some(config)) if part.key == "values" => config.text(part).ok(),
             (None, _) => None,
         };
@@ -80,9 +79,7 @@ fn with_revision(values: Option<ConfigurationText>, revision: &str) -> Result<Co
     Ok(ConfigurationText { name, text: document.to_string() })
 }
 
-/// Texts of a configuration that a file or a cluster has, by the key of each in a ConfigMap.
 pub(crate) struct SourceTexts {
-    /// Names the file or the cluster in problems.
     name: String,
     texts: Vec<(&'static str, ConfigurationText)>,
 }
@@ -106,7 +103,7 @@ impl SourceTexts {
     }
 
     /// # Errors
-    /// Unless exactly one ConfigMap has it.
+    /// Fails unless exactly one ConfigMap has it.
     fn text(&self, part: &ConfigurationPart) -> Result<ConfigurationText, InputProblem> {
         let found = self.texts.iter().filter(|(key, _)| *key == part.key).map(|(_, text)| text);
         let text = match &found.collect::<Vec<_>>()[..] {
@@ -140,14 +137,13 @@ fn file(part: &ConfigurationPart, path: &Path) -> Result<SourceTexts, Problems> 
     Ok(found)
 }
 
-/// The name and the data of each ConfigMap.
 fn maps(objects: impl Iterator<Item = Value>) -> Vec<(String, Value)> {
     let maps = objects.filter(|object| object["kind"] == "ConfigMap");
     maps.map(|mut map| (map["metadata"]["name"].as_str().unwrap_or_default().to_owned(), map["data"].take()))
         .collect()
 }
 
-/// Reads files with ConfigMaps as kubectl prints them. Others may be among them.
+/// Reads files with ConfigMaps in kubectl's output, which may include others.
 pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems> {
     const FLAG: &str = "--filename";
     let expected = "ConfigMaps as kubectl get configmap -o yaml prints them";

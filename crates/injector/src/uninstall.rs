@@ -1,4 +1,4 @@
-//! `uninstall`: prints what is to be deleted, in order, for `kubectl delete -f -`. It needs no cluster.
+//! `uninstall`: prints the objects to delete, in order, for `kubectl delete -f -`. It needs no cluster.
 
 use crate::output::{self, ObjectFormat, print};
 use clap::Args;
@@ -7,7 +7,7 @@ use mesh::Problems;
 use serde_json::json;
 use std::{error::Error, process::ExitCode};
 
-/// An installation that is known by its names: what `check` and `uninstall` need of the flags of `manifests`.
+/// Flags of `manifests` that decide about names of an installation, for `check` and `uninstall`.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct InstalledFlags {
@@ -25,7 +25,7 @@ pub(crate) struct InstalledFlags {
     pub(crate) istio_names: bool,
 }
 
-/// Images are no part of names.
+/// Placeholder: names don't depend on images.
 const ANY_IMAGE: &str = "any/image:1";
 
 impl InstalledFlags {

@@ -19,7 +19,7 @@ pub(crate) fn status(arguments: &PodArguments) -> CommandOutcome {
     })
 }
 
-/// The manifest goes to `sidecar-init diff` in the cluster, which knows the facts of the pod's network namespace.
+/// The manifest is passed to `sidecar-init diff` in the cluster, which has the facts of the pod's network namespace.
 pub(crate) fn diff(arguments: &PodArguments) -> CommandOutcome {
     let (pod, kernel) = PodKernel::of(arguments)?;
     let manifest = manifest(&pod);
@@ -42,8 +42,8 @@ fn print(
     arguments.output.print(text, &all)
 }
 
-/// The pod without fields that do not concern its rules: who wrote which field, the last manifest that was applied, and
-/// ephemeral containers, whose arguments may hold a manifest each.
+/// Pod without fields that do not concern its rules: field owners, the last applied manifest, and ephemeral containers, whose
+/// arguments may contain a manifest each.
 fn manifest(pod: &TargetPod) -> Value {
     let mut object = pod.object.clone();
     for (place, field) in [

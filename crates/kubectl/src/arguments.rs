@@ -1,4 +1,4 @@
-//! The command line, as values.
+//! Command line of the plugin.
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 use command_line::{columns, output::print_styled, program::CommandHelp};
@@ -73,7 +73,7 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
     },
 ];
 
-/// What kubectl is called with.
+/// Options for calls of kubectl.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct KubectlConnection {
@@ -106,7 +106,7 @@ pub(crate) struct KubectlConnection {
     pub(crate) timeout: Duration,
 }
 
-/// How a pod's kernel is reached.
+/// Access to a pod's kernel.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kernel")]
 pub(crate) struct KernelAccess {
@@ -128,7 +128,6 @@ pub(crate) enum OutputForm {
 }
 
 impl OutputForm {
-    /// Prints the text, in lines of so many columns, or the document.
     pub(crate) fn print(self, text: impl FnOnce(usize) -> String, document: &Value) -> io::Result<()> {
         print_styled(&match self {
             Self::Text => text(columns::of_terminal()),
@@ -154,7 +153,7 @@ pub(crate) struct ExplainArguments {
     pub(crate) pod: PodArguments,
 }
 
-/// What describes a packet beside its destination. The names are those of `sidecar-init explain`; but `--as` is kubectl's.
+/// Properties of a packet except its destination, named as for `sidecar-init explain`; but `--as` is kubectl's.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Packet")]
 pub(crate) struct PacketArguments {

@@ -1,12 +1,12 @@
-//! The calls of kubectl that the plugin makes, each with the rights that it needs in the cluster.
+//! Calls of kubectl by the plugin, each with the rights that it needs in the cluster.
 
 use injection::cluster_lint::NeededResource;
 use serde_json::Value;
 
-/// A group, a resource in it and a verb, in the words of a role.
+/// Group, resource and verb, as in a role.
 pub(crate) type ClusterRight = [&'static str; 3];
 
-/// A kind of object that makes pods by a selector, by the names that kubectl takes.
+/// Kind of object that makes pods by a selector, with kubectl's names for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PodWorkload {
     pub(crate) name: &'static str,
@@ -37,14 +37,14 @@ pub(crate) enum CallKind {
 
 const GET_PODS: ClusterRight = ["", "pods", "get"];
 const LIST_PODS: ClusterRight = ["", "pods", "list"];
-/// The roles of `docker/kubectl/clusterrole.yaml`: to read pods and Services, to run programs in agents, to add ephemeral containers,
-/// and to read what lint is based on.
+/// Roles of `docker/kubectl/clusterrole.yaml`: reading pods and Services, running programs in agents, adding ephemeral
+/// containers, and reading the objects for lint.
 const ROLES: [&str; 4] =
     ["sidecar-capture", "sidecar-capture-agent", "sidecar-capture-debug", "sidecar-capture-lint"];
 
 impl CallKind {
-    /// What the API server checks, and the role that grants it. kubectl reads a pod before it starts something in it. A session over
-    /// WebSocket was a `get` until Kubernetes 1.35, and is a `create` since, as one over SPDY.
+    /// Rights that the API server checks, and the role that grants them. kubectl reads a pod before it starts a program in
+    /// it. A session over WebSocket was a `get` until Kubernetes 1.35, and is a `create` since, like one over SPDY.
     pub(crate) fn rights(self) -> (&'static str, Vec<ClusterRight>) {
         let [read, agent, debug, lint] = ROLES;
         match self {
@@ -57,7 +57,7 @@ impl CallKind {
             Self::ExecInAgent => {
                 (agent, vec![GET_PODS, ["", "pods/exec", "create"], ["", "pods/exec", "get"]])
             }
-            // It waits until the container runs, attaches to it, and reads its log where it has ended before.
+            // kubectl waits until the container runs, attaches to it, and reads its log if it has already ended.
             Self::DebugPod => {
                 let within = [("pods/ephemeralcontainers", "patch"), ("pods/attach", "create")];
                 let within = within.into_iter().chain([("pods/attach", "get"), ("pods/log", "get")]);
@@ -76,7 +76,7 @@ impl CallKind {
 #[derive(Clone, Debug)]
 pub(crate) struct KubectlCall {
     pub(crate) kind: CallKind,
-    /// The words after kubectl's own flags.
+    /// Words after kubectl's own flags.
     pub(crate) words: Vec<String>,
     pub(crate) input: Option<String>,
 }
@@ -89,7 +89,6 @@ impl KubectlCall {
     }
 }
 
-/// The items of a list in an object; none where it is absent.
 pub(crate) fn items(list: &Value) -> impl Iterator<Item = &Value> + Clone {
     list.as_array().into_iter().flatten()
 }
@@ -101,7 +100,7 @@ mod tests {
     use testkit::cluster::{Rule, granted};
 
     #[test]
-    fn roles_grant_what_the_calls_need_and_no_more() {
+    fn roles_grant_exactly_the_rights_of_the_calls() {
         use CallKind::{DebugPod, ExecInAgent, GetConfigMap, GetPod, GetService};
         use CallKind::{GetWorkload, ListAgents, ListEndpointSlices, ListForLint, ListPods};
         let others = [GetPod, ListPods, GetService, ListEndpointSlices, ListAgents, ExecInAgent, DebugPod];

@@ -1,4 +1,4 @@
-//! `kubectl capture explain`: verdicts about packets, by the kernel and by the manifest.
+//! `kubectl capture explain`: verdicts for packets, by the kernel and by the manifest.
 
 use crate::arguments::{ExplainArguments, PacketArguments};
 use crate::failure::{CallCause, CaptureFailure, CommandOutcome, DIFFERENT};
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> CommandOutcome {
     let of = |(at, manifest): (usize, _)| AnsweredPacket { target: &targets[at], kernel: None, manifest };
     let mut packets: Vec<AnsweredPacket<'_>> = answers.into_iter().map(of).collect();
     if let Ok(kernel) = &reached {
-        // Packets that the same words describe take one call.
+        // Packets with the same words share one call.
         let mut by_words: BTreeMap<Vec<String>, Vec<&mut AnsweredPacket<'_>>> = BTreeMap::new();
         for one in &mut packets {
             by_words.entry(packet.words(one.user())).or_default().push(one);
@@ -50,7 +50,6 @@ pub(crate) fn run(arguments: &ExplainArguments) -> CommandOutcome {
     })
 }
 
-/// The packets in question, with every problem at once.
 fn targets(
     kubectl: &Kubectl,
     pod: &TargetPod,
@@ -124,7 +123,7 @@ struct PodAnswer<'a> {
     pod: &'a TargetPod,
     reached: &'a Reached,
     packets: Vec<AnsweredPacket<'a>>,
-    /// Not empty where the manifest has no answer.
+    /// Not empty if the manifest gives no answer.
     problems: Vec<InputProblem>,
 }
 
@@ -197,13 +196,13 @@ impl PodAnswer<'_> {
     }
 }
 
-/// The end of a packet, as far as two answers are to have the same; `None` if it can't be sent.
+/// End of a packet for a comparison of two answers; `None` if it can't be sent.
 fn end(report: &PacketReport) -> Option<(VerdictKind, Option<u16>)> {
     let end = &report.explained.end;
     report.unsent.is_none().then_some((end.verdict, end.port))
 }
 
-/// An unknown verdict contradicts nothing.
+/// Compares two answers. An unknown verdict contradicts none.
 fn agree(kernel: &PacketReport, manifest: &PacketReport) -> bool {
     let is_unknown = |report| matches!(end(report), Some((VerdictKind::Unknown, _)));
     is_unknown(kernel) || is_unknown(manifest) || end(kernel) == end(manifest)
@@ -223,13 +222,12 @@ fn compared(kernel: &PacketReport, manifest: &PacketReport) -> Vec<TextLine> {
 
 struct ManifestAnswer {
     question: PacketQuery,
-    /// The application's user, if it sends the packet.
     user: Option<ApplicationUser>,
     report: PacketReport,
     warnings: Vec<String>,
 }
 
-/// The answers by the manifest, each with the number of its destination: one, or one for each user of the pod's containers.
+/// Answers by the manifest, each with the number of its destination: one, or one for each user of the pod's containers.
 ///
 /// # Errors
 /// The problems of the pod's settings.
@@ -242,7 +240,7 @@ fn by_manifest(
     let raw = packet.settings(&destinations[0]);
     let subjects = Subject::of_manifest(&raw, &[], &name, &text, RemoteHost::host)?;
     let [subject] = &subjects[..] else {
-        // A pod is one.
+        // A pod is a single subject.
         return Err(Problems(vec![InputProblem::of("POD", "is not one pod")]));
     };
     let requested = SubjectPacket::all(subject, destinations);

@@ -1,4 +1,4 @@
-//! The outcome of a command, and the failures that leave it without an answer, each a sentence with its remedy.
+//! Outcome of a command, and failures that prevent an answer, each a sentence with its remedy.
 
 use crate::call::CallKind;
 use crate::kubectl::CallOutput;
@@ -6,23 +6,22 @@ use mesh::{InputProblem, Problems, visible};
 use std::process::{ExitCode, ExitStatus};
 use std::{io, time::Duration};
 
-/// The version of the documents that are understood (`docs/schemas`).
+/// Supported version of the documents (`docs/schemas`).
 pub(crate) const VERSION: u64 = 1;
 
-/// The exit code of a command, or why it has no answer.
 pub(crate) type CommandOutcome = Result<ExitCode, CaptureFailure>;
 
-/// The rules differ or are not there, a packet ends otherwise than expected, or a finding is denied.
+/// Exit code if rules differ or are missing, a packet ends otherwise than expected, or a finding is denied.
 pub(crate) const DIFFERENT: u8 = 3;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CaptureFailure {
-    /// Nothing was run that changes anything.
+    /// Refused before any call that changes state.
     #[error("{0}")]
     Input(#[from] Problems),
     #[error("{0}")]
     Call(#[from] CallFailure),
-    /// The calls have succeeded, and lead to no answer.
+    /// The calls have succeeded, but give no answer.
     #[error("{0}")]
     NoAnswer(String),
     #[error("can't be printed: {0}")]
@@ -38,7 +37,7 @@ impl CaptureFailure {
 #[derive(Debug, thiserror::Error)]
 #[error("{command}: {cause}{}", self.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default())]
 pub(crate) struct CallFailure {
-    /// The command, to copy.
+    /// Command for copying.
     pub(crate) command: String,
     pub(crate) kind: CallKind,
     pub(crate) cause: CallCause,
@@ -92,7 +91,6 @@ impl CallFailure {
         let grant =
             format!("grant your user {rights}, as role {role} of docker/kubectl/clusterrole.yaml does");
         let only = |applies: bool, words: &'static [&str]| if applies { words } else { &[] };
-        // The first whose words are said counts.
         let remedies = [
             (&["(NotFound)"][..], "check the name, and the namespace (-n)"),
             (
@@ -123,7 +121,7 @@ impl CallFailure {
             ),
         ];
         let (words, remedy) = remedies.into_iter().find(|(words, _)| says(words))?;
-        // Of other calls, admission control refuses none for what they ask.
+        // Admission control refuses only debug calls for their contents.
         (is_debug || words != ADMISSION).then(|| remedy.to_owned())
     }
 
@@ -138,7 +136,7 @@ impl CallFailure {
     }
 }
 
-/// Words of admission control, which refuses a pod whatever the rights.
+/// Messages of admission control, which refuses a pod despite sufficient rights.
 const ADMISSION: &[&str] = &["violates PodSecurity", "denied the request", "denied request"];
 
 fn ended(status: ExitStatus) -> String {
@@ -147,7 +145,7 @@ fn ended(status: ExitStatus) -> String {
         .map_or("was ended by a signal".to_owned(), |status| format!("failed with exit status {status}"))
 }
 
-/// The last line of standard error with content: kubectl ends with the exit code of a remote program.
+/// Last line of standard error with content: kubectl appends the exit code of a remote program.
 pub(crate) fn said(stderr: &str) -> String {
     let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_own = |line: &&str| !line.starts_with("command terminated with exit code");
@@ -161,7 +159,7 @@ mod tests {
     use injection::cluster_lint::RESOURCES;
 
     #[test]
-    fn what_prints_too_much_is_asked_for_less() {
+    fn excessive_output_is_reported_with_a_remedy() {
         let pods = RESOURCES.iter().find(|resource| resource.name == "pods").expect("pods are linted");
         let lint = CallKind::ListForLint(pods);
         for (kind, words, remedy) in [

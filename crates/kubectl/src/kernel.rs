@@ -1,5 +1,5 @@
-//! The route to a pod's kernel: through the agent of its node, or an ephemeral container. There `sidecar-init` runs, whose
-//! documents are read as input: nothing is taken for granted about them.
+//! Route to a pod's kernel: through the agent of its node, or an ephemeral container, in which `sidecar-init` runs. Its
+//! documents are untrusted input.
 
 use crate::arguments::{KernelAccess, PodArguments};
 use crate::call::{CallKind, KubectlCall, items};
@@ -17,15 +17,15 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Where the images have it (`docker/Dockerfile`, `docker/cni/repair/Dockerfile`).
+/// Path in the images (`docker/Dockerfile`, `docker/cni/repair/Dockerfile`).
 const PROGRAM: &str = "/usr/local/bin/sidecar-init";
-/// The longest argument of a program, with the byte that ends it (`MAX_ARG_STRLEN` of the kernel).
+/// Maximum length of a program's argument, with its terminating byte (`MAX_ARG_STRLEN` of the kernel).
 const ARGUMENT_LIMIT: usize = 128 << 10;
 const AGENT_LABEL: &str = "app.kubernetes.io/name=sidecar-node";
 const AGENT_CONTAINER: &str = "repair";
 const ROUTES: &str = "; install the node agents (docs/cni.md#pods-that-started-too-early), or give an --image with \
                       sidecar-init";
-/// The time for starting an ephemeral container, with its image.
+/// Time for starting an ephemeral container, including the pull of its image.
 const PULL: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct PodKernel {
     pub(crate) kubectl: Kubectl,
     pod: String,
     node: String,
-    /// The pod in which `sidecar-init` runs: its namespace and its name.
+    /// Namespace and name of the pod in which `sidecar-init` runs.
     within: [String; 2],
     route: KernelRoute,
 }
@@ -44,7 +44,6 @@ enum KernelRoute {
     Ephemeral { image: String, target: String },
 }
 
-/// The kernel, or why there is no route to it.
 pub(crate) type Reached = Result<PodKernel, String>;
 
 impl PodKernel {
@@ -80,7 +79,7 @@ impl PodKernel {
         Ok(Ok(made(&pod.namespace, &pod.name, route)))
     }
 
-    /// Finds a pod and the route to its kernel, for a question that only the kernel answers.
+    /// Finds a pod and the route to its kernel, for a question that needs the kernel.
     pub(crate) fn of(arguments: &PodArguments) -> Result<(TargetPod, Self), CaptureFailure> {
         let (kubectl, pod) = TargetPod::of(arguments)?;
         let kernel = Self::find(&kubectl, &arguments.kernel, &pod)?.map_err(|reason| {
@@ -101,8 +100,8 @@ impl PodKernel {
         format!("by the kernel of pod {pod} on node {node}, through {through}")
     }
 
-    /// The call that runs a command of `sidecar-init` in the pod's network namespace. A manifest is its input where
-    /// that has an end: `kubectl debug` adds containers without `stdinOnce`, whose input stays open.
+    /// Call of a `sidecar-init` command in the pod's network namespace. A manifest is sent as input only to an agent:
+    /// `kubectl debug` adds containers without `stdinOnce`, whose input never ends.
     pub(crate) fn call(&self, command: &str, arguments: &[String], manifest: Option<&Value>) -> KubectlCall {
         let [namespace, name] = &self.within;
         let manifest = manifest.map(Value::to_string);
@@ -131,7 +130,7 @@ impl PodKernel {
         KubectlCall { kind, words, input: manifest.filter(|_| takes_input) }
     }
 
-    /// The document that a command prints, and the answer that it holds. Remarks of the command are printed.
+    /// Document that a command prints, and the answer in it. Remarks of the command are printed.
     pub(crate) fn document<T: DeserializeOwned>(
         &self,
         command: &str,
@@ -153,13 +152,13 @@ impl PodKernel {
             KernelRoute::Agent { .. } => output,
             KernelRoute::Ephemeral { .. } => separated(output),
         };
-        // With 3 the answer is no, and with 1 it may be that something fails.
+        // 3 is a negative answer, and 1 may be one with failures.
         if !matches!(output.status.code(), Some(0 | 1 | 3)) {
             return Err(self.refusal(&call, output));
         }
         let document = match parsed(output.stdout.trim()) {
             Ok(document) => document,
-            // What failed in an ephemeral container does not reach kubectl's exit status.
+            // Failures in an ephemeral container don't affect kubectl's exit status.
             Err(_) if output.status.code() == Some(1) || remote_error(&output.stderr).is_some() => {
                 return Err(self.refusal(&call, output));
             }
@@ -191,7 +190,7 @@ impl PodKernel {
     }
 }
 
-/// The output of an ephemeral container as two streams. Of one that has ended, kubectl prints the log, which mixes both.
+/// Output of an ephemeral container, separated into two streams. kubectl prints the log of an ended one, which mixes both.
 fn separated(CallOutput { status, stdout, stderr }: CallOutput) -> CallOutput {
     let start = if stdout.starts_with('{') { 0 } else { stdout.find("\n{").map_or(0, |at| at + 1) };
     let (before, rest) = stdout.split_at(start);
@@ -210,7 +209,6 @@ pub(crate) fn read<T: DeserializeOwned>(document: &Value) -> Result<T, CallCause
     T::deserialize(document).map_err(other)
 }
 
-/// A document of the version that is understood.
 pub(crate) fn parsed(text: &str) -> Result<Value, CallCause> {
     let document = serde_json::from_str::<Value>(text)
         .map_err(|error| CallCause::Unread(format!("printed no JSON ({error})")))?;
@@ -257,13 +255,13 @@ pub(crate) fn remark(text: &str) {
     report(format_args!("{} {text}", Style::Passing.paint("note:")));
 }
 
-/// A name that no other container of the pod has.
+/// Name that no other container of the pod has.
 fn container_name() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("sidecar-capture-{:x}-{:x}", since.as_millis(), process::id())
 }
 
-/// The failure, by the line of JSON that `sidecar-init` prints of it (`docs/schemas/error.json`).
+/// Failure from the line of JSON that `sidecar-init` prints (`docs/schemas/error.json`).
 fn remote_error(stderr: &str) -> Option<String> {
     let document = stderr.lines().find_map(|line| {
         let document: Value = serde_json::from_str(line.trim()).ok()?;
@@ -279,7 +277,7 @@ fn remote_error(stderr: &str) -> Option<String> {
     Some(parts.join(": "))
 }
 
-/// Remarks of `sidecar-init` on standard error. kubectl's own lines are about the session.
+/// Remarks of `sidecar-init` on standard error, without kubectl's own lines about the session.
 fn remarks(stderr: &str) -> impl Iterator<Item = String> {
     const OF_KUBECTL: [&str; 5] = [
         "command terminated with",

@@ -1,4 +1,4 @@
-//! Runs kubectl, within limits of time and output.
+//! Calls of kubectl, within limits of time and output.
 
 use crate::arguments::KubectlConnection;
 use crate::call::KubectlCall;
@@ -14,14 +14,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Far more than an object of a cluster, which has at most 1.5 MiB: lists of some thousand pods.
+/// Far above an object of a cluster, which has at most 1.5 MiB: lists of some thousand pods.
 const OUTPUT_LIMIT: usize = 64 << 20;
 const ERROR_LIMIT: usize = 1 << 20;
 const POLL: Duration = Duration::from_millis(5);
-/// The time for its output once it has ended.
+/// Time for its remaining output after its end.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// The user's kubectl, with the flags that lead to the cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Kubectl {
     program: PathBuf,
@@ -48,7 +47,7 @@ impl Kubectl {
             ("--as", impersonated.as_ref().map(OsString::from)),
             ("--request-timeout", request_timeout.as_ref().map(OsString::from)),
         ];
-        // In one word each, so that no value is taken for a flag.
+        // In one word each, so that no value is parsed as a flag.
         let word = |(flag, value): (&str, Option<OsString>)| {
             let mut word = OsString::from(format!("{flag}="));
             word.push(value?);
@@ -73,7 +72,7 @@ impl Kubectl {
         })
     }
 
-    /// Runs a call to its end, which may take `longer` than the others.
+    /// Runs a call to its end, which may take `longer` than others.
     pub(crate) fn run(&self, call: &KubectlCall, longer: Duration) -> Result<CallOutput, CallFailure> {
         let mut output = String::new();
         let ended = self.each_line(call, longer, |line| {
@@ -86,7 +85,7 @@ impl Kubectl {
         Ok(CallOutput { stdout: output, ..ended })
     }
 
-    /// Runs a call, and hands over each line of its standard output as it comes, with its line break.
+    /// Runs a call, and passes on each line of its standard output when it arrives, with its line break.
     pub(crate) fn each_line<E: From<CallFailure>>(
         &self,
         call: &KubectlCall,
@@ -96,7 +95,7 @@ impl Kubectl {
         let failed = |cause| E::from(self.failure(call, cause));
         let mut child = Reaped(self.spawn(call).map_err(|error| failed(CallCause::Start(error)))?);
         if let (Some(text), Some(mut stdin)) = (call.input.clone(), child.0.stdin.take()) {
-            // A program that does not read has its reasons, which it prints.
+            // A program that does not read its input reports its reason itself.
             thread::spawn(move || drop(stdin.write_all(text.as_bytes())));
         }
         let (send, output) = mpsc::sync_channel(1024);
@@ -119,7 +118,7 @@ impl Kubectl {
             }
             let is_closed = received == Err(RecvTimeoutError::Disconnected);
             match exited {
-                // What it started may hold its output open.
+                // Its child processes may hold the output open.
                 Some((status, at)) if is_closed || at.elapsed() >= DRAIN => {
                     return Ok(CallOutput { status, stdout: String::new(), stderr });
                 }
@@ -158,7 +157,7 @@ struct Reaped(Child);
 
 impl Drop for Reaped {
     fn drop(&mut self) {
-        // It has ended already, where all is well.
+        // Usually it has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -170,7 +169,7 @@ enum KubectlStream {
     Error,
 }
 
-/// Sends each line of a stream; one that is too long is cut.
+/// Sends each line of a stream; overlong ones are truncated.
 fn pass_on(
     pipe: Option<impl Read + Send + 'static>,
     stream: KubectlStream,
@@ -191,11 +190,11 @@ fn pass_on(
 }
 
 fn quoted(word: &str) -> String {
-    // A manifest, which is too long to be read in a message.
+    // A manifest is too long for a message.
     if word.starts_with('{') {
         return "'{..}'".to_owned();
     }
-    // A path of Windows has no quotes.
+    // A path on Windows has no quotes.
     if cfg!(windows) && Path::new(word).is_absolute() {
         return format!("\"{word}\"");
     }

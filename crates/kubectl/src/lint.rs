@@ -1,4 +1,4 @@
-//! `kubectl capture lint`: what is suspicious about the pods, Services and webhooks of a cluster, or of a namespace.
+//! `kubectl capture lint`: suspicious pods, Services and webhooks of a cluster or of a namespace.
 
 use crate::arguments::{LintArguments, LintForm};
 use crate::call::{CallKind, KubectlCall};
@@ -39,12 +39,12 @@ fn objects(kubectl: &Kubectl, arguments: &LintArguments) -> Result<Vec<Kubernete
         objects.extend(KubernetesObject::of(kubectl.object(&call)?));
     }
     for (namespace, name) in config_maps(&objects) {
-        // In one word, so that no name is taken for a flag: the API server does not check those of webhooks.
+        // In one word, so that no name is parsed as a flag: the API server does not check names in webhooks.
         let map = format!("configmap/{name}");
         let call = KubectlCall::get(CallKind::GetConfigMap, Some(&namespace), &[map.as_str()]);
         match kubectl.object(&call) {
             Ok(map) => objects.extend(KubernetesObject::of(map)),
-            // An injector has not all of the names.
+            // An injector does not use all of the names.
             Err(failure) if failure.is_not_found() => {}
             Err(failure) => return Err(failure.into()),
         }

@@ -1,4 +1,4 @@
-//! The packet of a question, as settings for the manifest's answer and as words for the kernel's.
+//! Packet of a question, as settings for the manifest's answer and as words for the kernel's.
 
 use crate::arguments::PacketArguments;
 use diagnose::Subject;
@@ -28,7 +28,7 @@ impl PacketArguments {
         Raw::of(given.chain([(Setting::Destination, to)]))
     }
 
-    /// The words by which `sidecar-init explain` takes the same, from this user of the application.
+    /// Words of the same packet for `sidecar-init explain`, sent by this user of the application.
     pub(crate) fn words(&self, user: Option<&ApplicationUser>) -> Vec<String> {
         let given = self.given().map(|(setting, _, value)| format!("--{}={value}", setting.row().long));
         let mut words: Vec<_> = given.collect();
@@ -39,7 +39,6 @@ impl PacketArguments {
         words
     }
 
-    /// Problems of the packet, whatever the pod.
     pub(crate) fn problems(&self, destination: &str) -> Vec<InputProblem> {
         let subject = Subject::of_flags(self.settings(destination), Vec::new(), RemoteHost::host);
         let host = subject.host();

@@ -1,4 +1,4 @@
-//! The pod of a question: the word that names it, the workloads whose pods the word may mean, and the pod as the API server has it.
+//! Pod of a question: the word that names it, the workloads that the word may name, and the pod in the API server.
 
 use crate::arguments::PodArguments;
 use crate::call::{CallKind, KubectlCall, PodWorkload, WORKLOADS, items};
@@ -9,11 +9,11 @@ use mesh::settings::nearest;
 use serde_json::Value;
 use std::{collections::BTreeSet, net::IpAddr};
 
-/// Reads `NAME`, `pod/NAME` or `deployment/NAME`: the workload, unless the word names a pod, and the name.
+/// Parses `NAME`, `pod/NAME` or `deployment/NAME`: the workload, unless the word names a pod, and the name.
 fn named(word: &str) -> Result<(Option<&'static PodWorkload>, &str), String> {
     const EXPECTED: &str =
         "expected NAME, pod/NAME, deployment/NAME, replicaset/NAME, statefulset/NAME or daemonset/NAME";
-    // By the rule of Kubernetes, so that no name is taken for a flag or a path.
+    // Kubernetes' rule, so that no name is parsed as a flag or a path.
     let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
     let is_name = |name: &str| {
         let has_ends = !name.is_empty() && !name.starts_with(['-', '.']) && !name.ends_with(['-', '.']);
@@ -39,10 +39,10 @@ pub(crate) struct TargetPod {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) node: Option<String>,
-    /// A container that runs: its name, and its id as a runtime's URL. All of a pod share one network namespace.
+    /// Running container: its name, and its id as a runtime's URL. All containers of a pod share one network namespace.
     pub(crate) container: Option<RunningContainer>,
     pub(crate) uses_host_network: bool,
-    /// The number of pods that the word could have meant.
+    /// Number of pods that the word matches.
     pub(crate) candidates: usize,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct RunningContainer {
 }
 
 impl TargetPod {
-    /// Gets the pod that a word names. Of a workload it is one that is ready, the first by name.
+    /// Gets the pod that a word names: for a workload, a ready one, the first by name.
     pub(crate) fn of(arguments: &PodArguments) -> Result<(Kubectl, Self), CaptureFailure> {
         let kubectl = Kubectl::new(&arguments.connection);
         let (word, namespace) = (&*arguments.name, arguments.connection.namespace.as_deref());
@@ -102,7 +102,6 @@ impl TargetPod {
         items(&self.object["status"]["podIPs"]).filter_map(|one| one["ip"].as_str()?.parse().ok()).collect()
     }
 
-    /// The TCP ports that its containers declare.
     pub(crate) fn declared_ports(&self) -> BTreeSet<u16> {
         let ports =
             items(&self.object["spec"]["containers"]).flat_map(|container| items(&container["ports"]));
@@ -111,7 +110,7 @@ impl TargetPod {
     }
 }
 
-/// The pod of a workload that answers for it, by the call that lists its pods, and their number.
+/// Selected pod of a workload, with the call that lists its pods, and their number.
 fn of_workload(
     kubectl: &Kubectl,
     workload: &'static PodWorkload,
@@ -140,7 +139,7 @@ fn of_workload(
         let text = format!("{kind} {name} has no pod in namespace {namespace}; see {see}");
         return Err(CaptureFailure::NoAnswer(text));
     };
-    // Items of a list lack what a single object has.
+    // Items of a list lack these fields.
     let mut object = (*first).clone();
     object["kind"] = "Pod".into();
     object["apiVersion"] = "v1".into();
@@ -148,7 +147,7 @@ fn of_workload(
     Ok((call, object, candidates))
 }
 
-/// The first container that runs and has an id, which simulated nodes do not report; sidecars may be init containers.
+/// First running container with an id, which simulated nodes do not report; sidecars may be init containers.
 fn running(status: &Value) -> Result<Option<RunningContainer>, String> {
     let lists = [&status["containerStatuses"], &status["initContainerStatuses"]];
     let all = lists.into_iter().flat_map(items);
@@ -165,7 +164,7 @@ fn running(status: &Value) -> Result<Option<RunningContainer>, String> {
     Ok(Some(RunningContainer { name: name.to_owned(), id: id.to_owned() }))
 }
 
-/// True for `containerd://3f4e9c..`: the text becomes a word of a command that runs as root on a node.
+/// True for `containerd://3f4e9c..`: the string becomes a word of a command that runs as root on a node.
 fn is_container_id(text: &str) -> bool {
     let is_runtime = |c: char| c.is_ascii_lowercase() || c == '-';
     text.split_once("://").is_some_and(|(runtime, id)| {
@@ -176,7 +175,7 @@ fn is_container_id(text: &str) -> bool {
     })
 }
 
-/// A label selector as kubectl's `-l` takes it; `None` where it selects nothing in particular, or has an unknown operator.
+/// Label selector in the form of kubectl's `-l`; `None` if it selects all objects, or has an unknown operator.
 fn selector(selector: &Value) -> Option<String> {
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
     let mut terms: Vec<String> =
@@ -202,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn words_of_kubectl_are_read() {
+    fn words_of_kubectl_are_parsed() {
         for (word, kind, name) in [
             ("web-0", "pod", "web-0"),
             ("pod/web-0", "pod", "web-0"),
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_without_an_id_leads_nowhere() {
+    fn a_container_without_an_id_has_no_route() {
         let without_id = json!({ "name": "a", "state": { "running": {} } });
         assert_eq!(running(&json!({ "containerStatuses": [without_id] })), Ok(None));
         let id = "containerd://0123456789ab";
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_containers_are_nothing_else() {
+    fn only_valid_container_ids_are_accepted() {
         for id in ["containerd://0123456789ab", "cri-o://0123456789abcdef"] {
             assert!(is_container_id(id), "{id}");
         }

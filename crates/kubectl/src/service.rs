@@ -12,19 +12,18 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-/// A destination as it was given, and the address that packets carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PacketTarget {
     pub(crate) given: String,
     pub(crate) address: String,
-    /// What a name was found to be.
+    /// Resolution of a name, in words.
     pub(crate) note: Option<String>,
 }
 
 /// Resolves destinations, and returns the problems of the others, all at once.
 ///
 /// # Errors
-/// A failed call, other than for a Service that is not there.
+/// A failed call, except for a missing Service.
 pub(crate) fn targets(
     kubectl: &Kubectl,
     pod: &TargetPod,
@@ -34,7 +33,7 @@ pub(crate) fn targets(
     for given in given {
         let resolved = match named(given) {
             Some((host, port)) => service(kubectl, pod, given, &host, port),
-            // An address, a port, or something that the packet's reader refuses.
+            // An address, a port, or a value that the packet's parser refuses.
             None => Ok(PacketTarget { given: given.clone(), address: given.clone(), note: None }),
         };
         match resolved {
@@ -46,7 +45,7 @@ pub(crate) fn targets(
     Ok((found, problems))
 }
 
-/// The name of a destination, and the number or name of its port; `None` for an address, and for anything else.
+/// Name of a destination, and the number or name of its port; `None` for an address or an invalid name.
 fn named(text: &str) -> Option<(String, Option<&str>)> {
     let (rest, of_scheme) = authority(text.trim());
     let (host, port) = rest.split_once(':').map_or((rest, None), |(host, port)| (host, Some(port)));
@@ -63,7 +62,7 @@ fn named(text: &str) -> Option<(String, Option<&str>)> {
     Some((host.to_ascii_lowercase(), port.or(of_scheme)))
 }
 
-/// The Service that a host name means for a pod: NAME, NAME.NAMESPACE, or with `.svc` and the cluster's domain.
+/// Service of a host name for a pod: NAME, NAME.NAMESPACE, or with `.svc` and the cluster's domain.
 fn place<'a>(host: &'a str, own: &'a str) -> Option<(&'a str, &'a str)> {
     let labels: Vec<&str> = host.split('.').collect();
     match labels[..] {
@@ -134,7 +133,7 @@ fn service(
     let slices = kubectl.object(&call)?;
     let slices: Vec<&Value> = items(&slices["items"]).collect();
     let ready = |slice: &&Value| -> Vec<SocketAddr> {
-        // A headless Service has no own port: its endpoints are called at theirs.
+        // A headless Service has no port: its endpoints are called at their own.
         let name = entry.map_or(&Value::Null, |entry| &entry["name"]);
         let is_same =
             |port: &&Value| port["name"].as_str().unwrap_or_default() == name.as_str().unwrap_or_default();
@@ -168,7 +167,6 @@ fn resolved(given: &str, title: &str, address: SocketAddr) -> PacketTarget {
     PacketTarget { given: given.to_owned(), address, note }
 }
 
-/// An address of a family that the pod has, if there is a choice.
 fn of_family(all: &[SocketAddr], pod: &TargetPod) -> Option<SocketAddr> {
     let own = pod.addresses();
     let is_reached = |address: &&SocketAddr| own.iter().any(|own| own.is_ipv4() == address.is_ipv4());
@@ -191,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_from_addresses() {
+    fn names_are_distinguished_from_addresses() {
         let check = |text: &str, expected: Option<(&str, Option<&str>)>| {
             let found = named(text);
             assert_eq!(found.as_ref().map(|(host, port)| (host.as_str(), *port)), expected, "{text}");

@@ -1,4 +1,4 @@
-//! `kubectl capture trace`: packets of a pod as they meet rules, each as soon as it is reported.
+//! `kubectl capture trace`: packets of a pod as they meet rules, each printed when it is reported.
 
 use crate::arguments::{OutputForm, TraceArguments};
 use crate::failure::{CaptureFailure, CommandOutcome};
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> CommandOutcome {
         Ok(print_part(&text)?)
     });
     match ended {
-        // As `head` does.
+        // A closed pipe, such as `head` leaves, is not an error.
         Err(CaptureFailure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(ExitCode::SUCCESS)
         }
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> CommandOutcome {
     }
 }
 
-/// The words of `sidecar-init trace`. It always has an end, which a lost connection would not bring.
+/// Words of `sidecar-init trace`. It always has a time limit, since a lost connection would not end it.
 fn words(arguments: &TraceArguments) -> Vec<String> {
     let TraceArguments { time, count, enable, proto, destination, verdict, .. } = arguments;
     let mut words = vec![format!("--for={}ms", time.as_millis().max(1))];

@@ -141,7 +141,7 @@ pub(crate) struct PodLabel {
     pub(crate) value: String,
 }
 
-/// Not a `Vec`, which clap takes for a flag that may be repeated.
+/// Not a `Vec`, for which clap derives a repeatable flag.
 pub(crate) type NameList = Box<[String]>;
 
 fn backend() -> impl TypedValueParser<Value = Choice> {
@@ -158,7 +158,7 @@ fn seconds(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = Duration
     value_parser!(u64).range(range).map(Duration::from_secs)
 }
 
-/// Names, with commas between; none where the text is empty.
+/// Comma-separated names; an empty string has none.
 #[expect(clippy::unnecessary_wraps, reason = "clap's parsers return a result")]
 pub(crate) fn names(text: &str) -> Result<NameList, String> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());

@@ -1,4 +1,4 @@
-//! The loop: reports of the API server about the node's pods go to the [`RepairQueue`], and pods that are due are handled singly.
+//! Main loop: the API server's events of the node's pods go to the [`RepairQueue`], and due pods are handled one at a time.
 
 use crate::overview::{self, PodReferences, reference};
 use crate::repair::{PodActionOutcome, named};
@@ -14,7 +14,7 @@ use kube::{Api, ResourceExt};
 use std::{cell::RefCell, pin::pin, process::ExitCode, rc::Rc, sync::Arc, time::Instant};
 use tokio::time;
 
-/// Failures of the watch in a row that end a run that does not go on watching.
+/// Consecutive failures of the watch that end a run without `--watch`.
 const MAX_FAILURES: u32 = 5;
 
 struct Controller<'a> {
@@ -23,13 +23,13 @@ struct Controller<'a> {
     queue: RepairQueue,
     pods: Rc<RefCell<PodReferences>>,
     rate: RateLimiter,
-    /// Blocks readiness until all pods are known.
+    /// Blocks readiness until all pods are listed.
     unlisted: Option<Arc<str>>,
     failed: bool,
     failures: u32,
 }
 
-/// Watches the node's pods until `stop`, or until broken ones are repaired. Fails where one could not be, or none are known.
+/// Runs until `stop`, or without `--watch` until broken pods are repaired. Fails if one could not be, or the pods stay unknown.
 pub(crate) async fn run(
     settings: &Repair,
     metrics: &NodeMetrics,
@@ -40,7 +40,7 @@ pub(crate) async fn run(
     let client = access::client(settings.kubeconfig.as_deref(), timeout).await?;
     let repairer = Repairer::new(client.clone(), settings.clone());
     let seconds = u32::try_from(settings.watch_timeout.as_secs()).unwrap_or(u32::MAX);
-    // From the API server's cache, as hundreds of nodes ask at once. It has no pages; with a page size the client asks elsewhere.
+    // From the API server's cache, as hundreds of nodes list at once. The cache has no pages; a page size would bypass it.
     let config = watcher::Config { page_size: None, ..watcher::Config::default() };
     let config = config.any_semantic().fields(&format!("spec.nodeName={}", settings.node)).timeout(seconds);
     let pods = Rc::new(RefCell::new(PodReferences::default()));
@@ -113,7 +113,7 @@ impl Controller<'_> {
             QueueChange::Broke => {
                 tracing::info!(pod = %name, "its validation has failed: nothing captures it");
             }
-            // A pod whose validation did not pass has not recovered.
+            // A pod that is gone before its validation passed has not recovered.
             QueueChange::Left if is_gone => tracing::info!(pod = name, "it is gone"),
             QueueChange::Left => {
                 self.metrics.recovered.inc();
@@ -122,7 +122,6 @@ impl Controller<'_> {
         }
     }
 
-    /// The time of the next action, if the rate allows.
     fn due(&mut self) -> Option<Instant> {
         let (due, ..) = self.queue.next()?;
         Some(due.max(self.rate.next(Instant::now())))

@@ -1,7 +1,6 @@
-//! A pod as the API server has it, for the plugin, which has no client: requested until it answers or the time is up.
-//!
-//! Each try reads the kubeconfig and its token again, takes a part of the time and no more, and waits for longer and longer
-//! before the next, in part by chance. A final answer ends it: the pod does not exist, or we may not know.
+//! A pod as stored by the API server, for the plugin, which has no client. Each try reads the kubeconfig and its token again,
+//! takes at most a part of the time limit, and is followed by a growing, partly random delay. A final answer ends the retries:
+//! the pod does not exist, or access is forbidden.
 
 use crate::arguments::Lookup;
 use cluster::access::{self, AccessError};
@@ -30,7 +29,7 @@ pub(crate) enum PodLookupError {
 
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const MAX_DELAY: Duration = Duration::from_secs(1);
-/// A try may take one of so many parts of the time.
+/// Limit of one try: the time divided by this.
 const PARTS: u32 = 3;
 
 pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {
@@ -64,7 +63,7 @@ pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {
     }
 }
 
-/// The pod, or why another try may have it.
+/// The pod, or a reason to retry.
 async fn once(lookup: &Lookup) -> Result<Result<Value, String>, PodLookupError> {
     let Lookup { kubeconfig, namespace, name, timeout } = lookup;
     let client = access::client(Some(kubeconfig), *timeout).await?;

@@ -1,7 +1,5 @@
-//! The program of a node beside the plugin that a container runtime calls: everything that speaks to the API server.
-//!
-//! A separate program, because that takes an asynchronous client and TLS, which are larger than the plugin.
-//! It reads pods by the same policy and changes namespaces by the same engine.
+//! The node's program with all access to the API server. It uses the policy and the engine of the plugin, but is separate: an
+//! asynchronous client and TLS are larger than the plugin itself.
 
 mod arguments;
 mod controller;
@@ -53,7 +51,7 @@ fn failed(error: &(dyn Error + 'static), exit: ExitCode) -> ExitCode {
     exit
 }
 
-/// The plugin reads the pod from standard output, and the reason why there is none from standard error.
+/// Writes the pod to standard output, or the error to standard error: the plugin reads both.
 fn print_pod(runtime: &Runtime, lookup: &Lookup) -> ExitCode {
     match runtime.block_on(lookup::pod(lookup)) {
         Ok(pod) => match io::stdout().write_all(pod.to_string().as_bytes()) {

@@ -1,4 +1,4 @@
-//! The numbers that the program counts, as Prometheus reads them.
+//! Prometheus metrics of the program.
 
 use cluster::status::registered;
 use diagnose::overview::{NamespaceRow, Overview};
@@ -49,7 +49,7 @@ impl NodeMetrics {
         self.look_seconds.inc_by(took.as_secs_f64());
     }
 
-    /// Counts pods as they are now, each for itself where `per_pod`.
+    /// Counts the node's pods by state, with `per_pod` in a series each.
     pub(crate) fn count(&self, overview: &Overview, per_pod: bool) {
         self.pods.clear();
         for row in overview.namespaces.iter().filter(|row| row.is_sandbox) {

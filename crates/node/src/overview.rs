@@ -14,7 +14,7 @@ use std::{cell::RefCell, convert::Infallible, future, rc::Rc, time::Instant};
 use tokio::task;
 use tokio::time::{self, MissedTickBehavior};
 
-/// The pods of the node, as the API server has them: an event needs the pod's uid.
+/// The node's pods by name: an event needs the uid.
 pub(crate) type PodReferences = Store<PodName, ObjectReference>;
 
 pub(crate) fn reference(pod: &Pod) -> (PodName, ObjectReference) {
@@ -22,10 +22,10 @@ pub(crate) fn reference(pod: &Pod) -> (PodName, ObjectReference) {
     (name, pod.object_ref(&()))
 }
 
-/// The pods whose drift has an event: the uid, because another pod may get the name, and when the rules were made, if known.
+/// Pods whose drift has an event: the uid, as another pod may get the name, and the creation time of the rules, if known.
 type ReportedDrifts = BTreeMap<PodName, (Option<String>, String)>;
 
-/// Looks at intervals. Never without `--watch`, nor where pods are only labelled or deleted, which takes no view of the node.
+/// Reads the namespaces at intervals, only with `--watch` and `--action repair`: other actions need no view of the node.
 pub(crate) async fn run(
     settings: &Repair,
     metrics: &NodeMetrics,
@@ -84,7 +84,7 @@ async fn report_drift(
     overview: &Overview,
 ) {
     let rows = overview.namespaces.iter().filter_map(|row| Some((row.pod.as_ref()?, row)));
-    // What can't be read may still be as it was.
+    // Unreadable rules may still be unchanged.
     let remains = |row: &NamespaceRow| matches!(row.state, NamespaceState::Drifted | NamespaceState::Unknown);
     let remaining: BTreeSet<&PodName> =
         rows.clone().filter(|(_, row)| remains(row)).map(|(pod, _)| pod).collect();
@@ -93,7 +93,7 @@ async fn report_drift(
         let changed = |held: &&diagnose::status::Record| held.changed_since;
         let made = row.held_by.iter().filter_map(|held| held.made.as_ref()).find(changed);
         let at = made.map(|made| made.at.clone()).unwrap_or_default();
-        // A pod that the API server does not have yet gets its event after a later look.
+        // A pod that the API server does not list yet gets its event after a later look.
         let Some(reference) = pods.borrow().known().get(pod).cloned() else { continue };
         let drift = (reference.uid.clone(), at);
         if reported.get(pod) == Some(&drift) {

@@ -1,4 +1,4 @@
-//! Sets a pod's rules from the node: what the plugin would have done, by the same reading and the same engine.
+//! Sets a pod's rules from the node, with the plugin's own parser and engine.
 
 use crate::arguments::Repair;
 use crate::sandbox::{self, PodSandboxError};
@@ -13,12 +13,11 @@ use sidecar_init::engine::{self, Choice, Session};
 use sidecar_init::sys::{address, namespace};
 use std::{io, net::IpAddr, path::PathBuf, time::SystemTime};
 
-/// The outcome of an action for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodActionOutcome {
-    /// It was done; what.
+    /// The completed action, as a sentence.
     Done(String),
-    /// There is nothing to do; why.
+    /// The reason why no action is needed.
     Skipped(String),
     Gone,
 }
@@ -46,11 +45,11 @@ pub(crate) enum PodActionFailure {
 /// Seconds to wait for another program that changes the pod's rules.
 const LOCK_WAIT: u32 = 10;
 
-/// Sets the rules of a pod, and looks whether they stand. Idempotent.
+/// Sets the rules of a pod and verifies them. Idempotent.
 pub(crate) fn repair(pod: &Pod, settings: &Repair) -> Result<PodActionOutcome, PodActionFailure> {
     let sandbox = sandbox::find(&settings.places, &pod.uid().unwrap_or_default(), &addresses(pod))?;
     let mut value = serde_json::to_value(pod).expect("a pod has text keys");
-    // An object that comes from a list of the API server has no kind.
+    // Objects in a list of the API server have no kind.
     value["apiVersion"] = "v1".into();
     value["kind"] = "Pod".into();
     let object = KubernetesObject::of(value).iter().find_map(KubernetesObject::pod);
@@ -108,7 +107,7 @@ fn addresses(pod: &Pod) -> Vec<IpAddr> {
     many.chain(status.pod_ip.as_deref()).filter_map(|address| address.parse().ok()).collect()
 }
 
-/// The pod's namespace, seen from the node, whose users and DNS servers are not the pod's.
+/// The pod's namespace entered from the node, whose users and DNS servers are not the pod's.
 struct Inside;
 
 impl Host for Inside {

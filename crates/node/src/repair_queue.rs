@@ -1,6 +1,4 @@
-//! The broken pods of the node: what was tried for each, and when the next try is due, at most so many a minute.
-//!
-//! It reads no clock: times are arguments.
+//! The node's broken pods with their tries and due times, at a limited rate. Times are arguments: no clock is read.
 
 use crate::validation_failure::{FailureSignature, ValidationFailure, validation_failure};
 use backon::ExponentialBackoff;
@@ -9,9 +7,9 @@ use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Many nodes see the same failure at the same time; their first calls are spread over this.
+/// Random delay of first calls, because many nodes see the same failure at the same time.
 const SPREAD: Duration = Duration::from_millis(200);
-/// The delay before the second try for a pod, and the longest one.
+/// Delay before the second try for a pod; `MAX_DELAY` limits later ones.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(300);
 
@@ -33,9 +31,9 @@ struct BrokenPod {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueChange {
     None,
-    /// It has failed, or failed again.
+    /// The pod's validation has failed, or failed again.
     Broke,
-    /// Its validation has passed, or it is gone.
+    /// The pod's validation has passed, or the pod is gone.
     Left,
 }
 
@@ -48,7 +46,6 @@ impl RepairQueue {
         self.pods.len()
     }
 
-    /// A list of all pods is complete, and broken pods that it lacks are gone.
     pub(crate) fn retain(&mut self, uids: &BTreeSet<&str>) {
         self.pods.retain(|uid, _| uids.contains(&**uid));
     }
@@ -62,7 +59,7 @@ impl RepairQueue {
                 QueueChange::None
             }
             Some(broken) => {
-                // The last try did not help, so the next one waits: a pod that nothing helps must not keep the node busy.
+                // The last try did not help, so the next one waits: a permanently broken pod must not keep the node busy.
                 let due = broken.due.unwrap_or_else(|| now + broken.backoff.next().unwrap_or(MAX_DELAY));
                 (broken.pod, broken.failure, broken.due) = (pod, failure, Some(due));
                 QueueChange::Broke
@@ -85,14 +82,13 @@ impl RepairQueue {
         due.min_by_key(|(due, ..)| *due)
     }
 
-    /// All that could be done for a pod is done until it fails again.
+    /// Ends the tries for a pod until it fails again.
     pub(crate) fn settle(&mut self, uid: &str) {
         if let Some(broken) = self.pods.get_mut(uid) {
             broken.due = None;
         }
     }
 
-    /// The try has failed; the next one is due after a delay that grows with each.
     pub(crate) fn postpone(&mut self, uid: &str, now: Instant) {
         if let Some(broken) = self.pods.get_mut(uid) {
             broken.due = Some(now + broken.backoff.next().unwrap_or(MAX_DELAY));
@@ -104,7 +100,6 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 pub(crate) struct RateLimiter {
-    /// At least 1.
     most: usize,
     taken: VecDeque<Instant>,
 }
@@ -114,7 +109,6 @@ impl RateLimiter {
         Self { most, taken: VecDeque::new() }
     }
 
-    /// The time from which the next one is allowed.
     pub(crate) fn next(&mut self, now: Instant) -> Instant {
         while self.taken.front().is_some_and(|taken| *taken + WINDOW <= now) {
             self.taken.pop_front();

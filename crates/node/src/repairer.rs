@@ -1,4 +1,4 @@
-//! Actions for a broken pod: its rules are set, or it is labelled, or deleted.
+//! Actions for a broken pod: setting its rules, labelling, or deletion.
 
 use crate::arguments::{PodAction, PodLabel, Repair};
 use crate::repair::{PodActionFailure, PodActionOutcome, repair};
@@ -12,10 +12,9 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::task;
 
-/// The name of this program in events and as a field manager.
 const NAME: &str = "sidecar-node";
 
-/// Publishes events, which `kubectl describe` shows. The work does not depend on them.
+/// Publisher of events, which `kubectl describe` shows. Repairs do not depend on them.
 pub(crate) struct Publisher {
     recorder: Recorder,
     limit: Duration,
@@ -54,7 +53,7 @@ impl Repairer {
         Self { publisher: Publisher::new(client.clone(), &settings), client, settings }
     }
 
-    /// Handles a broken pod. Idempotent: nothing is done twice.
+    /// Handles a broken pod. Idempotent.
     pub(crate) async fn handle(
         &self,
         pod: &Pod,
@@ -68,7 +67,7 @@ impl Repairer {
         let (type_, end, note) = match &outcome {
             Ok(PodActionOutcome::Done(what)) => (EventType::Normal, "Done", what.clone()),
             Ok(PodActionOutcome::Skipped(_) | PodActionOutcome::Gone) => return outcome,
-            // Another pod may have got the name: a uid that is not the pod's conflicts with a deletion and makes a patch invalid.
+            // Another pod may have the name now: a uid that is not the pod's conflicts with a deletion and makes a patch invalid.
             Err(PodActionFailure::Api(error)) if matches!(status(&**error), Some(409 | 422)) => {
                 return outcome;
             }
@@ -98,7 +97,7 @@ impl Repairer {
         if pod.labels().get(key) == Some(value) {
             return Ok(PodActionOutcome::Skipped(format!("it has the label {key}={value} already")));
         }
-        // The uid makes the API server refuse where another pod has got the name.
+        // With the uid, the API server refuses the patch if another pod has the name now.
         let patch = json!({ "metadata": { "uid": pod.uid(), "labels": { key: value } } });
         let params = PatchParams { field_manager: Some(NAME.to_owned()), ..PatchParams::default() };
         let patch = Patch::Merge(&patch);
@@ -115,7 +114,7 @@ impl Repairer {
         self.call(api.delete(&name, &params), done).await
     }
 
-    /// A pod that is gone needs nothing. If another one has got its name, the watch reports that before the next try.
+    /// Runs a call; a missing pod is not a failure. If another one has its name now, the watch reports that before the next try.
     async fn call<T>(
         &self,
         call: impl Future<Output = kube::Result<T>>,
@@ -133,7 +132,7 @@ impl Repairer {
     }
 }
 
-/// As much of a note as the API server takes, which counts bytes (`noteLengthLimit`, 1,024).
+/// A note within the API server's limit, which counts bytes (`noteLengthLimit`, 1,024).
 fn shortened(mut note: String) -> String {
     const MAX_LENGTH: usize = 1_000;
     let end =

@@ -1,9 +1,7 @@
-//! The search for a pod's network namespace from the node.
-//!
-//! The processes of a pod, its pause container's too, run in control groups whose names hold the pod's uid
-//! (`kubepods.slice/.../pod<uid>`, with `_` for `-` under systemd). Where the runtime runs none that the node
-//! sees, as with virtual machines, its namespaces have names below `/run/netns`; then the pod's addresses decide. Nothing
-//! is read from the plugin's state: it was not called for such a pod.
+//! The search for a pod's network namespace from the node. All processes of a pod, its pause container's too, run in control
+//! groups named after the pod's uid (`kubepods.slice/.../pod<uid>`, with `_` for `-` under systemd). If the node sees none, as
+//! with virtual machines, the pod's addresses select a named namespace below `/run/netns`. The plugin's state is not used: the
+//! plugin was not called for such a pod.
 
 use clap::Args;
 use sidecar_init::sys::inventory::{self, FoundNamespace};
@@ -44,11 +42,10 @@ fn has(sandbox: &Sandbox, addresses: &[IpAddr]) -> bool {
     found.is_ok_and(|found| found.iter().any(|address| addresses.contains(address)))
 }
 
-/// Finds the namespace of a pod by its uid, and by the addresses that it has got.
 pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Result<Sandbox, PodSandboxError> {
     let all = inventory::all(&places.lookup());
     let all = all.map_err(|error| PodSandboxError::Proc(places.proc.clone(), error))?;
-    // A node may be a container of a pod itself.
+    // A node may itself be a container of a pod.
     let node = fs::read_to_string(places.proc.join("1/cgroup")).unwrap_or_default();
     let (mut of_pod, mut others) = (Vec::new(), Vec::new());
     for FoundNamespace { namespace, processes, .. } in all {
@@ -57,7 +54,7 @@ pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Resul
         if names(&groups, uid) {
             of_pod.push(namespace);
         } else if !names_another(&groups, uid, &node) {
-            // An address of a pod whose processes have ended may be another pod's by now.
+            // An address of a pod whose processes have ended may belong to another pod now.
             others.push(namespace);
         }
     }
@@ -76,8 +73,8 @@ pub(crate) fn find(places: &NodePaths, uid: &str, addresses: &[IpAddr]) -> Resul
     }
 }
 
-/// The uids of pods in control groups (`/proc/PID/cgroup`, `cgroups(7)`), each with its part of the path:
-/// `pod<uid>`, `kubepods-pod<uid>.slice`, or `kubepods-burstable-pod<uid>.slice`.
+/// The uids of pods in control groups (`/proc/PID/cgroup`, `cgroups(7)`), each with its part of the path: `pod<uid>`,
+/// `kubepods-pod<uid>.slice`, or `kubepods-burstable-pod<uid>.slice`.
 fn uids(groups: &str) -> impl Iterator<Item = (&str, String)> {
     groups.lines().flat_map(|line| line.split('/')).filter_map(|part| {
         // Without systemd, runc appends `:cri-containerd:ID`.
@@ -93,7 +90,7 @@ fn names(groups: &str, uid: &str) -> bool {
     !uid.is_empty() && uids(groups).any(|(_, found)| found == uid)
 }
 
-/// True if one of the control groups is that of a pod with another uid, and not one in which the node itself is.
+/// True if one of the control groups belongs to another pod, other than one that contains the node itself.
 fn names_another(groups: &str, uid: &str, node: &str) -> bool {
     let is_uid = |uid: &str| uid.len() == 36 && uid.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     !names(groups, uid) && uids(groups).any(|(part, found)| is_uid(&found) && !node.contains(part))
@@ -104,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_groups_tell_pods() {
+    fn control_groups_identify_pods() {
         let uid = "7c3e4f2a-0000-4d1c-9a55-1234567890ab";
         for line in [
             "0::/kubepods/besteffort/pod7c3e4f2a-0000-4d1c-9a55-1234567890ab/abc",
@@ -136,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn no_process_of_a_pod_is_no_namespace() {
+    fn a_pod_without_processes_has_no_namespace() {
         let places = NodePaths { proc: "/proc".into(), names: "/nonexistent".into() };
         let lost = find(&places, "00000000-1111-2222-3333-444444444444", &[]);
         assert!(matches!(lost, Err(PodSandboxError::Nowhere)), "{lost:?}");

@@ -1,7 +1,6 @@
-//! Pods that wait in vain for their capture, by the status of their containers.
-//!
-//! A container that validates the rules exits with a certain code where there are none, and is started again, later and
-//! later. Istio's controller asks the same (`cni/pkg/repair/repaircontroller.go`, `matchesFilter`).
+//! Injected pods whose validation failed because no rules capture their traffic: the validating container exits with a certain
+//! code, and is restarted with growing delays. Istio's controller checks the same (`cni/pkg/repair/repaircontroller.go`,
+//! `matchesFilter`).
 
 use crate::arguments::{NameList, names};
 use clap::Args;
@@ -25,17 +24,17 @@ pub(crate) struct FailureSignature {
     pub(crate) exit_code: i32,
 }
 
-/// One failure of a validation. A further one is another value.
+/// One failure of a validation; a further one compares as unequal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValidationFailure {
     pub(crate) container: String,
-    /// Counts the container's starts, which distinguishes two failures.
+    /// Number of the container's restarts, which distinguishes failures.
     pub(crate) restarts: i32,
-    /// By which the runtime knows what failed; empty if it does not say.
+    /// The runtime's ID of the failed container; empty if not reported.
     pub(crate) container_id: String,
 }
 
-/// The failure of a pod's validation; `None` where it did not fail, or the pod was not injected.
+/// The failure of a pod's validation; `None` if it did not fail, or the pod was not injected.
 pub(crate) fn validation_failure(pod: &Pod, signature: &FailureSignature) -> Option<ValidationFailure> {
     let is_leaving = pod.metadata.deletion_timestamp.is_some();
     let on_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
@@ -46,7 +45,7 @@ pub(crate) fn validation_failure(pod: &Pod, signature: &FailureSignature) -> Opt
     let inits = status.init_container_statuses.iter().flatten();
     let containers = inits.chain(status.container_statuses.iter().flatten());
     containers.filter(|container| signature.containers.contains(&container.name)).find_map(|container| {
-        // The last end counts; a container that has succeeded since has another exit code.
+        // The last termination counts; a container that has succeeded since has another exit code.
         let [now, before] = [&container.state, &container.last_state]
             .map(|state| state.as_ref().and_then(|state| state.terminated.as_ref()));
         let failed = now.or(before).filter(|failed| failed.exit_code == signature.exit_code)?;
@@ -58,7 +57,7 @@ pub(crate) fn validation_failure(pod: &Pod, signature: &FailureSignature) -> Opt
     })
 }
 
-/// Other reasons not to capture a pod are reported when it is to be repaired.
+/// True for injected pods. Other reasons not to capture a pod are reported by the repair.
 fn is_injected(pod: &Pod) -> bool {
     let namespace = pod.namespace().unwrap_or_default();
     let known = pod::Pod {
@@ -77,7 +76,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// Traces of the meshes' injectors.
+    /// Annotations that the meshes' injectors leave.
     const INJECTED: [(&str, &str); 3] = [
         ("sidecar.istio.io/status", "{}"),
         ("linkerd.io/proxy-version", "edge-26.8.1"),

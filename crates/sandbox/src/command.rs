@@ -1,4 +1,4 @@
-//! A command in the sandbox, as if it ran directly under the caller, with its streams, its signals and its exit code.
+//! Command in the sandbox, run as if directly under the caller, with its streams, its signals and its exit code.
 
 use super::options::{Frontend, SandboxFailure};
 use super::users::{ProcessIdentity, assume};
@@ -8,7 +8,7 @@ use sys::exec;
 use sys::fork::{Child, fork, reap};
 use sys::signals::{Caught, Signals};
 
-/// The exit codes of shells for a program that does not exist, and for one that can't be started.
+/// Exit codes of shells for a program that does not exist, and for one that can't be started.
 const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
 
@@ -16,7 +16,7 @@ const NOT_STARTED: u8 = 126;
 #[error("{0} can't be started")]
 struct Unstarted(String, #[source] io::Error);
 
-/// Runs a program with its arguments and an identity, and returns its exit code. Logs `watched` processes that end before it.
+/// Runs a program with its arguments and an identity, and returns its exit code. Logs `watched` processes that end earlier.
 pub(super) fn run(
     frontend: &dyn Frontend,
     (program, arguments): (&OsString, &[OsString]),
@@ -29,7 +29,7 @@ pub(super) fn run(
             Ok(()) => Command::new(program).args(arguments).exec(),
             Err(error) => error,
         };
-        // A folder of PATH that the user may not enter is reported in place of what no other folder has.
+        // An inaccessible folder of PATH hides that no other folder has the program.
         let name = program.to_string_lossy();
         let is_lost = error.kind() == io::ErrorKind::PermissionDenied && !name.contains('/');
         let error = match is_lost && exec::find(&name).is_none() {
@@ -48,7 +48,7 @@ pub(super) fn run(
     supervise(command, signals, true, watched).map_err(SandboxFailure::Lost)
 }
 
-/// Waits for a child and returns its exit code. Signals are forwarded if it `takes` them; otherwise they end it.
+/// Waits for a child and returns its exit code. Signals are forwarded if `takes` is true; otherwise they end it.
 pub(super) fn supervise(
     child: Child,
     signals: &Signals,

@@ -1,4 +1,4 @@
-//! The demo: one connection after the other, each announced, made, and compared with the verdict of the rules.
+//! Demo: connections one after the other, each announced, made, and compared with the verdict of the rules.
 
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
 use super::options::{FAILED, Frontend, SandboxFailure, SandboxOptions};
@@ -17,7 +17,6 @@ use std::{os::fd::AsFd, thread, time::Duration};
 use sys::fork::fork;
 use sys::{dial, namespace::OpenNamespace};
 
-/// The limits of the demo where there is one user only.
 const SHARED: &str = "Only one user is available here, so the rules can't distinguish the proxy from the application by its user. The \
     proxy makes its own calls from outside the pod instead, and DNS queries are not captured. Run this as root, or with newuidmap \
     and numbers in /etc/subuid and /etc/subgid, to see everything.";
@@ -28,12 +27,12 @@ pub(super) struct Demo<'a> {
     pub(super) users: Users,
 }
 
-/// The longest time that the demo takes on a terminal.
+/// Maximum duration of the demo on a terminal.
 const MAX_TOTAL: Duration = Duration::from_secs(55);
 const MAX_PAUSE: Duration = Duration::from_secs(7);
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Shows all scenarios. The exit code is that of success if each connection ended as expected.
+/// Shows all scenarios. Returns 0 if each connection ended as expected.
 pub(super) fn run(
     demo: &Demo<'_>,
     scenarios: &[Scenario],
@@ -45,7 +44,7 @@ pub(super) fn run(
     let pause = pause(scenarios.len());
     fcntl(log.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
         .map_err(|error| SandboxFailure::Lost(error.into()))?;
-    // A reader that has closed its end gets no more.
+    // A closed output receives no more.
     let show = |text: &str| {
         let shown = demo.frontend.print(text);
         thread::sleep(if shown { pause / 2 } else { Duration::ZERO });
@@ -109,7 +108,7 @@ impl Demo<'_> {
         DemoExpectation { captured: explained.is_captured(), head: explained.report().head() }
     }
 
-    /// On a terminal with the duration.
+    /// Includes the duration on a terminal.
     fn introduction(&self) -> String {
         let capture = &self.options.capture;
         let both = |v4: String, v6: String| if capture.ipv6() { format!("{v4} and {v6}") } else { v4 };
@@ -202,7 +201,7 @@ fn wrapped(indent: &str, text: &str) -> String {
     fold(&format!("{indent}{text}\n"), indent.len(), columns::of_help())
 }
 
-/// Calls with the identity of a process, from another network namespace if one is given; returns the answer or the error.
+/// Calls with a process's identity, optionally from another network namespace; returns the answer or the error.
 fn call(
     identity: ProcessIdentity,
     from: Option<&OpenNamespace>,
@@ -261,7 +260,7 @@ fn resolve(server: SocketAddr, name: &str) -> io::Result<String> {
     }
 }
 
-/// The lines that the proxy has logged since the last time. It logs a connection before it passes on anything of it.
+/// New lines of the proxy's log. It logs a connection before it forwards any data.
 fn read_log(log: &mut PipeReader) -> io::Result<Vec<String>> {
     let mut text = Vec::new();
     match log.read_to_end(&mut text) {

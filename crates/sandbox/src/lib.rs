@@ -1,9 +1,9 @@
-//! A temporary pod: the rules at work, with a proxy behind them and test servers around it.
+//! Temporary pod with its rules, a proxy behind them and test servers around it.
 //!
-//! Three processes are involved. The first one remains in the caller's namespaces: it forwards signals and ends with the exit
-//! code of the second. That is process 1 of a PID namespace; when either of them ends, for any reason, the kernel ends all
-//! others and frees both network namespaces. The servers (the world) and the proxy are its children. The namespaces have no
-//! names, so nothing can be left behind.
+//! Three processes are involved. The first one stays in the caller's namespaces: it forwards signals and ends with the exit
+//! code of the second. That is process 1 of a PID namespace; when either ends, for any reason, the kernel ends all others and
+//! frees both network namespaces. The servers (the world) and the proxy are its children. The namespaces have no names, so
+//! none can remain.
 
 #![forbid(unsafe_code)]
 
@@ -35,10 +35,10 @@ use sys::namespace::{self, OpenNamespace};
 use sys::signals::Signals;
 use users::{ProcessIdentity, Users, assume};
 
-/// Makes a sandbox, waits until it ends, and returns its exit code.
+/// Makes a sandbox, waits for its end, and returns its exit code.
 ///
 /// # Errors
-/// When it can't be made, or its state can't be read any more.
+/// A failure to make it, or to read its state.
 pub fn run(mut options: SandboxOptions<'_>, frontend: &dyn Frontend) -> Result<u8, SandboxFailure> {
     let signals = Signals::hold().map_err(SandboxFailure::Lost)?;
     let users = users::enter(&*options.capture)?;
@@ -47,7 +47,7 @@ pub fn run(mut options: SandboxOptions<'_>, frontend: &dyn Frontend) -> Result<u
         options.capture = options.capture.without(CapturePart::Ipv6);
     }
     if users.shared {
-        // The rules recognise answers of the DNS agent by its user.
+        // The rules recognize answers of the DNS agent by its user.
         options.capture = options.capture.without(CapturePart::Dns);
     }
     if let (true, RunAs::Proxy | RunAs::Root) = (users.shared, options.run_as) {
@@ -82,7 +82,7 @@ fn inside(
 ) -> Result<u8, SandboxFailure> {
     let capture = &*options.capture;
     let world = network::create(capture.ipv6(), mounts)?;
-    // No failure above leads here, but rules on the machine would do too much harm to rely on that.
+    // Checked again although no path above leads here: rules on the machine would do too much harm.
     if namespace::is_host() != Some(false) {
         return Err(SandboxFailure::Machine);
     }
@@ -112,7 +112,7 @@ fn inside(
     demo::run(&Demo { frontend, options, users }, &scenarios, &world, reader)
 }
 
-/// DNS aside.
+/// Ports of the world's servers, without DNS.
 const WORLD_PORTS: [u16; 14] =
     [7, 80, 443, 3000, 3128, 3306, 5432, 6379, 8000, 8080, 8443, 9080, 9090, 27017];
 

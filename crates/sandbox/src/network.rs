@@ -1,5 +1,5 @@
-//! The network of a sandbox: two unnamed network namespaces connected by a veth pair, in a PID namespace that ends with
-//! this process. The machine's own namespace is not changed.
+//! Network of a sandbox: two unnamed network namespaces connected by a veth pair, in a PID namespace that ends with this
+//! process. The machine's own namespace is not changed.
 
 use super::options::SandboxFailure;
 use mesh::DNS_PORT;
@@ -18,13 +18,13 @@ const LENGTH_V4: u8 = 24;
 const LENGTH_V6: u8 = 64;
 const VETH: &str = "eth0";
 
-/// The addresses of the pod and of the world, with the length of their prefix, in each family.
+/// Addresses of the pod and of the world, with the prefix length, in each family.
 fn ends(ipv6: bool) -> Vec<(IpAddr, IpAddr, u8)> {
     let v6 = ipv6.then_some((POD_V6.into(), WORLD_V6.into(), LENGTH_V6));
     [(POD_V4.into(), WORLD_V4.into(), LENGTH_V4)].into_iter().chain(v6).collect()
 }
 
-/// The kernel was built or booted without IPv6 (`ipv6.disable=1`): it has no sockets of that family then.
+/// True if the kernel was built or booted without IPv6 (`ipv6.disable=1`), and so has no IPv6 sockets.
 pub(super) fn lacks_ipv6() -> bool {
     let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0));
     socket.is_err_and(|error| error.raw_os_error() == Some(libc::EAFNOSUPPORT))
@@ -34,12 +34,11 @@ pub fn addresses() -> Vec<IpAddr> {
     vec![POD_V4.into(), POD_V6.into()]
 }
 
-/// The addresses of the world's DNS servers, of one or both families.
 pub fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
     ends(ipv6).into_iter().map(|(_, world, _)| SocketAddr::new(world, DNS_PORT.number())).collect()
 }
 
-/// Leaves the network and mount namespaces of the machine and, for child processes, its PID namespace. Returns whether mounts
+/// Leaves the network and mount namespaces of the machine and, for child processes, its PID namespace. Returns true if mounts
 /// stay inside.
 pub(super) fn leave() -> Result<bool, SandboxFailure> {
     namespace::enter_new()
@@ -48,7 +47,7 @@ pub(super) fn leave() -> Result<bool, SandboxFailure> {
         .map_err(SandboxFailure::Leave)
 }
 
-/// Connects the current network namespace to a new one, which is the world. Where `mounts` stay inside, `/proc` and
+/// Connects the current network namespace to a new one, which is the world. If `mounts` stay inside, `/proc` and
 /// `/etc/resolv.conf` become the pod's own.
 pub(super) fn create(ipv6: bool, mounts: bool) -> Result<OpenNamespace, SandboxFailure> {
     if mounts {
@@ -82,7 +81,7 @@ fn connect(ipv6: bool) -> io::Result<OpenNamespace> {
         links.address(VETH, own, length)?;
         links.default_by(other)?;
     }
-    // Applications in containers often listen at ports that are reserved for root elsewhere. Where this fails, they can't.
+    // Applications in containers often listen at ports reserved for root elsewhere. A failure only prevents that.
     let _ = fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     world.enter()?;
     let mut links = NamespaceLinks::open()?;

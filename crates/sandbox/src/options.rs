@@ -15,24 +15,23 @@ pub struct SandboxOptions<'a> {
     pub by_iptables: bool,
     pub has_proxy: bool,
     pub run_as: RunAs,
-    /// The program that runs in it, and its arguments; the demo if there is none.
+    /// Program to run in it, with its arguments; empty for the demo.
     pub program: &'a [OsString],
-    /// The command that would set the same rules elsewhere.
     pub command: String,
     pub dialect: Dialect,
-    /// The reason where nothing of the pod is ever captured.
+    /// Reason why nothing of the pod is ever captured.
     pub skip: Option<&'a Skip>,
 }
 
-/// The program that makes a sandbox. Processes of the sandbox call it.
+/// Program that makes a sandbox. Processes of the sandbox call it.
 pub trait Frontend {
     /// Sets the rules of a capture in the network namespace of this process.
     ///
     /// # Errors
-    /// When they can't be set.
+    /// The reason why they can't be set.
     fn set_rules(&self, capture: &dyn CapturePolicy) -> Result<(), Box<dyn Error + Send + Sync>>;
 
-    /// Prints a part of the demo. Reports where that fails, and returns whether it succeeded.
+    /// Prints a part of the demo. Reports a failure, and returns true on success.
     fn print(&self, text: &str) -> bool;
 
     fn report(&self, failure: &dyn Error);

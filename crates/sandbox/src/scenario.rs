@@ -1,4 +1,4 @@
-//! The scenarios of the demo: connections that show what a configuration does, with an explanation of each.
+//! Scenarios of the demo: connections that show the effects of a configuration, with an explanation of each.
 
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
 use super::users::Users;
@@ -20,7 +20,7 @@ pub(super) struct Scenario {
     pub(super) title: &'static str,
     pub(super) caller: ScenarioCaller,
     pub(super) to: SocketAddr,
-    /// The name to resolve over UDP; `None` for a request over HTTP.
+    /// Name to resolve over UDP; `None` for a request over HTTP.
     pub(super) name: Option<&'static str>,
     pub(super) mark: Option<u32>,
     pub(super) captured: String,
@@ -50,7 +50,6 @@ impl Scenario {
         self.is_to_pod().then_some(self.to.port())
     }
 
-    /// The first packet of the connection, as rules see it.
     pub(super) fn packet(&self, users: &Users) -> Packet {
         let (pod, world): (IpAddr, IpAddr) = match self.to.is_ipv4() {
             true => (POD_V4.into(), WORLD_V4.into()),
@@ -113,7 +112,6 @@ struct ScenarioFacts {
     excluded: Listed,
 }
 
-/// Items of lists.
 #[derive(Default)]
 struct Listed {
     networks: Vec<Cidr>,
@@ -122,7 +120,7 @@ struct Listed {
     servers: Vec<IpAddr>,
 }
 
-/// A port, or a range as `15001-15010`; empty if there is none.
+/// Port, or a range such as `15001-15010`; empty if there is none.
 pub(super) fn dashed(ports: Option<PortRange>) -> String {
     ports.map(PortRange::dashed).unwrap_or_default()
 }
@@ -239,24 +237,23 @@ fn contains(ranges: &[PortRange], port: u16) -> bool {
     ranges.iter().any(|range| range.contains(port))
 }
 
-/// The first port that a list names, except that of DNS, whose server does not identify itself.
+/// First port in a list, except that of DNS, whose server does not identify itself.
 fn first_port(ranges: &[PortRange]) -> Option<u16> {
     ranges.iter().map(|range| range.first().number()).find(|port| *port != DNS_PORT.number())
 }
 
-/// A usual port of services that is not excluded.
 fn outbound_port(facts: &ScenarioFacts) -> u16 {
     let is_free = |port: &u16| !contains(&facts.excluded.outbound_ports, *port);
     [80, 8080, 9080, 443].into_iter().find(is_free).unwrap_or(80)
 }
 
-/// A service outside that is captured, if any is.
+/// Outside service that is captured, if any.
 fn service(facts: &ScenarioFacts) -> Ipv4Addr {
     let mut networks = facts.captured.networks.iter();
     networks.find_map(|cidr| host(cidr, &facts.excluded.networks)).unwrap_or(WORLD_V4)
 }
 
-/// A host of a network whose address the world can answer at.
+/// Host of a network whose address the world can use.
 fn host(network: &Cidr, but: &[Cidr]) -> Option<Ipv4Addr> {
     let IpAddr::V4(first) = network.address() else { return None };
     let near = |offset: u32| first.to_bits().checked_add(offset).map(Ipv4Addr::from_bits);
@@ -270,7 +267,7 @@ fn host(network: &Cidr, but: &[Cidr]) -> Option<Ipv4Addr> {
     candidates.into_iter().find(|ip| is_of_world(ip) && fits(ip))
 }
 
-/// A port of the application that is captured, if any is, and one that is not. The proxy's own are neither.
+/// Captured port of the application, if any, and one that is not captured; neither of them the proxy's own.
 fn inbound_ports(facts: &ScenarioFacts) -> (u16, Option<u16>) {
     const COMMON: [u16; 5] = [8080, 80, 3000, 9080, 8000];
     let listeners = &facts.proxy.listeners;
@@ -280,7 +277,7 @@ fn inbound_ports(facts: &ScenarioFacts) -> (u16, Option<u16>) {
     let any = COMMON.into_iter().find(free).unwrap_or(COMMON[0]);
     let (only, but) = (&facts.captured.inbound_ports, &facts.excluded.inbound_ports);
     if only.is_empty() {
-        // The usual port of the proxy's health check.
+        // Usual port of the proxy's health check.
         let known = [15021].into_iter().filter(|port| contains(but, *port));
         let excluded = known.chain(but.iter().map(|range| range.first().number())).find(free);
         return (common(but).unwrap_or(any), excluded);
@@ -296,7 +293,7 @@ mod tests {
     use mesh::sources::{NullHost, Raw};
 
     #[test]
-    fn a_proxy_calls_with_the_mark_that_it_is_known_by() {
+    fn a_proxy_calls_with_its_mark() {
         let raw = Raw::of_flags([(Setting::Mesh, "ambient")]);
         let resolved = mesh::resolve(&raw, &NullHost, Vec::new());
         let capture = resolved.expect("no problem").capture;

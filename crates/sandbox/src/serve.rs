@@ -1,4 +1,4 @@
-//! Processes of the sandbox that serve (the world, the proxy, the demo's application): each connection on a thread.
+//! Serving processes of the sandbox (the world, the proxy, the demo's application), with one thread per connection.
 
 use super::options::{FAILED, SandboxFailure};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -7,12 +7,11 @@ use sys::dial;
 use sys::fork::{Beginning, Child, fork_until_ready, leave_streams};
 use sys::namespace::OpenNamespace;
 
-/// Enough for a thread that passes bytes on, whose buffers are elsewhere.
+/// Suffices for a thread that forwards bytes, whose buffers are elsewhere.
 const STACK: usize = 128 * 1024;
-/// The pause where no descriptor is left.
+/// Pause after a failure to accept, usually for want of descriptors.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The wildcard addresses of one or both families.
 pub(super) fn unspecified(ipv6: bool) -> impl Iterator<Item = IpAddr> {
     [Ipv4Addr::UNSPECIFIED.into()].into_iter().chain(ipv6.then_some(Ipv6Addr::UNSPECIFIED.into()))
 }
@@ -21,12 +20,11 @@ pub(super) fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpLi
     listening(address, dial::listen(address, transparent))
 }
 
-/// A socket that listens, or an error that names the address.
 pub(super) fn listening<T>(address: SocketAddr, socket: io::Result<T>) -> io::Result<T> {
     socket.map_err(|error| io::Error::new(error.kind(), format!("can't listen at {address}: {error}")))
 }
 
-/// Accepts connections on threads from now on, and passes each on a thread of its own to `each`, with the name of its listener.
+/// Accepts connections on threads from now on, and passes each on a separate thread to `each`, with the name of its listener.
 pub(super) fn accept<Name: Copy + Send + 'static>(
     listeners: Vec<(Name, TcpListener)>,
     each: impl Fn(Name, &TcpStream) + Clone + Send + 'static,
@@ -49,10 +47,10 @@ pub(super) fn accept<Name: Copy + Send + 'static>(
     Ok(())
 }
 
-/// The usual limit of a DNS message over UDP with EDNS.
+/// Usual limit of a DNS message over UDP with EDNS.
 pub(super) const DATAGRAM: usize = 4096;
 
-/// Receives datagrams on a thread from now on, and passes each on a thread of its own to `each`.
+/// Receives datagrams on a thread from now on, and passes each on a separate thread to `each`.
 pub(super) fn receive(
     socket: UdpSocket,
     each: impl Fn(&UdpSocket, &[u8], SocketAddr) + Clone + Send + 'static,

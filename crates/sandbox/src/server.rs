@@ -1,6 +1,6 @@
-//! Servers of a sandbox: those of the world, and the application of the demo.
+//! Servers of a sandbox: the world's, and the application of the demo.
 //!
-//! They answer HTTP with a sentence that names the server and the client's address as they see it, and echo everything else.
+//! They answer HTTP with a sentence that names the server and the client's address as they see it, and echo all other data.
 //! `CONNECT` makes the world call the pod. DNS queries are answered with the world's own addresses.
 
 use super::proxy::{name, relay};
@@ -16,9 +16,8 @@ pub(super) enum Server {
     World,
 }
 
-/// For a request, and for the answer of a host.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of a request before its first empty line.
+/// Maximum bytes of a request before its first empty line.
 const REQUEST: usize = 16 * 1024;
 const METHODS: [&str; 8] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT "];
 
@@ -58,7 +57,7 @@ fn answer(server: Server, mut client: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// One is a prefix of the other: the rest may not have arrived yet.
+/// True if one is a prefix of the other: the rest may not have arrived yet.
 fn begins(received: &[u8], method: &[u8]) -> bool {
     let length = received.len().min(method.len());
     length > 0 && received[..length] == method[..length]
@@ -100,7 +99,6 @@ fn echo(mut client: &TcpStream, first: &[u8]) -> io::Result<()> {
     client.shutdown(Shutdown::Write)
 }
 
-/// Answers DNS queries at these addresses, over UDP and TCP.
 pub(super) fn start_names(servers: &[SocketAddr], answers: DnsAnswer) -> io::Result<()> {
     let mut listeners = Vec::new();
     for server in servers {
@@ -114,7 +112,7 @@ pub(super) fn start_names(servers: &[SocketAddr], answers: DnsAnswer) -> io::Res
     })
 }
 
-/// Each message has its length before it (RFC 1035, 4.2.2).
+/// Answers messages, each preceded by its length (RFC 1035, 4.2.2).
 fn name_over_tcp(mut client: &TcpStream, answers: DnsAnswer) -> io::Result<()> {
     client.set_read_timeout(Some(TIMEOUT))?;
     loop {
@@ -128,7 +126,6 @@ fn name_over_tcp(mut client: &TcpStream, answers: DnsAnswer) -> io::Result<()> {
     }
 }
 
-/// The addresses that every name resolves to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DnsAnswer {
     pub(super) v4: Ipv4Addr,
@@ -136,13 +133,13 @@ pub(super) struct DnsAnswer {
 }
 
 impl DnsAnswer {
-    /// The answer to a query (RFC 1035, 4.1): the address for A and AAAA, else an empty answer.
+    /// Answer to a query (RFC 1035, 4.1): the address for A and AAAA, else an empty answer.
     fn answer(self, query: &[u8]) -> Option<Vec<u8>> {
         const HEADER: usize = 12;
         const A: [u8; 2] = [0, 1];
         const AAAA: [u8; 2] = [0, 28];
         const SECONDS: [u8; 4] = [0, 0, 0, 60];
-        // A pointer to the name in the query.
+        // Pointer to the name in the query.
         const NAME: [u8; 2] = [0xc0, 12];
         const CLASS: [u8; 2] = [0, 1];
         let is_answer = query.get(2)? & 0x80 != 0;
@@ -154,7 +151,7 @@ impl DnsAnswer {
             AAAA => self.v6.map(|address| address.octets().to_vec()),
             _ => None,
         };
-        // An answer, with authority, to one query.
+        // Authoritative answer to one query.
         let mut answer =
             [&query[..2], &[0x85, 0x80, 0, 1, 0, u8::from(address.is_some()), 0, 0, 0, 0]].concat();
         answer.extend(query.get(HEADER..end)?);
@@ -187,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_gets_no_answer() {
+    fn invalid_queries_get_no_answer() {
         let whole = query(1);
         for cut in 0..whole.len() {
             assert_eq!(NAMES.answer(&whole[..cut]), None, "{cut}");

@@ -1,4 +1,4 @@
-//! The users of a sandbox, and how a caller without privileges gets several of them.
+//! Users of a sandbox, and the way for an unprivileged caller to get several of them.
 
 use super::options::SandboxFailure;
 use mesh::{CapturePolicy, Proxy};
@@ -15,15 +15,14 @@ pub(super) struct Users {
     pub(super) app: ProcessIdentity,
     pub(super) proxy: ProcessIdentity,
     pub(super) root: ProcessIdentity,
-    /// All three are the same, because there is one user only.
+    /// True if all three are the same, because only one user is available.
     pub(super) shared: bool,
 }
 
 const ROOT: ProcessIdentity = (0, 0);
-/// The application's number, unless another one is needed.
 const APPLICATION: u32 = 1000;
 
-/// Provides the users, and becomes the one that sets the rules: without the right to do so, in a user namespace.
+/// Provides the users, and becomes the one that sets the rules; without the necessary right, in a user namespace.
 pub(super) fn enter(capture: &dyn CapturePolicy) -> Result<Users, SandboxFailure> {
     let own = user::own();
     let known = capture.proxy();
@@ -44,27 +43,27 @@ pub(super) fn enter(capture: &dyn CapturePolicy) -> Result<Users, SandboxFailure
     Ok(Users { app, proxy: app, root: app, shared: true })
 }
 
-/// Assumes an identity for good. Where there is one user only, it is the current one.
+/// Assumes an identity permanently. With only one user, it is the current one.
 pub(super) fn assume(identity: ProcessIdentity) -> io::Result<()> {
     if user::own() == identity { Ok(()) } else { user::become_user(identity.0, identity.1) }
 }
 
-/// The proxy as injection runs it: with TPROXY as root, known by its group alone.
+/// Proxy as run by injection: with TPROXY as root, recognized only by its group.
 fn proxy(known: &Proxy) -> ProcessIdentity {
     let uid = known.uids.first().map_or(0, |uid| uid.number());
     let gid = known.gids.first().map_or(0, |gid| gid.number());
     if known.listeners.transparent.is_some() { (0, gid) } else { (uid, gid) }
 }
 
-/// A number that is neither root's nor the proxy's, this one if possible.
+/// Number that is neither root's nor the proxy's; `preferred` if possible.
 fn application(preferred: u32, taken: &[u32]) -> u32 {
     let free = |number: &u32| *number != 0 && !taken.contains(number);
     let found = [preferred].into_iter().chain(APPLICATION..).find(free);
     found.expect("the proxy has not all numbers")
 }
 
-/// Moves into a new user namespace. Where an administrator has assigned subordinate ids to the caller, `newuidmap` and
-/// `newgidmap` map several users into it; returns whether they did.
+/// Moves into a new user namespace. If the caller has subordinate ids, `newuidmap` and `newgidmap` map several users into it;
+/// returns true if they did.
 fn enter_with_many(
     own: ProcessIdentity,
     app: ProcessIdentity,

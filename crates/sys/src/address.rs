@@ -1,4 +1,4 @@
-//! The addresses of a network namespace, as the C library lists them.
+//! Addresses of a network namespace, as the C library lists them.
 
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use std::io;
@@ -9,20 +9,19 @@ pub fn all() -> io::Result<Vec<IpAddr>> {
     Ok(by_interface()?.into_iter().map(|(address, _)| address).collect())
 }
 
-/// Every address of every interface, each with its interface's name.
 pub fn by_interface() -> io::Result<Vec<(IpAddr, String)>> {
     let named = |InterfaceAddress { interface_name, address, .. }| {
         let address = address?;
         let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
         let address = v4.or_else(|| Some(address.as_sockaddr_in6()?.ip().into()))?;
-        // The label of an address of IPv4 may follow a colon, which no interface's name has.
+        // The label of an IPv4 address may follow a colon, which no interface name contains.
         let name = interface_name.split(':').next().unwrap_or_default();
         Some((address, name.to_owned()))
     };
     Ok(getifaddrs()?.filter_map(named).collect())
 }
 
-/// Every IPv6 address of global scope, unique local ones and those of `lo` included, with its interface's name.
+/// Every IPv6 address of global scope, including unique local ones and those of `lo`, with its interface's name.
 pub fn global_ipv6() -> io::Result<Vec<(Ipv6Addr, String)>> {
     const SITE_LOCAL: u16 = 0xfec0;
     let is_global = |address: &Ipv6Addr| {
@@ -43,7 +42,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn of_an_address_with_a_peer_or_a_label_the_own_address_and_the_interface_are_listed() {
+    fn addresses_with_a_peer_or_a_label_are_listed_with_their_interface() {
         let listed = namespace::within_new(|| {
             for call in [
                 "link set lo up",

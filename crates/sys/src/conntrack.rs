@@ -1,4 +1,4 @@
-//! Connection tracking over ctnetlink: UDP flows to one port, and where a single connection really goes.
+//! Connection tracking over ctnetlink: UDP flows to a port, and the final destination of a connection.
 
 use super::header::*;
 use super::message::{self, Messages, attribute, ip};
@@ -12,16 +12,12 @@ use std::net::{IpAddr, SocketAddr};
 const GET: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET);
 const DELETE: u16 = message_type(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE);
 
-/// A UDP flow that conntrack knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConntrackFlow {
-    /// The destination of its first packet.
     pub destination: IpAddr,
     pub port: u16,
     pub zone: u16,
-    /// True if its addresses are rewritten.
     pub nated: bool,
-    /// Its original tuple, as the kernel reported it.
     tuple: Vec<u8>,
     family: Family,
 }
@@ -29,7 +25,6 @@ pub struct ConntrackFlow {
 pub struct Conntrack(NetlinkSocket);
 
 impl Conntrack {
-    /// In the thread's network namespace.
     pub fn open() -> io::Result<Self> {
         NetlinkSocket::open(NETLINK_NETFILTER).map(Self)
     }
@@ -38,7 +33,7 @@ impl Conntrack {
         self.0.dump(GET, &nfgenmsg(family_number(family), 0), |payload| flow(family, body(payload)?))
     }
 
-    /// The address that answers a connection or a flow; `None` where conntrack has none in these zones. Needs `CAP_NET_ADMIN`.
+    /// Address that answers a connection or a flow; `None` if conntrack has none in these zones. Needs `CAP_NET_ADMIN`.
     pub fn goes_to(
         &mut self,
         protocol: Protocol,
@@ -60,7 +55,7 @@ impl Conntrack {
         Ok(None)
     }
 
-    /// Forgets a connection or a flow in these zones; one that is gone already is fine.
+    /// Deletes a connection or a flow from these zones. An entry that is already gone is not an error.
     pub fn forget_call(
         &mut self,
         protocol: Protocol,
@@ -71,7 +66,6 @@ impl Conntrack {
         zones.iter().try_for_each(|zone| self.delete(family, *zone, |nest| tuple(nest, protocol, from, to)))
     }
 
-    /// One that is gone already is fine.
     pub fn forget(&mut self, flow: &ConntrackFlow) -> io::Result<()> {
         self.delete(flow.family, flow.zone, |nest| nest.raw(&flow.tuple))
     }
@@ -88,7 +82,6 @@ impl Conntrack {
     }
 }
 
-/// A connection's packets in one direction, as a question.
 fn tuple(nest: &mut Messages, protocol: Protocol, from: SocketAddr, to: SocketAddr) {
     nest.nest(CTA_TUPLE_IP, |nest| {
         let [source, destination] = addresses_of(Family::of(to.ip()));

@@ -1,5 +1,5 @@
-//! Sockets that call, as any user, and sockets that are called; and TCP sockets as a proxy needs them. Packets of a caller get
-//! no further than the first router: what reaches an address of this machine needs no more than a time to live of 1.
+//! Client and server sockets of any user, and TCP sockets for a proxy. Client packets have a TTL of 1, which reaches every
+//! address of this machine and no host behind the first router.
 
 use super::{namespace, user::OwnerIds, wait};
 use nix::poll::{PollFd, PollFlags, poll};
@@ -14,14 +14,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, U
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::{io, time::Duration};
 
-/// Hops of packets that no rule leads back: to the next machine, which does not pass them on.
+/// TTL of packets that no rule redirects: they reach the next machine, which does not forward them.
 const HOPS: i32 = 1;
-/// Ports to call from that may be refused.
+/// Number of source ports that `is_fresh` may refuse.
 const MAX_PORTS: u32 = 32;
-/// An invalid number, with which `setfsuid(2)` only returns the one in force.
+/// An invalid ID, for which `setfsuid(2)` only returns the current one.
 const NO_ID: u32 = u32::MAX;
 
-/// A call on its way: not blocking, and reset rather than ended when it is dropped.
+/// A client socket: non-blocking, and reset instead of closed when it is dropped.
 #[derive(Debug)]
 pub struct DialedSocket {
     socket: OwnedFd,
@@ -41,13 +41,13 @@ pub enum NoCall {
 }
 
 impl NoCall {
-    /// True if a rule has dropped the packet in the output hook: EPERM. EACCES is a route of type `prohibit`.
+    /// True if a rule in the output hook dropped the packet (EPERM). EACCES would be a route of type `prohibit`.
     pub fn is_dropped(&self) -> bool {
         matches!(self, Self::Refused(error) if error.raw_os_error() == Some(libc::EPERM))
     }
 }
 
-/// Calls, without waiting for an answer. `owner` is in the numbers of rules; `is_fresh` may refuse a port to call from.
+/// Connects without waiting for an answer. `owner` has the numbers used in rules; `is_fresh` may refuse a source port.
 pub fn call(
     protocol: Protocol,
     owner: (u32, u32),
@@ -80,7 +80,7 @@ pub fn call(
     let connected = socket::connect(socket.as_raw_fd(), &SockaddrStorage::from(to));
     match connected {
         Ok(()) | Err(Errno::EINPROGRESS) => {}
-        // What comes at once, comes again from the socket.
+        // A refusal that is reported at once is reported by the socket again.
         Err(Errno::ECONNREFUSED) if protocol == Protocol::Tcp => {}
         Err(error) => return Err(io::Error::from(error).into()),
     }
@@ -102,18 +102,18 @@ fn local(socket: &impl AsFd) -> io::Result<SocketAddr> {
         .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// The user and the group that sockets of this thread belong to, as rules see them.
+/// User and group of this thread's sockets, in the numbers used in rules.
 pub fn owner() -> (u32, u32) {
     let (ids, (uid, gid)) = (OwnerIds::here(), own());
     (ids.user_in_rules(uid), ids.group_in_rules(gid))
 }
 
-/// The same in our numbers: rules see those that a file is opened with.
+/// File system user and group in our numbers: rules match the credentials that a file is opened with.
 fn own() -> (u32, u32) {
     (setfsuid(Uid::from_raw(NO_ID)).as_raw(), setfsgid(Gid::from_raw(NO_ID)).as_raw())
 }
 
-/// Does `work` as the user and group that rules know by these numbers, on a new thread where those are not the caller's.
+/// Runs `work` as the user and group with these numbers in rules, on a new thread if they differ from the caller's.
 fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Result<T, NoCall> {
     if owner() == (uid, gid) {
         return Ok(work());
@@ -122,7 +122,6 @@ fn owned<T: Send>((uid, gid): (u32, u32), work: impl FnOnce() -> T + Send) -> Re
     namespace::on_new_thread(|| {
         setfsgid(Gid::from_raw(ours.1));
         setfsuid(Uid::from_raw(ours.0));
-        // The calls do not report failure.
         if own() == ours { Ok(work()) } else { Err(NoCall::Owner { uid, gid }) }
     })
 }
@@ -132,7 +131,7 @@ impl DialedSocket {
         local(&self.socket)
     }
 
-    /// True once its TCP handshake is complete; false for datagrams.
+    /// True once the TCP handshake is complete; always false for datagrams.
     pub fn is_connected(&self) -> bool {
         let peer = getpeername::<SockaddrStorage>(self.socket.as_raw_fd());
         self.protocol == Protocol::Tcp && peer.is_ok()
@@ -146,14 +145,14 @@ impl DialedSocket {
         Ok(socket::recv(self.socket.as_raw_fd(), room, MsgFlags::empty())?)
     }
 
-    /// The error that the network has returned, once: connection refused, or no route.
+    /// The pending network error, such as connection refused or no route. Reading it clears it.
     pub fn take_error(&self) -> Option<io::Error> {
         let error = getsockopt(&self.socket, sockopt::SocketError).ok().filter(|error| *error != 0)?;
         Some(io::Error::from_raw_os_error(error))
     }
 }
 
-/// Listens for connections, without blocking, at one family's address alone; a transparent listener at any machine's.
+/// Listens for connections without blocking, for one family only. A transparent listener may use a foreign address.
 pub fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
     let socket = new(address, SockType::Stream)?;
     setsockopt(&socket, sockopt::ReuseAddr, &true)?;
@@ -164,19 +163,18 @@ pub fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener>
         setsockopt(&socket, sockopt::IpTransparent, &true)?;
     }
     socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
-    // As many may wait as the machine allows. C libraries differ in what they take for the most.
+    // Maximum backlog that the machine allows; C libraries differ in their constant for it.
     socket::listen(&socket, Backlog::MAXALLOWABLE)?;
     Ok(socket.into())
 }
 
-/// Listens for datagrams, without blocking, as this user and group.
 pub fn receive(owner: (u32, u32), address: SocketAddr) -> Result<UdpSocket, NoCall> {
     let socket = owned(owner, || UdpSocket::bind(address))??;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// The original destination of an accepted connection, before a rule rewrote it (`SO_ORIGINAL_DST`), if conntrack knows it.
+/// Original destination of an accepted connection (`SO_ORIGINAL_DST`); `None` if conntrack has no entry for it.
 pub fn original_destination(stream: &TcpStream) -> Option<SocketAddr> {
     match stream.local_addr().ok()? {
         SocketAddr::V4(_) => {
@@ -188,26 +186,24 @@ pub fn original_destination(stream: &TcpStream) -> Option<SocketAddr> {
     }
 }
 
-/// The original destination of an accepted connection: without a redirect, the address that accepted it.
+/// Original destination of an accepted connection; its local address if nothing was redirected.
 pub fn destination_or_own(stream: &TcpStream) -> io::Result<SocketAddr> {
-    // Without conntrack, nothing was redirected.
     original_destination(stream).map_or_else(|| stream.local_addr(), Ok)
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallSource {
-    /// Port 0 leaves the port to the kernel.
+    /// Source address; port 0 lets the kernel choose the port.
     pub address: Option<SocketAddr>,
-    /// The mark; such a connection may come from an address that is not ours (`CAP_NET_ADMIN`).
+    /// Mark of a transparent socket, whose source address may be a foreign one. Needs `CAP_NET_ADMIN`.
     pub transparent: Option<u32>,
 }
 
-/// Marks all that a socket sends (`SO_MARK` in `socket(7)`). Needs `CAP_NET_ADMIN`.
+/// Marks all packets of a socket (`SO_MARK` in `socket(7)`). Needs `CAP_NET_ADMIN`.
 pub fn mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::Mark, &mark)?)
 }
 
-/// Connects, for as long as `timeout`.
 pub fn connect(from: CallSource, to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let socket = new(to, SockType::Stream)?;
     if let Some(mark) = from.transparent {
@@ -241,8 +237,7 @@ fn connected(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
     }
 }
 
-/// Lets the connection end with a reset when it is closed, whatever is on its way.
+/// Makes closing the connection reset it, dropping data in flight.
 pub fn reset_at_end(stream: &impl AsFd) {
-    // Else it ends as others do.
     let _ = setsockopt(stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 });
 }

@@ -1,12 +1,11 @@
-//! Runs programs to their end, or up to where they wait for their input. How long one may take and how much it may print
-//! is limited, and none outlives this process.
+//! Child programs with limits on their run time and output. None of them outlives this process.
 //!
-//! A program that outlived us could change rules while the next run works, and it would keep the namespace's lock, which it
-//! inherits. So a small process leads the group of all programs and waits at the reading end of a pipe, whose other end only
-//! we hold. When that end is closed, by SIGKILL as by anything else, the leader kills its group.
+//! A surviving program could change rules while the next run works, and it would keep the namespace lock, which it inherits. A
+//! small process therefore leads the group of all programs and reads from a pipe whose writing end only this process holds. When
+//! that end is closed, by SIGKILL or otherwise, the leader kills its group.
 //!
-//! `PR_SET_PDEATHSIG` is not enough: it reaches the program and not what the program has started, such as the commands of
-//! a wrapper script, and it follows the thread that started the program instead of the process.
+//! `PR_SET_PDEATHSIG` is not enough: it does not reach grandchildren, such as the commands of a wrapper script, and it follows
+//! the thread that started the program instead of the process.
 
 use super::{fork, wait};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -39,7 +38,7 @@ pub enum ExecError {
     Long { command: String, stream: &'static str },
 }
 
-/// The part of a complaint in an error: complaints end with what matters.
+/// Length of the part of standard error that an error quotes: its end, where the cause is.
 const TAIL: usize = 600;
 
 fn tail(stderr: &str) -> &str {
@@ -48,7 +47,7 @@ fn tail(stderr: &str) -> &str {
     (start..=text.len()).find_map(|at| text.get(at..)).unwrap_or_default()
 }
 
-/// Starts programs, all in one process group. Its clones share the group, which is killed when the last of them is dropped.
+/// Starts programs in one process group. Clones share the group, which is killed when the last one is dropped.
 #[derive(Clone, Debug)]
 pub struct Runner {
     limit: Duration,
@@ -60,12 +59,12 @@ impl Runner {
         Self { limit, group: Arc::default() }
     }
 
-    /// Runs `program`, which reads no input, and returns what it prints. Fails where it does not exit with 0 or reaches a limit.
+    /// Runs `program` without input and returns its output. Fails on a non-zero exit status and at a limit.
     pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<String, ExecError> {
         self.start(program, arguments, &[])?.finish("")
     }
 
-    /// Calls a library that starts programs by itself, in a process of the group with limited memory: it collects what they print.
+    /// Calls a library that starts programs and collects their output, in a child of the group with limited memory.
     pub fn call(
         &self,
         command: &str,
@@ -83,12 +82,12 @@ impl Runner {
         }
     }
 
-    /// `None` if it takes too long.
+    /// Returns `None` on a timeout.
     fn called(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<Option<Result<(), String>>> {
         let (mut reader, mut writer) = io::pipe()?;
         let number = self.number()?;
         let child = fork::fork(|| {
-            // The child's copy of the pipe's end would hide from the leader that the parent has ended.
+            // The child's copy of the pipe's end would hide the parent's end from the leader.
             self.group().iter_mut().for_each(|group| drop(group.alive.take()));
             let begun = fork::join_group(number).and_then(|()| fork::limit_memory(MAX_OUTPUT));
             let returned = begun.map_err(|error| error.to_string()).and_then(|()| work());
@@ -109,7 +108,7 @@ impl Runner {
         }))
     }
 
-    /// Starts a program, whose input comes later. The time that it may take begins with that.
+    /// Starts a program that gets its input later. The time limit starts with the input.
     pub fn start(
         &self,
         program: &Path,
@@ -128,7 +127,6 @@ impl Runner {
         }
     }
 
-    /// The number of the group, which is made where there is none.
     fn number(&self) -> io::Result<libc::pid_t> {
         match &mut *self.group() {
             Some(group) => Ok(group.number()),
@@ -141,7 +139,7 @@ impl Runner {
     }
 }
 
-/// A program that has been started and waits for its input. Dropped, it is killed.
+/// A started program that waits for its input. Dropping it kills it.
 #[derive(Debug)]
 pub struct Waiting {
     command: String,
@@ -150,7 +148,6 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Gives the program its input and returns its output once it has ended. Fails where it does not exit with 0, or is late.
     pub fn finish(mut self, input: &str) -> Result<String, ExecError> {
         let command = mem::take(&mut self.command);
         tracing::trace!(target: "exec", %command, input, "standard input");
@@ -168,7 +165,7 @@ impl Waiting {
             Ok(Err(reached)) => reached,
             Err(source) => ExecError::Start { command, source },
         };
-        // The processes that it has started are killed too. Others of the group are part of the same failure.
+        // Kills the program's own children too. Other programs of the group are part of the same failure.
         drop(self.runner.group().take());
         Err(failed)
     }
@@ -180,7 +177,7 @@ impl Drop for Waiting {
     }
 }
 
-/// The first executable of this name on `PATH`.
+/// First executable of this name on `PATH`.
 pub fn find(name: &str) -> Option<PathBuf> {
     use nix::unistd::{AccessFlags, access};
     let path = std::env::var_os("PATH")?;
@@ -189,11 +186,11 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|file| access(file, AccessFlags::X_OK).is_ok() && file.is_file())
 }
 
-/// The limit of bytes for each stream of a program.
+/// Maximum number of bytes of each output stream.
 const MAX_OUTPUT: usize = 16 << 20;
 
-/// Gives a program its input, takes what it prints, and waits for its end. What it has started itself may still hold
-/// its streams then, and is not waited for. Where a limit is reached, the program still runs.
+/// Writes a program's input, collects its output and waits for its end, but not for its children, which may still hold the
+/// streams. At a limit, it returns with the program still running.
 fn attend(
     child: &mut Child,
     input: &[u8],
@@ -244,11 +241,10 @@ fn attend(
     Ok(Ok(process::Output { status: child.wait()?, stdout: stdout.taken, stderr: stderr.taken }))
 }
 
-/// Ends a program, and waits for that a moment: the kernel may be busy on its behalf.
+/// Kills a program and waits up to one second for its end: the kernel may be busy on its behalf.
 fn end(child: &mut Child) {
     const TIMEOUT: Duration = Duration::from_secs(1);
     let begun = Instant::now();
-    // It may have ended, or been killed with its group.
     let _ = child.kill();
     while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < TIMEOUT {
         thread::sleep(Duration::from_millis(1));
@@ -271,7 +267,7 @@ impl InputPipe<'_> {
                 Ok(written) => self.left = &self.left[written..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // A program that does not read it explains that by its exit status.
+                // If a program does not read its input, its exit status explains why.
                 Err(_) => self.left = &[],
             }
         }
@@ -280,14 +276,13 @@ impl InputPipe<'_> {
 }
 
 struct OutputPipe<P> {
-    /// `None` once it is closed.
     pipe: Option<P>,
     taken: Vec<u8>,
     name: &'static str,
 }
 
 impl<P: Read> OutputPipe<P> {
-    /// Reads what has come; gives the name of the stream once that is too much.
+    /// Reads the available output. Returns the stream's name once the limit is exceeded.
     fn read(&mut self) -> io::Result<Option<&'static str>> {
         let mut buffer = [0; 16 << 10];
         while let Some(pipe) = &mut self.pipe {
@@ -306,11 +301,9 @@ impl<P: Read> OutputPipe<P> {
     }
 }
 
-/// A process group with its leader. Dropped, all of it is killed.
 #[derive(Debug)]
 struct ProcessGroup {
     leader: Pid,
-    /// Closed when this process ends.
     alive: Option<PipeWriter>,
 }
 
@@ -318,12 +311,11 @@ impl ProcessGroup {
     #[expect(unsafe_code, reason = "a fork is unsafe in general")]
     fn new() -> io::Result<Self> {
         let (reader, alive) = io::pipe()?;
-        // SAFETY: the child makes system calls alone, until it ends. It takes no lock and allocates nothing, so it does not
-        // matter which other threads there are.
+        // SAFETY: the child only makes system calls until it ends: it takes no lock, allocates nothing and needs no other thread.
         match unsafe { fork() }? {
             ForkResult::Child => lead(reader.as_fd()),
             ForkResult::Parent { child: leader } => {
-                // The leader does so too. A program that joins needs a group, whichever of the two is first.
+                // The leader does this too: a program that joins needs the group, whichever of the two runs first.
                 let _ = setpgid(leader, leader);
                 Ok(Self { leader, alive: Some(alive) })
             }
@@ -342,17 +334,16 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// Waits for the end of the parent, then ends the group.
 #[expect(unsafe_code, reason = "nix has no _exit, and no close_range")]
 fn lead(alive: BorrowedFd<'_>) -> ! {
     let own = getpid();
     let _ = setpgid(own, own);
-    // What is sent to end the parent may reach this process too, by its name. The parent decides.
+    // Signals sent to end the parent by name may reach this process too. Only the parent's end counts.
     let _ = SigSet::all().thread_block();
     let _ = prctl::set_name(c"sidecar-guard");
-    // Whatever else is open belongs to the parent: it may close a lock or its output long before it ends.
+    // The other descriptors belong to the parent, which may close a lock or its output long before it ends.
     if dup2_stdin(alive).is_ok() {
-        // SAFETY: this process uses none of the descriptors that are closed.
+        // SAFETY: this process uses none of the closed descriptors.
         let closed = unsafe { libc::syscall(libc::SYS_close_range, 1, libc::c_uint::MAX, 0) };
         if closed != 0 {
             close_one_by_one();
@@ -362,17 +353,16 @@ fn lead(alive: BorrowedFd<'_>) -> ! {
         while read(alive, &mut [0]) == Err(Errno::EINTR) {}
     }
     let _ = kill(Pid::from_raw(-own.as_raw()), Signal::SIGKILL);
-    // SAFETY: it does not return, and runs nothing of the parent's.
+    // SAFETY: it does not return, and runs no code of the parent.
     unsafe { libc::_exit(0) }
 }
 
-/// For kernels before 5.9. The limit of open files can be 2^30 in a container, and so many calls would take minutes.
+/// Replaces `close_range` on kernels before 5.9. The limit of open files can be 2^30 in a container, which would take minutes.
 #[expect(unsafe_code, reason = "nix closes what it owns")]
 fn close_one_by_one() {
-    // Far more than this program ever opens.
     const DESCRIPTORS: libc::c_int = 1 << 16;
     for number in 1..DESCRIPTORS {
-        // SAFETY: this process uses none of the descriptors that are closed.
+        // SAFETY: this process uses none of the closed descriptors.
         unsafe { libc::close(number) };
     }
 }

@@ -1,5 +1,5 @@
-//! Child processes that continue with our own code, and a tree of them that ends as one. A process that forks has one thread,
-//! so that no other thread's lock remains locked in the child; that is checked each time.
+//! Child processes that continue with our own code, and a process tree that ends as one. The parent must have a single thread, or
+//! a lock of another thread would remain locked in the child; each fork checks that.
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, setrlimit};
@@ -14,37 +14,36 @@ use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{thread, time::Duration};
 
-/// The exit code of a child that panicked, as Rust's programs have it.
+/// Exit code of a child that panicked, the same as for Rust programs.
 const PANICKED: u8 = 101;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child(Pid);
 
-/// The end of a process, as shells number it: its exit code, or 128 and the number of the signal.
+/// End of a process; the code is the exit code, or 128 plus the signal number, as in shells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub child: Child,
     pub code: u8,
 }
 
-/// Runs `work` in a child; its result is the exit code. Fails where we have more than one thread.
+/// Runs `work` in a child and exits with its result. Fails if this process has more than one thread.
 #[expect(unsafe_code, reason = "a fork is unsafe in general")]
 pub fn fork(work: impl FnOnce() -> u8) -> io::Result<Child> {
     be_alone()?;
-    // What is not written yet, the child would write again.
+    // The child would write unflushed output again.
     let _ = io::stdout().flush();
-    // SAFETY: this process has one thread, so no other thread has a lock that the child would need.
+    // SAFETY: this process has one thread, so no other thread holds a lock that the child would need.
     match unsafe { fork_process() }? {
         ForkResult::Parent { child } => Ok(Child(child)),
         ForkResult::Child => {
-            // Nothing that `work` has borrowed is used again: the process ends here.
             let code = catch_unwind(AssertUnwindSafe(work)).unwrap_or(PANICKED);
             std::process::exit(i32::from(code));
         }
     }
 }
 
-/// As [`fork`], and waits until the child reports how it has begun, by the value that `work` gets.
+/// Like [`fork`], but waits until the child reports its start through the [`Beginning`] that `work` gets.
 pub fn fork_until_ready(work: impl FnOnce(Beginning) -> u8) -> io::Result<Child> {
     let (mut reader, writer) = io::pipe()?;
     let mut writer = Some(Beginning(writer));
@@ -61,19 +60,16 @@ pub fn fork_until_ready(work: impl FnOnce(Beginning) -> u8) -> io::Result<Child>
 
 const READY: &str = "ready";
 
-/// By this a child reports how it has begun.
 pub struct Beginning(PipeWriter);
 
 impl Beginning {
-    /// Lets the parent continue, or reports the error to it.
     pub fn say(mut self, begun: &io::Result<()>) {
         let text = begun.as_ref().map_or_else(ToString::to_string, |()| READY.to_owned());
-        // A parent that is gone does not wait.
         let _ = self.0.write_all(text.as_bytes());
     }
 }
 
-/// Waits a moment until we have one thread: one that has ended may still be counted.
+/// Waits briefly for a single thread: one that has ended may still be counted.
 fn be_alone() -> io::Result<()> {
     const TRIES: u32 = 1000;
     for _ in 0..TRIES {
@@ -86,12 +82,10 @@ fn be_alone() -> io::Result<()> {
 }
 
 impl Child {
-    /// One that has ended needs none.
     pub fn signal(self, signal: Signal) {
         let _ = kill(self.0, signal);
     }
 
-    /// Ends it, whatever it does, and waits for that.
     pub fn end(self) {
         self.signal(Signal::SIGKILL);
         let _ = self.wait();
@@ -106,12 +100,12 @@ impl Child {
     }
 }
 
-/// A child that has ended, or one that was left to us, if there is any.
+/// Reaps an ended child or adopted orphan, if there is one.
 pub fn reap() -> Option<Ended> {
     end_of(None, WaitOptions::NOHANG).ok().flatten()
 }
 
-/// The end of a child, or of any; `None` if none has ended. `nix` turns an end by a real-time signal into an error.
+/// End of one child, or of any; `None` if none has ended. `nix` turns an end by a real-time signal into an error.
 fn end_of(child: Option<process::Pid>, options: WaitOptions) -> io::Result<Option<Ended>> {
     let found = retry_on_intr(|| process::waitpid(child, options))?;
     Ok(found.and_then(|(child, status)| {
@@ -121,12 +115,12 @@ fn end_of(child: Option<process::Pid>, options: WaitOptions) -> io::Result<Optio
     }))
 }
 
-/// Gives our next children a new process namespace, whose processes end with the first of them.
+/// Puts future children into a new process namespace, whose processes end with the first of them.
 pub fn new_process_namespace() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWPID)?)
 }
 
-/// Ends this process when its parent does, who alone can write to `alive`: by it an orphan is recognized.
+/// Makes this process end with its parent, the only holder of the writing end of `alive`: a closed pipe means that it is gone.
 pub fn end_with_parent(alive: &impl AsFd) -> io::Result<()> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     prctl::set_pdeathsig(Signal::SIGKILL)?;
@@ -137,14 +131,13 @@ pub fn end_with_parent(alive: &impl AsFd) -> io::Result<()> {
     }
 }
 
-/// Puts this process into a group that there is.
 pub(super) fn join_group(number: libc::pid_t) -> io::Result<()> {
     Ok(setpgid(Pid::from_raw(0), Pid::from_raw(number))?)
 }
 
-/// Limits the address space of this process, and of the programs that it starts, to what they need and so many bytes.
+/// Limits the address space of this process and its children to their base need plus `bytes`.
 pub(super) fn limit_memory(bytes: usize) -> io::Result<()> {
-    // What a program of iptables, and ours, take with their libraries.
+    // Enough for a program of iptables, and for this one, with their libraries.
     const PROGRAM: u64 = 128 << 20;
     let limit = PROGRAM + bytes as u64;
     Ok(setrlimit(Resource::RLIMIT_AS, limit, limit)?)
@@ -164,7 +157,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn ends_have_the_numbers_of_shells_with_any_signal() {
+    fn exit_codes_match_those_of_shells_for_any_signal() {
         for (script, code) in [("exit 7", 7), ("kill -9 $$", 137), ("kill -40 $$", 168), ("kill -64 $$", 192)]
         {
             let started = Command::new("sh").args(["-c", script]).spawn().map(|started| started.id());

@@ -1,5 +1,5 @@
-//! Numbers of the kernel's headers by their names there: `libc`'s, and others where it lacks them or the types in which messages
-//! carry them. `tests/house/headers.rs` compares those with the headers themselves.
+//! Constants of the kernel's headers under their kernel names: re-exports of `libc`, and own ones where it lacks a constant or
+//! the type used in messages. `tests/house/headers.rs` compares the own ones with the headers.
 
 mod nf_tables;
 
@@ -36,7 +36,7 @@ pub const NF_INET_INGRESS: u32 = 5;
 pub const NF_NETDEV_INGRESS: u32 = 0;
 
 pub const NFPROTO_UNSPEC: u8 = 0;
-/// Of nf_tables: both families.
+/// Both families, in nf_tables.
 pub const NFPROTO_INET: u8 = 1;
 pub const NFPROTO_IPV4: u8 = 2;
 /// Its hooks are `NF_NETDEV_*`.
@@ -64,7 +64,6 @@ pub const NFNL_BATCH_GENID: u16 = 1;
 
 /// The registers hold addresses.
 pub const NF_NAT_RANGE_MAP_IPS: u32 = 1;
-/// The registers hold ports.
 pub const NF_NAT_RANGE_PROTO_SPECIFIED: u32 = 2;
 
 // linux/netfilter/nfnetlink_conntrack.h
@@ -127,15 +126,15 @@ pub use nix::libc::{
     RTM_GETQDISC, RTM_GETROUTE, RTM_GETRULE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE, RTM_NEWRULE,
     RTN_BROADCAST, RTN_LOCAL, RTN_MULTICAST, RTN_UNICAST, RTPROT_BOOT, TCA_KIND,
 };
-/// Nested in [`IFLA_XDP`]: the way in which a program is attached, 0 for none (`linux/if_link.h`).
+/// Nested in [`IFLA_XDP`]: attach mode of a program, 0 for none (`linux/if_link.h`).
 pub const IFLA_XDP_ATTACHED: u16 = 2;
 pub const RTA_UID: u16 = 25;
 pub const RTA_IP_PROTO: u16 = 27;
 pub const RTA_SPORT: u16 = 28;
 pub const RTA_DPORT: u16 = 29;
-/// Answer with the route that was found, all its next hops included.
+/// Requests the matching route itself, with all its next hops.
 pub const RTM_F_FIB_MATCH: u32 = 0x2000;
-/// From here on three tables are the kernel's own.
+/// First of three tables of the kernel (default, main, local).
 pub const RT_TABLE_DEFAULT: u32 = 253;
 pub const RT_TABLE_LOCAL: u32 = 255;
 
@@ -147,14 +146,12 @@ pub const XFRM_MSG_GETPOLICY: u16 = 21;
 
 pub const FRA_PRIORITY: u16 = 6;
 pub const FRA_FWMARK: u16 = 10;
-/// In every dump; no length is -1.
 pub const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 pub const FRA_TABLE: u16 = 15;
 pub const FRA_FWMASK: u16 = 16;
 pub const FRA_PROTOCOL: u16 = 21;
-/// The first and the last source port.
+/// First and last source port.
 pub const FRA_SPORT_RANGE: u16 = 23;
-/// Look the table up.
 pub const FR_ACT_TO_TBL: u8 = 1;
 
 // linux/if_addr.h
@@ -162,7 +159,7 @@ pub const FR_ACT_TO_TBL: u8 = 1;
 pub use nix::libc::{IFA_ADDRESS, IFA_LOCAL};
 /// Since 5.18.
 pub const IFA_PROTO: u16 = 11;
-/// Without it, even an address on `lo` can't be used for a moment.
+/// Skips duplicate address detection, without which even an address on `lo` is unusable for a moment.
 pub const IFA_F_NODAD: u8 = 2;
 
 // linux/sock_diag.h
@@ -177,11 +174,11 @@ pub const INET_DIAG_SOCKOPT: u16 = 22;
 
 // netinet/tcp.h
 
-/// Of UDP: not connected.
+/// State of an unconnected UDP socket.
 pub const TCP_CLOSE: u8 = 7;
 pub const TCP_LISTEN: u8 = 10;
 
 // linux/veth.h
 
-/// Holds the other end of the pair, as a message about a link.
+/// Holds the other end of the pair, as a link message.
 pub const VETH_INFO_PEER: u16 = 1;

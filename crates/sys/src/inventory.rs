@@ -1,4 +1,4 @@
-//! Every network namespace of the machine, each once, with what is known of it: a name, a container, its pod.
+//! All network namespaces of the machine, each once, with its name, container and pod.
 
 use super::lookup::{LookupPlaces, container_of, names, shortened};
 use super::namespace::{NamespaceId, OpenNamespace};
@@ -10,23 +10,19 @@ use std::{collections::BTreeMap, fmt, fs, fs::File, io, io::Read, os::unix::fs::
 
 #[derive(Debug)]
 pub struct FoundNamespace {
-    /// `NAMESPACE/NAME` of its pod, a container's `HOSTNAME`, a name of `ip netns`, the start of a container's id, or a process.
+    /// `NAMESPACE/NAME` of its pod, a container's `HOSTNAME`, a name of `ip netns`, the start of a container ID, or a process.
     pub name: String,
-    /// The pod, as the container runtime names it.
     pub pod: Option<SandboxedPod>,
-    /// Its whole id.
     pub container: Option<String>,
-    /// True if it has a name of `ip netns`.
     pub is_named: bool,
-    /// By their folders.
     pub processes: Vec<PathBuf>,
     pub namespace: OpenNamespace,
 }
 
-/// Every network namespace that has a name or a process, once, but for our own and that of the first process.
+/// Every network namespace with a name or a process, except our own and that of process 1.
 pub fn all(places: &LookupPlaces) -> io::Result<Vec<FoundNamespace>> {
     let own = OpenNamespace::own()?.id()?;
-    // The node's, where we run in a pod that sees the node's processes.
+    // The node's namespace, if we run in a pod that sees the node's processes.
     let first = OpenNamespace::open(&places.proc.join("1/ns/net")).and_then(|namespace| namespace.id()).ok();
     let is_left_out = |id: NamespaceId| id == own || Some(id) == first;
     let mut found: BTreeMap<NamespaceId, FoundNamespace> = BTreeMap::new();
@@ -41,7 +37,7 @@ pub fn all(places: &LookupPlaces) -> io::Result<Vec<FoundNamespace>> {
         }
     }
     for folder in process::folders(&places.proc)? {
-        // A process that can't be read has ended, or is another user's.
+        // An unreadable process has ended, or belongs to another user.
         let Ok(namespace) = OpenNamespace::open(&folder.join("ns/net")) else { continue };
         let Ok(id) = namespace.id() else { continue };
         if !is_left_out(id) {
@@ -80,7 +76,7 @@ impl FoundNamespace {
     }
 }
 
-/// The host name that a container was started with, its pod's name in Kubernetes; none that no host may have.
+/// `HOSTNAME` in the environment of a container, the pod's name in Kubernetes; `None` if it is not a valid name.
 fn hostname(folder: &Path) -> Option<String> {
     let environment = fs::read(folder.join("environ")).ok()?;
     let value = environment.split(|byte| *byte == 0).find_map(|one| one.strip_prefix(b"HOSTNAME="))?;
@@ -100,10 +96,10 @@ impl fmt::Display for SandboxedPod {
     }
 }
 
-/// The files of a runtime's containers: `FOLDER/ID/FILE`. containerd and CRI-O write an OCI runtime configuration for each
-/// container, with the pod in its annotations; Docker writes a file of labels. Where the files are in another place, as in
-/// distributions that bring their own containerd, the runtime's monitor of the container (containerd's shim, conmon) leads to
-/// them: it is the container's parent process and works in the folder of the configuration.
+/// Files of a runtime's containers: `FOLDER/ID/FILE`. containerd and CRI-O write an OCI runtime configuration per container, with
+/// the pod in its annotations; Docker writes a file with labels. Distributions with their own containerd use other folders.
+/// There, the container's monitor (containerd's shim, conmon) leads to the file: it is the parent process of the container and
+/// its working directory is the folder of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerFiles {
     pub folder: PathBuf,
@@ -111,7 +107,7 @@ pub struct ContainerFiles {
 }
 
 impl ContainerFiles {
-    /// The places of containerd, CRI-O and Docker by default.
+    /// Default folders of containerd, CRI-O and Docker.
     pub fn usual() -> Vec<Self> {
         [
             ("/run/containerd/io.containerd.runtime.v2.task/k8s.io", CONFIGURATION),
@@ -123,17 +119,15 @@ impl ContainerFiles {
     }
 }
 
-/// The OCI runtime configuration, in the folder of a container.
 const CONFIGURATION: &str = "config.json";
 
-/// Larger files are not read: the kernel's limits on environments and arguments keep a real one far below.
+/// Size limit of a file; the kernel's limits on environments and arguments keep a real one far below.
 const MAX_LENGTH: u64 = 4 << 20;
 
 #[derive(Deserialize)]
 struct ContainerRecord {
-    /// Of an OCI runtime configuration.
     annotations: Option<PodKeys>,
-    /// Of Docker's file.
+    /// In Docker's file.
     #[serde(rename = "Config")]
     config: Option<DockerConfig>,
 }
@@ -146,14 +140,14 @@ struct DockerConfig {
 
 type PodKeys = BTreeMap<String, String>;
 
-/// The keys of a pod's namespace and name: containerd's, CRI-O's, and the kubelet's labels.
+/// Keys of a pod's namespace and name: containerd's, CRI-O's, and the kubelet's labels.
 const KEYS: [(&str, &str); 3] = [
     ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name"),
     ("io.kubernetes.cri-o.Namespace", "io.kubernetes.cri-o.KubeName"),
     ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name"),
 ];
 
-/// The pod of the container that a process runs in. The process is given by its folder below `/proc`.
+/// Pod of the container of a process, given by its folder below `/proc`.
 pub(super) fn of_container(
     id: &str,
     process: &Path,
@@ -163,15 +157,15 @@ pub(super) fn of_container(
     let mut usual = files.iter().map(|files| files.folder.join(id).join(files.file));
     usual.find_map(|path| read(&path)).or_else(|| {
         let parent = process::parent(process)?;
-        // A container's own processes could present any folder.
+        // A process of the container could present any folder.
         (!is_in_container(&parent)).then(|| read(&parent.join("cwd").join(CONFIGURATION)))?
     })
 }
 
-/// The pod that a file names; `None` where there is no such file, or it names none.
+/// Pod named in a file; `None` if the file is missing or names none.
 fn read(path: &Path) -> Option<SandboxedPod> {
     let mut text = Vec::new();
-    // A pipe would wait for its writer.
+    // Opening a pipe would wait for its writer.
     let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path).ok()?;
     file.metadata().ok()?.is_file().then_some(())?;
     let length = file.take(MAX_LENGTH + 1).read_to_end(&mut text).ok()?;
@@ -189,7 +183,6 @@ fn named(keys: &PodKeys) -> Option<SandboxedPod> {
         .find_map(|(namespace, name)| Some(SandboxedPod { namespace: get(namespace)?, name: get(name)? }))
 }
 
-/// True for a name that an object of Kubernetes, or a host, may have.
 pub(super) fn is_name(text: &str) -> bool {
     const MAX: usize = 253;
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
@@ -202,7 +195,6 @@ mod tests {
     use std::{fs, os::unix::fs::symlink, process::Command};
     use testkit::folder::Folder;
 
-    /// A folder of its own, which goes with the test.
     struct Scratch(Folder);
 
     impl Scratch {
@@ -216,7 +208,6 @@ mod tests {
             fs::write(path, text).expect("a file");
         }
 
-        /// The usual places below this folder.
         fn files(&self) -> Vec<ContainerFiles> {
             let below = |ContainerFiles { folder, file }| {
                 let folder = self.0.join(folder.strip_prefix("/").expect("absolute"));
@@ -256,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_pod_is_passed_over() {
+    fn files_without_a_pod_are_skipped() {
         let scratch = Scratch::new();
         let long = format!(r#"{{"padding":"{}","annotations":{{}}}}"#, "x".repeat(5 << 20));
         for (id, text) in [
@@ -278,22 +269,20 @@ mod tests {
 
     /// A distribution's containerd keeps its files elsewhere: the shim works in the folder.
     #[test]
-    fn the_monitor_leads_to_the_files() {
+    fn container_files_are_found_by_the_monitor_process() {
         let scratch = Scratch::new();
         scratch.write("run/k3s/task/c/config.json", CONTAINERD);
         scratch.write("proc/7/status", "Name:\tapp\nPPid:\t5\n");
         scratch.write("proc/5/status", "Name:\tcontainerd-shim\nPPid:\t1\n");
         symlink(scratch.0.join("run/k3s/task/c"), scratch.0.join("proc/5/cwd")).expect("a link");
         assert_eq!(scratch.pod("c").as_deref(), Some("shop/web-0"));
-        // A parent within a container is not believed.
         let parent = scratch.0.join("proc/5");
         let process = scratch.0.join("proc/7");
         assert_eq!(of_container("c", &process, &scratch.files(), |path| path == parent), None);
     }
 
-    /// No writer ever comes.
     #[test]
-    fn a_pipe_is_not_waited_for() {
+    fn pipes_are_not_read() {
         let scratch = Scratch::new();
         let folder = "run/containerd/io.containerd.runtime.v2.task/k8s.io/c";
         scratch.write(&format!("{folder}/other"), "");

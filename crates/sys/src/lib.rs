@@ -1,5 +1,5 @@
-//! The operating system: programs, namespaces, netlink. No policy, no rules. The only place where `unsafe` is allowed: socket
-//! options need it, a few system calls, forks, signal dispositions, and what comes before `main`.
+//! The operating system: programs, namespaces, netlink; no policy and no rules. The only crate with `unsafe`: socket options, a
+//! few system calls, forks, signal dispositions and code before `main` need it.
 
 pub mod address;
 pub mod conntrack;

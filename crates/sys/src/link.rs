@@ -1,4 +1,4 @@
-//! Veth pairs between new network namespaces, with which they end; bridges; programs at links that packets meet; over rtnetlink.
+//! Links over rtnetlink: veth pairs between new network namespaces, bridges, and packet programs attached to links.
 
 use super::header::*;
 use super::message::{af, attribute, rtmsg, text, u32_at};
@@ -10,7 +10,7 @@ use rules::Family;
 use std::os::fd::{AsFd, AsRawFd};
 use std::{fs, io, net::IpAddr};
 
-/// The flags of a request for something new, which must not be there.
+/// Flags of a request that creates an object and fails if it exists.
 const NEW: i32 = NLM_F_CREATE | NLM_F_EXCL;
 
 pub struct NamespaceLinks {
@@ -18,14 +18,12 @@ pub struct NamespaceLinks {
 }
 
 impl NamespaceLinks {
-    /// In the thread's network namespace.
     pub fn open() -> io::Result<Self> {
         Ok(Self { socket: NetlinkSocket::open(NETLINK_ROUTE)? })
     }
 
-    /// Creates a veth pair to another namespace, both ends of this name. Not supported where the kernel lacks `veth`.
+    /// Creates a veth pair to another namespace, both ends with this name. Fails if the kernel lacks `veth`.
     pub fn veth_pair(&mut self, name: &str, other: &impl AsFd) -> io::Result<()> {
-        // A descriptor is never negative.
         let other = other.as_fd().as_raw_fd().to_ne_bytes();
         self.socket.request(RTM_NEWLINK, NEW, &ifinfomsg(0, 0), |message| {
             message.text(IFLA_IFNAME, name);
@@ -45,7 +43,7 @@ impl NamespaceLinks {
         self.socket.request(RTM_NEWLINK, 0, &ifinfomsg(index(name)?, up), |_| {})
     }
 
-    /// Gives a link an address, usable at once, as no other host on the link can have it. Refused where IPv6 is off.
+    /// Gives a link an address, usable at once because no other host on the link can have it. Fails where IPv6 is off.
     pub fn address(&mut self, name: &str, address: IpAddr, length: u8) -> io::Result<()> {
         let [a, b, c, d] = index(name)?.to_ne_bytes();
         let flags = if address.is_ipv6() { IFA_F_NODAD } else { 0 };
@@ -64,7 +62,7 @@ impl NamespaceLinks {
 
     /// Makes every address of the family of `like` without a more specific route local to the namespace.
     pub fn answer_at_all(&mut self, like: IpAddr) -> io::Result<()> {
-        // In the kernel's own table it would come before all others.
+        // In the kernel's local table it would precede all other routes.
         let head = rtmsg(Family::of(like), [RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_HOST, RTN_LOCAL]);
         let lo = index("lo")?.to_ne_bytes();
         self.socket.request(RTM_NEWROUTE, NEW, &head, |message| {
@@ -73,7 +71,7 @@ impl NamespaceLinks {
     }
 }
 
-/// True for an interface that is there and down. One of unknown state counts as up.
+/// True for an existing interface that is down. An unknown state counts as up.
 pub fn is_down(name: &str) -> bool {
     let mut links = getifaddrs().into_iter().flatten();
     links.any(|link| link.interface_name == name && !link.flags.contains(InterfaceFlags::IFF_UP))
@@ -88,14 +86,12 @@ pub fn bridges() -> io::Result<Vec<String>> {
     })
 }
 
-/// The length of a `struct tcmsg`, and the offset of its interface.
 const TCMSG: usize = 20;
 const TCM_IFINDEX: usize = 4;
 
-/// The length of a `struct xfrm_userpolicy_id`.
 const XFRM_USERPOLICY_ID: usize = 64;
 
-/// Programs that may decide about packets here and are not read, in words: XDP, filters of tc, IPsec, rules of bridges.
+/// Descriptions of programs that may decide about packets here and are not read: XDP, tc filters, IPsec, bridge rules.
 pub fn unread() -> io::Result<Vec<String>> {
     let mut socket = NetlinkSocket::open(NETLINK_ROUTE)?;
     let mut found = socket.dump(RTM_GETLINK, &ifinfomsg(0, 0), |payload| {
@@ -107,11 +103,11 @@ pub fn unread() -> io::Result<Vec<String>> {
     found.extend(socket.dump(RTM_GETQDISC, &[0; TCMSG], |payload| {
         let kind = text(attribute(payload.get(TCMSG..)?, TCA_KIND)?);
         let name = if_indextoname(u32_at(payload, TCM_IFINDEX)?).ok()?;
-        // Only these classify packets that arrive, or all that pass.
+        // Only these classify packets that arrive, or every packet that passes.
         matches!(kind, "clsact" | "ingress")
             .then(|| format!("filters of tc at {} ({kind})", name.to_string_lossy()))
     })?);
-    // Kernels without IPsec have none, and only CAP_NET_ADMIN may list them.
+    // Kernels without IPsec have none, and listing them needs CAP_NET_ADMIN.
     let policies = NetlinkSocket::open(NETLINK_XFRM)
         .and_then(|mut socket| socket.dump(XFRM_MSG_GETPOLICY, &[0; XFRM_USERPOLICY_ID], |_| Some(())));
     if policies.is_ok_and(|policies| !policies.is_empty()) {
@@ -130,7 +126,6 @@ fn index(name: &str) -> io::Result<u32> {
         .map_err(|error| io::Error::new(io::Error::from(error).kind(), format!("no link {name}")))
 }
 
-/// The interface's name, or its number if it is gone.
 pub(super) fn interface(index: u32) -> String {
     match if_indextoname(index) {
         Ok(name) if !name.is_empty() => name.to_string_lossy().into_owned(),
@@ -138,10 +133,9 @@ pub(super) fn interface(index: u32) -> String {
     }
 }
 
-/// The length of a `struct ifinfomsg`.
 const IFINFOMSG: usize = 16;
 
-/// `struct ifinfomsg`: family, padding, type, index, flags, which of the flags to change.
+/// `struct ifinfomsg`: family, padding, type, index, flags, mask of the flags to change.
 fn ifinfomsg(index: u32, flags: u32) -> [u8; IFINFOMSG] {
     let mut head = [0; IFINFOMSG];
     head[4..8].copy_from_slice(&index.to_ne_bytes());

@@ -1,5 +1,5 @@
-//! The listening sockets of the network namespace and their processes, over `sock_diag` (`linux/inet_diag.h`). Where the kernel
-//! lacks its module, `/proc` is read, which lacks `IP_TRANSPARENT`, as TPROXY requires.
+//! Listening sockets of the network namespace and their processes, over `sock_diag` (`linux/inet_diag.h`). If the kernel lacks
+//! that module, `/proc` is read, which lacks `IP_TRANSPARENT`, a requirement of TPROXY.
 
 use super::message::{attribute, ip, u32_at};
 use super::netlink::NetlinkSocket;
@@ -16,20 +16,18 @@ pub struct ListeningSocket {
     pub port: u16,
     /// Unspecified (`0.0.0.0`, `::`) for every address.
     pub address: IpAddr,
-    /// The interface that it is bound to (`SO_BINDTODEVICE`): it takes what arrives there alone. `/proc` does not show it.
+    /// Interface that it is bound to (`SO_BINDTODEVICE`), the only one that it receives from. `/proc` does not show it.
     pub device: Option<String>,
-    /// True if it listens for IPv4 too, though its own address is `::`.
+    /// True if a listener at `::` accepts IPv4 too.
     pub is_dual: bool,
-    /// The user that made it, as rules number users.
+    /// Owner, in the numbers used in rules.
     pub uid: u32,
-    /// The number of its inode, by which [`holders`] finds its processes.
     pub inode: u64,
-    /// True with `IP_TRANSPARENT`, without which TPROXY can't hand it anything; `None` where the kernel does not show it.
+    /// True with `IP_TRANSPARENT`, which TPROXY requires; `None` if the kernel does not show it.
     pub is_transparent: Option<bool>,
 }
 
 impl ListeningSocket {
-    /// True if packets to this address get to it.
     pub fn hears(&self, address: IpAddr) -> bool {
         match (self.address, address) {
             (own, other) if own == other => true,
@@ -47,7 +45,7 @@ impl ListeningSocket {
 
 const FAMILIES: [u8; 2] = [AF_INET, AF_INET6];
 
-/// Every listener of the thread's network namespace, by transport and port.
+/// Every listener of the thread's network namespace, by protocol and port.
 pub fn all() -> io::Result<Vec<ListeningSocket>> {
     let mut found = Vec::new();
     for protocol in [Protocol::Tcp, Protocol::Udp] {
@@ -64,7 +62,7 @@ pub fn all() -> io::Result<Vec<ListeningSocket>> {
     Ok(found)
 }
 
-/// The state of sockets that listen; those of UDP are not connected.
+/// State of listening sockets; a UDP socket listens if it is not connected.
 const fn listening(protocol: Protocol) -> u8 {
     match protocol {
         Protocol::Tcp => TCP_LISTEN,
@@ -72,7 +70,7 @@ const fn listening(protocol: Protocol) -> u8 {
     }
 }
 
-/// `struct inet_diag_req_v2` up to the states; what follows it names a single socket, or none where it is zero.
+/// `struct inet_diag_req_v2` up to the states; the zeros after them select all sockets.
 const REQUEST: usize = 56;
 
 fn by_netlink(protocol: Protocol, family: u8) -> io::Result<Vec<ListeningSocket>> {
@@ -109,7 +107,7 @@ fn listener(protocol: Protocol, payload: &[u8]) -> Option<ListeningSocket> {
     })
 }
 
-/// The sixth bit of `struct inet_diag_sockopt`, counted as the machine counts bits of structures.
+/// Sixth bit of `struct inet_diag_sockopt`, in the machine's bit order of structures.
 fn transparent(options: &[u8]) -> Option<bool> {
     let bit = if cfg!(target_endian = "little") { 1 << 5 } else { 1 << 2 };
     options.first().map(|byte| byte & bit != 0)
@@ -120,17 +118,16 @@ fn by_proc(protocol: Protocol, family: u8) -> io::Result<Vec<ListeningSocket>> {
     Ok(listeners.map(|(_, listener)| listener).collect())
 }
 
-/// Sockets in any state, as the files of `/proc/net` list them, one a line; each with its state.
+/// Sockets in any state, each with its state, from the files of `/proc/net`.
 fn in_proc(protocol: Protocol, family: u8) -> io::Result<Vec<(u8, ListeningSocket)>> {
     let six = if family == AF_INET6 { "6" } else { "" };
     match fs::read_to_string(format!("/proc/thread-self/net/{protocol}{six}")) {
-        // A kernel without IPv6.
         Err(error) if error.kind() == io::ErrorKind::NotFound && family == AF_INET6 => Ok(Vec::new()),
         text => Ok(text?.lines().skip(1).filter_map(|line| listed(protocol, line)).collect()),
     }
 }
 
-/// The user of the socket that has this address as its own, in our numbers. An unconnected socket has only a port.
+/// User of the socket with this local address, in our numbers. An unconnected socket has only a port.
 pub fn user_of(protocol: Protocol, own: SocketAddr) -> Option<u32> {
     let find_in = |family, ip: IpAddr| {
         let mut sockets = in_proc(protocol, family).ok()?.into_iter().map(|(_, socket)| socket);
@@ -138,7 +135,7 @@ pub fn user_of(protocol: Protocol, own: SocketAddr) -> Option<u32> {
         sockets.find(|socket| socket.port == own.port() && is_own(socket.address)).map(|socket| socket.uid)
     };
     match own.ip() {
-        // A socket of IPv6 can reach IPv4 too, from a mapped address (`ipv6(7)`). Java's do.
+        // An IPv6 socket can reach IPv4 too, from a mapped address (`ipv6(7)`). Java's do.
         IpAddr::V4(ip) => {
             find_in(AF_INET, ip.into()).or_else(|| find_in(AF_INET6, ip.to_ipv6_mapped().into()))
         }
@@ -157,7 +154,7 @@ fn listed(protocol: Protocol, line: &str) -> Option<(u8, ListeningSocket)> {
         port: u16::from_str_radix(port, 16).ok()?,
         address,
         device: None,
-        // Not shown; it is the default of sockets.
+        // Not shown; the default of sockets.
         is_dual: address == Ipv6Addr::UNSPECIFIED,
         uid: words.get(7)?.parse().ok()?,
         inode: words.get(9)?.parse().ok()?,
@@ -166,7 +163,7 @@ fn listed(protocol: Protocol, line: &str) -> Option<(u8, ListeningSocket)> {
     Some((state, socket))
 }
 
-/// Addresses are there as numbers of 32 bits each, in the machine's byte order.
+/// Parses an address, printed as 32-bit numbers in the machine's byte order.
 fn proc_address(text: &str) -> Option<IpAddr> {
     let words = text.as_bytes().chunks(8).map(|word| {
         let number = u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok()?;
@@ -177,21 +174,20 @@ fn proc_address(text: &str) -> Option<IpAddr> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketHolder {
-    /// As we see it.
+    /// As seen from our process namespace.
     pub id: u32,
     /// Cut to 15 bytes by the kernel.
     pub name: String,
-    /// Effective.
+    /// Effective group.
     pub gid: Option<u32>,
 }
 
-/// The processes that hold these sockets, as far as we may see them; of several that share one, the oldest: others inherited
-/// it. Process ids do not show which is the oldest, because they wrap around.
+/// Visible holders of these sockets. A shared socket counts for the oldest process; IDs wrap around and do not show the age.
 pub fn holders(inodes: &[u64]) -> BTreeMap<u64, SocketHolder> {
     holders_among(&process::folders(Path::new("/proc")).unwrap_or_default(), inodes)
 }
 
-/// The same among these processes, given by their folders.
+/// Like [`holders`], among these processes, given by their folders.
 pub fn holders_among(processes: &[PathBuf], inodes: &[u64]) -> BTreeMap<u64, SocketHolder> {
     let mut found: BTreeMap<u64, (u64, SocketHolder)> = BTreeMap::new();
     for folder in processes {
@@ -219,7 +215,6 @@ mod tests {
         process::{self, Command},
     };
 
-    /// In a new namespace, where no other process listens.
     fn in_a_namespace(check: impl FnOnce() + Send) {
         namespace::within_new(|| {
             let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip starts");
@@ -230,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn listeners_are_found_by_either_way() {
+    fn listeners_are_found_by_netlink_and_by_proc() {
         in_a_namespace(|| {
             let content = (
                 TcpListener::bind("127.0.0.1:15001").expect("IPv4"),
@@ -238,7 +233,6 @@ mod tests {
                 TcpListener::bind("[::1]:15007").expect("IPv6"),
                 UdpSocket::bind("127.0.0.1:15053").expect("UDP"),
             );
-            // Neither a connection nor a socket that is connected is a listener.
             let connection = TcpStream::connect("127.0.0.1:15001").expect("it listens");
             let connected = UdpSocket::bind("127.0.0.1:15054").expect("UDP");
             connected.connect("127.0.0.1:15053").expect("a destination");
@@ -275,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_of_this_test_are_ours() {
+    fn sockets_of_this_test_are_held_by_this_process() {
         in_a_namespace(|| {
             let own = nix::unistd::getuid().as_raw();
             for address in ["127.0.0.1:0", "[::1]:0"] {
@@ -294,9 +288,9 @@ mod tests {
         });
     }
 
-    /// Process numbers begin anew after the highest, so that a child's can be lower than its parent's.
+    /// Process IDs wrap around, so a child's can be lower than its parent's.
     #[test]
-    fn of_processes_that_share_a_socket_the_oldest_holds_it() {
+    fn shared_socket_is_held_by_the_oldest_process() {
         let root = testkit::folder::Folder::new("holders");
         let folder = |id: u32, started: u64| {
             let folder = root.join(id.to_string());
@@ -314,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_option_of_tproxy_says_so() {
+    fn transparent_option_is_reported() {
         use nix::sys::socket::{
             setsockopt,
             sockopt::{BindToDevice, IpTransparent},
@@ -330,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_hears_what_its_address_says() {
+    fn listeners_receive_packets_to_their_address() {
         let hears = |own: &str, is_dual, other: &str| {
             let address = own.parse().expect("an address");
             let listener = ListeningSocket {

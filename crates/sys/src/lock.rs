@@ -1,15 +1,15 @@
-//! A lock of one network namespace, taken from reading its state until it is changed.
+//! A lock of one network namespace, held from reading its state to the end of the change.
 //!
-//! Its owner listens to a certain NFLOG group of the namespace. The kernel gives a group to one socket at a time and frees it
-//! when the socket is closed, however its process ends. Listening takes `CAP_NET_ADMIN`, as changing rules does, and the
-//! group exists in the kernel alone, so an init container and a plugin on the node's file system exclude each other. A lock of
-//! the namespace's file can be taken by any process; a file of root's is another one in a container than on its node; a table
-//! that belongs to its socket (`NFT_TABLE_F_OWNER`) makes closing it wait 10 to 30 ms.
+//! Its owner listens to a fixed NFLOG group of the namespace. The kernel gives a group to one socket at a time and frees it when
+//! the socket is closed, however its process ends. Listening needs `CAP_NET_ADMIN`, as changing rules does, and the group exists
+//! only in the kernel, so an init container and a plugin on the node's file system exclude each other. Alternatives fail: any
+//! process can lock the namespace's file; a file of root differs between a container and its node; closing a table that belongs
+//! to its socket (`NFT_TABLE_F_OWNER`) takes 10 to 30 ms.
 //!
-//! Programs that we start inherit the socket: until the last of them has ended, the lock is taken, so that the next run does
-//! not read a state that is about to change. Where the kernel lacks NFLOG over netlink, as gVisor's does, the namespace's file
-//! is locked instead; a lock that is taken for longer than we wait is ignored then, with a warning. Where `/proc` is not mounted
-//! either, nothing is locked; our own table is replaced as a whole or not at all.
+//! Child programs inherit the socket, so the lock is held until the last of them has ended and the next run does not read a state
+//! that is about to change. If the kernel lacks NFLOG over netlink, as gVisor does, the namespace's file is locked instead; a
+//! lock held longer than the wait is then ignored with a warning. If `/proc` is not mounted either, nothing is locked; our own
+//! table is still replaced as a whole or not at all.
 
 use super::header::{NETLINK_NETFILTER, NFNL_SUBSYS_NFTABLES, NFPROTO_UNSPEC, NFT_MSG_GETGEN};
 use super::netfilter::{message_type, nfgenmsg};
@@ -21,12 +21,10 @@ use std::fs::{self, File};
 use std::time::{Duration, Instant};
 use std::{io, os::fd::AsFd, thread};
 
-/// The group, which no rule reports to.
 const GROUP: u16 = 0x5349;
 const NAMESPACE: &str = "/proc/thread-self/ns/net";
 const RETRY: Duration = Duration::from_millis(10);
 
-/// The lock is released when this is dropped.
 #[derive(Debug)]
 pub struct LockGuard(
     #[cfg_attr(not(test), expect(dead_code, reason = "it is kept open, not used"))] LockKind,
@@ -51,7 +49,7 @@ fn holder(id: &Option<u32>) -> String {
     id.map_or_else(|| "another program".to_owned(), |id| format!("process {id}"))
 }
 
-/// Takes the lock of the thread's network namespace. Fails where another process holds it for longer than `wait`.
+/// Takes the lock of the thread's network namespace. Fails if another process holds it for longer than `wait`.
 pub fn hold(wait: Duration) -> Result<LockGuard, LockError> {
     let begun = Instant::now();
     let is_late = || begun.elapsed() >= wait;
@@ -68,7 +66,7 @@ pub fn hold(wait: Duration) -> Result<LockGuard, LockError> {
             Err(error) => error,
         };
         match error.raw_os_error() {
-            // Where the right to change rules is missing, the change itself reports that.
+            // Without the capability to change rules, the change itself reports the error.
             Some(libc::EPERM) if !may_change(&mut socket) => return Ok(LockGuard(LockKind::Nothing)),
             Some(libc::EPERM | libc::EEXIST | libc::EBUSY | libc::EAGAIN) if is_late() => {
                 return Err(LockError::Busy(listener()));
@@ -81,32 +79,30 @@ pub fn hold(wait: Duration) -> Result<LockGuard, LockError> {
     }
 }
 
-/// True if the kernel takes any request about netfilter from us: `EPERM` means a group that is taken as well.
+/// True if the kernel accepts netfilter requests from us: `EPERM` also means that the group is taken.
 fn may_change(socket: &mut NetlinkSocket) -> bool {
     let kind = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN);
     let answer = socket.one(kind, &nfgenmsg(NFPROTO_UNSPEC, 0), |_| {});
     !answer.is_err_and(|error| error.raw_os_error() == Some(libc::EPERM))
 }
 
-/// Has programs that we start hold it too.
 fn inherit(descriptor: &impl AsFd) -> io::Result<()> {
     Ok(fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::empty())).map(drop)?)
 }
 
-/// The process that listens to the group, as far as we may see it.
 fn listener() -> Option<u32> {
     let column = |line: &str, at: usize| line.split_whitespace().nth(at).map(str::to_owned);
-    // Group, port, ..
+    // Columns: group, port, ..
     let listeners = fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_log").ok()?;
     let group = listeners.lines().find(|line| column(line, 0) == Some(GROUP.to_string()))?;
     let port = column(group, 1)?;
-    // Address, protocol, port, groups, buffers (4), drops, inode.
+    // Columns: address, protocol, port, groups, buffers (4), drops, inode.
     let sockets = fs::read_to_string("/proc/thread-self/net/netlink").ok()?;
     let protocol = libc::NETLINK_NETFILTER.to_string();
     let is_it =
         |line: &&str| column(line, 1).as_ref() == Some(&protocol) && column(line, 2).as_ref() == Some(&port);
     let inode = column(sockets.lines().find(is_it)?, 9)?.parse().ok()?;
-    // A socket's port is the number of the process that made it, where that is free; programs that inherit it come later.
+    // A socket's port is the ID of the process that created it, if that was free; programs that inherit it come later.
     let holders = process::holding_socket(inode);
     let maker = port.parse().ok().filter(|id| holders.contains(id));
     maker.or_else(|| holders.first().copied())
@@ -140,9 +136,9 @@ fn by_file(is_late: impl Fn() -> bool) -> Result<LockGuard, LockError> {
 mod tests {
     use super::*;
 
-    /// Kernels without NFLOG have this lock alone, and every program of a pod can hold it.
+    /// Kernels without NFLOG have only this lock, and every program of a pod can hold it.
     #[test]
-    fn a_file_that_somebody_holds_delays_and_keeps_nobody_out() {
+    fn held_file_lock_delays_and_is_then_ignored() {
         const WAIT: Duration = Duration::from_millis(50);
         let lock = || {
             let begun = Instant::now();

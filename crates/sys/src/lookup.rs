@@ -1,5 +1,5 @@
-//! Finds a network namespace by a name of `ip netns`, a container's id, a process, or a path. No runtime is asked: the name of
-//! a container's control group ends in its id (`docker/ID`, `cri-containerd-ID.scope`, `crio-ID`, `libpod-ID.scope/container`).
+//! Finds a network namespace by a name of `ip netns`, a container ID, a process or a path, without a container runtime: control
+//! groups' names end in a container's ID (`docker/ID`, `cri-containerd-ID.scope`, `crio-ID`, `libpod-ID.scope/container`).
 
 use super::inventory::ContainerFiles;
 use super::namespace::OpenNamespace;
@@ -42,7 +42,6 @@ pub enum LookupError {
 }
 
 impl LookupError {
-    /// Everything that would have been found by its name.
     pub fn known(&self) -> impl Iterator<Item = &str> {
         let known: [&[String]; 2] = match self {
             Self::Unknown { names, containers } => [names, containers],
@@ -58,7 +57,6 @@ fn all_known(names: &[String], containers: &[String]) -> String {
     format!("known names: {}; containers: {}", list(names, usize::MAX), list(containers, DIGITS_SHOWN))
 }
 
-/// The first few, each cut to so many characters.
 fn first_few(names: &[String], width: usize) -> String {
     const FEW: usize = 5;
     let cut = |name: &String| name.chars().take(width).collect::<String>();
@@ -66,7 +64,6 @@ fn first_few(names: &[String], width: usize) -> String {
     if names.len() > FEW { format!("{text} and {} more", names.len() - FEW) } else { text }
 }
 
-/// Finds the namespace that a word means.
 pub fn find(word: &str, places: &LookupPlaces) -> Result<OpenNamespace, LookupError> {
     if let Some(number) = word.strip_prefix("pid:") {
         let number: u32 =
@@ -79,7 +76,7 @@ pub fn find(word: &str, places: &LookupPlaces) -> Result<OpenNamespace, LookupEr
             opened => opened.map_err(LookupError::Open),
         };
     }
-    // As `kubectl get pod -o yaml` names a container: containerd://ID.
+    // `kubectl get pod -o yaml` shows a container as containerd://ID.
     let id = word.split_once("://").map(|(_, id)| id);
     if id.is_none() && word.contains('/') {
         return OpenNamespace::open(Path::new(word)).map_err(LookupError::Open);
@@ -100,13 +97,13 @@ pub fn find(word: &str, places: &LookupPlaces) -> Result<OpenNamespace, LookupEr
     Err(LookupError::Unknown { names: names(&places.names), containers: containers.into_keys().collect() })
 }
 
-/// Names that [`find`] takes: those of `ip netns`, and the first digits of containers' ids.
+/// Names that [`find`] accepts: those of `ip netns`, and the first digits of container IDs.
 pub fn known(places: &LookupPlaces) -> Vec<String> {
     let containers = containers(&places.proc);
     names(&places.names).into_iter().chain(containers.keys().map(|id| shortened(id))).collect()
 }
 
-/// Digits of an id that are shown, as many as `docker ps` shows.
+/// Digits of an ID in output, as many as `docker ps` shows.
 const DIGITS_SHOWN: usize = 12;
 
 pub(super) fn shortened(id: &str) -> String {
@@ -120,10 +117,9 @@ pub(super) fn names(folders: &[PathBuf]) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// Digits of an id that have to be given. Fewer may be a word, such as `bad`.
+/// Minimum digits of an ID. Fewer may be a word, such as `bad`.
 const MIN_DIGITS: usize = 4;
 
-/// `None` where there is no such container.
 fn namespace_of_container(
     start: &str,
     containers: &BTreeMap<String, Vec<PathBuf>>,
@@ -141,19 +137,18 @@ fn namespace_of_container(
     }
 }
 
-/// `None` where its processes have all ended.
+/// Returns `None` if all its processes have ended.
 fn namespace_of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<OpenNamespace>, LookupError> {
     let (mut found, mut refused) = (BTreeMap::new(), None);
     for folder in folders {
         match OpenNamespace::open(&folder.join("ns/net")) {
-            // The process may have ended and another have got its number meanwhile.
+            // The process may have ended and its ID been reused meanwhile.
             Ok(namespace) if container_of(folder).as_deref() == Some(id) => {
                 if let Ok(number) = namespace.id() {
                     found.entry(number).or_insert(namespace);
                 }
             }
             Ok(_) => {}
-            // The process has ended.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => refused = Some(error),
         }
@@ -165,7 +160,6 @@ fn namespace_of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<OpenNa
     }
 }
 
-/// Whole ids, each with the folders of its processes.
 fn containers(proc: &Path) -> BTreeMap<String, Vec<PathBuf>> {
     let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for folder in process::folders(proc).unwrap_or_default() {
@@ -180,20 +174,20 @@ pub(super) fn container_of(folder: &Path) -> Option<String> {
     innermost(&fs::read_to_string(folder.join("cgroup")).ok()?)
 }
 
-/// The id in the names of control groups (`/proc/PID/cgroup`, `cgroups(7)`), of the innermost container.
+/// ID of the innermost container in the names of control groups (`/proc/PID/cgroup`, `cgroups(7)`).
 fn innermost(text: &str) -> Option<String> {
     let mut groups = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     groups.find_map(|group| group.rsplit('/').find_map(id)).map(str::to_owned)
 }
 
-/// A container's id, as runtimes make them: 64 digits, after the runtime's name and before what systemd adds.
+/// A container ID: 64 digits, after the runtime's name and before systemd's suffix.
 fn id(part: &str) -> Option<&str> {
     const DIGITS: usize = 64;
     let part = part.strip_suffix(".scope").unwrap_or(part);
     let (runtime, id) = part.rsplit_once(['-', ':']).unwrap_or(("", part));
     let is_id =
         id.len() == DIGITS && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    // conmon monitors a container. Its control group has the container's id, too, but it runs in the node's namespace.
+    // conmon monitors a container. Its control group has the container's ID too, but it runs in the node's namespace.
     (is_id && !runtime.ends_with("conmon")).then_some(id)
 }
 
@@ -206,7 +200,7 @@ mod tests {
     const DB: &str = "0123f6789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0";
 
     #[test]
-    fn control_groups_tell_containers() {
+    fn containers_are_found_by_control_groups() {
         for line in [
             format!("0::/docker/{WEB}"),
             format!("0::/system.slice/docker-{WEB}.scope"),
@@ -232,7 +226,7 @@ mod tests {
         }
     }
 
-    /// A `/proc` with processes in control groups; where none is given, that of no container.
+    /// A `/proc` with processes in these control groups; an empty one belongs to no container.
     struct Folder(testkit::folder::Folder);
 
     impl Folder {
@@ -261,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_is_found() {
+    fn namespaces_are_found_by_each_kind_of_name() {
         let (web, db) = (format!("/docker/{WEB}"), format!("/docker/{DB}"));
         let folder = Folder::new(&[(7, &web), (8, &web), (9, &db), (10, "/")]);
         let found = |word: &str, path: &str| assert_eq!(folder.find(word), Ok(path.into()), "{word}");
@@ -275,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_found_or_not_one_is_told() {
+    fn unknown_and_ambiguous_names_are_errors() {
         let (web, db) = (format!("/docker/{WEB}"), format!("/docker/{DB}"));
         let folder = Folder::new(&[(7, &web), (9, &db)]);
         let text = |word: &str, part: &str| {

@@ -1,11 +1,10 @@
-//! Netlink messages as bytes (`linux/netlink.h`): a 16-byte header (`struct nlmsghdr`) and a payload, attributes with a 4-byte
-//! header (`struct nlattr`), both padded to 4 bytes. Numbers are in host byte order unless a family differs.
+//! Netlink messages as bytes (`linux/netlink.h`): a 16-byte header (`struct nlmsghdr`) and a payload; attributes with a 4-byte
+//! header (`struct nlattr`); both padded to 4 bytes. Numbers are in host byte order unless a family differs.
 
 use super::header::*;
 use rules::Family;
 use std::net::IpAddr;
 
-/// Messages under construction, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
     bytes: Vec<u8>,
@@ -26,7 +25,6 @@ impl Messages {
         self
     }
 
-    /// Asks the kernel to acknowledge the last message.
     pub fn acknowledge(&mut self) {
         let [low, high] = wire_u16(NLM_F_ACK).to_ne_bytes();
         self.bytes[self.start + 6] |= low;
@@ -40,17 +38,16 @@ impl Messages {
         self
     }
 
-    /// Adds a 32-bit number in network order, as netfilter's families want theirs.
+    /// Adds a 32-bit number in network order, the order of netfilter's families.
     pub fn number(&mut self, kind: u16, number: u32) -> &mut Self {
         self.attribute(kind, &number.to_be_bytes())
     }
 
-    /// Adds an address, the most significant byte first.
     pub fn address(&mut self, kind: u16, address: IpAddr) -> &mut Self {
         self.attribute(kind, &octets(address))
     }
 
-    /// Adds a text with a NUL after it.
+    /// Adds a string with a trailing NUL.
     pub fn text(&mut self, kind: u16, text: &str) -> &mut Self {
         self.head(kind, text.len() + 1);
         self.bytes.extend_from_slice(text.as_bytes());
@@ -68,13 +65,11 @@ impl Messages {
         self
     }
 
-    /// Adds attributes that are bytes already, padded as they came.
     pub fn raw(&mut self, attributes: &[u8]) {
         self.bytes.extend_from_slice(attributes);
         self.pad();
     }
 
-    /// The attributes that `fill` adds, without a message around them.
     pub fn alone(fill: impl FnOnce(&mut Self)) -> Vec<u8> {
         let mut messages = Self::default();
         fill(messages.message(0, 0, 0, &[]));
@@ -85,7 +80,6 @@ impl Messages {
         &self.bytes
     }
 
-    /// Adds the header of an attribute with so many bytes of payload.
     fn head(&mut self, kind: u16, payload: usize) {
         let length = u16::try_from(payload + NLA_HDRLEN).expect("attributes are shorter than 64 KiB");
         let ([length_low, length_high], [kind_low, kind_high]) = (length.to_ne_bytes(), kind.to_ne_bytes());
@@ -105,13 +99,11 @@ impl Messages {
 pub struct Received<'a> {
     pub kind: u16,
     pub flags: i32,
-    /// The sequence number of the request that it answers.
     pub sequence: u32,
-    /// Without the header.
     pub payload: &'a [u8],
 }
 
-/// Takes a datagram apart; stops at the first message that is cut off.
+/// Splits a datagram into messages; stops at the first truncated one.
 pub fn received(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
@@ -126,7 +118,7 @@ pub fn received(mut bytes: &[u8]) -> impl Iterator<Item = Received<'_>> {
     })
 }
 
-/// The attributes in `bytes`, as number and payload; stops at the first that is cut off.
+/// Attributes in `bytes`, as number and payload; stops at the first truncated one.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
@@ -141,12 +133,10 @@ pub fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(number, _)| *number == kind).map(|(_, payload)| payload)
 }
 
-/// The 32-bit number in network order of the first attribute of this number.
 pub fn number(bytes: &[u8], kind: u16) -> Option<u32> {
     attribute(bytes, kind)?.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// The bytes of an address, the most significant first.
 pub fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
@@ -154,29 +144,24 @@ pub fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The address of these bytes, which are as many as its family has.
 pub fn ip(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
     v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
-/// A number of `libc`'s in the 16 bits that messages have for it.
 pub const fn wire_u16(number: i32) -> u16 {
     let [low, high, ..] = number.to_le_bytes();
     u16::from_le_bytes([low, high])
 }
 
-/// A 16-bit number in host order.
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes)
 }
 
-/// A 32-bit number in host order.
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes)
 }
 
-/// A text that ends at its NUL or at the end of the payload.
 pub fn text(payload: &[u8]) -> &str {
     std::str::from_utf8(until_nul(payload)).unwrap_or_default()
 }
@@ -185,13 +170,12 @@ fn until_nul(payload: &[u8]) -> &[u8] {
     payload.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// A name that others have chosen, where it is not UTF-8 with its bytes escaped: two names that differ stay different.
+/// A name chosen by another program. Bytes that are not UTF-8 are escaped, so that different names stay different.
 pub fn name(payload: &[u8]) -> String {
     let bytes = until_nul(payload);
     std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
 }
 
-/// The number of a family in messages about routes and addresses.
 pub(super) const fn af(family: Family) -> u8 {
     match family {
         Family::V4 => AF_INET,
@@ -212,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_back_as_they_were_built() {
+    fn built_messages_are_parsed_back() {
         let mut messages = Messages::default();
         messages.message(10, NLM_F_ACK, 7, &[1, 2, 3, 4]).attribute(1, b"abcde");
         messages.message(11, 0, 8, &[]).nest(2, |nest| {
@@ -226,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_ends_the_walk() {
+    fn truncated_data_ends_the_iteration() {
         let mut messages = Messages::default();
         messages.message(10, 0, 1, &[1, 2, 3, 4]).attribute(1, b"abcde");
         for cut in 0..messages.bytes().len() {

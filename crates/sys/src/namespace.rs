@@ -1,4 +1,4 @@
-//! Network namespaces, and their settings (`/proc/sys/net`).
+//! Network namespaces and their settings (`/proc/sys/net`).
 
 use nix::libc::O_NONBLOCK;
 use nix::sched::{CloneFlags, setns, unshare};
@@ -9,18 +9,17 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::{fs, fs::File, io, panic::resume_unwind, thread};
 
-/// An open network namespace: it remains the same one even if its path changes.
+/// An open network namespace; it stays the same even if its path changes.
 #[derive(Debug)]
 pub struct OpenNamespace {
     file: File,
-    /// For messages.
     pub found: PathBuf,
 }
 
 impl OpenNamespace {
-    /// A file that is no namespace is refused by [`OpenNamespace::enter`] only.
+    /// Opens a namespace file. Only [`OpenNamespace::enter`] fails for another kind of file.
     pub fn open(path: &Path) -> io::Result<Self> {
-        // A pipe would wait for its writer.
+        // Opening a pipe would wait for its writer.
         let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
         Ok(Self { file, found: path.to_owned() })
     }
@@ -29,7 +28,7 @@ impl OpenNamespace {
         Self::open(Path::new("/proc/self/ns/net"))
     }
 
-    /// Moves the calling thread into it, for good. Threads and processes that it starts from now on are there as well.
+    /// Moves the calling thread into the namespace, for good. Threads and processes that it starts later are there too.
     pub fn enter(&self) -> io::Result<()> {
         setns(&self.file, CloneFlags::CLONE_NEWNET)?;
         Ok(())
@@ -43,13 +42,13 @@ impl OpenNamespace {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
-    /// The folder of the process below `/proc` by which it was found; `None` where it was found by another path.
+    /// Folder below `/proc` of the process by which it was found; `None` for other paths.
     pub fn process(&self) -> Option<&Path> {
         let folder = self.found.parent().filter(|_| self.found.ends_with("ns/net"))?.parent()?;
         folder.join("root").is_dir().then_some(folder)
     }
 
-    /// A name of `ip netns` may be a file that a restart of the machine has left.
+    /// True for a namespace. A name of `ip netns` may be a plain file left by a reboot.
     pub fn is_one(&self) -> bool {
         fstatfs(&self.file).is_ok_and(|system| system.filesystem_type() == NSFS_MAGIC)
     }
@@ -65,42 +64,40 @@ impl AsFd for OpenNamespace {
     }
 }
 
-/// Device and inode.
 pub type NamespaceId = (u64, u64);
 
-/// Moves the calling thread, and what it starts from now on, into the namespace behind `path`, for good.
 pub fn enter(path: &Path) -> io::Result<()> {
     OpenNamespace::open(path)?.enter()
 }
 
-/// Moves the calling thread into a new network namespace, for good. Needs `CAP_SYS_ADMIN`.
+/// Needs `CAP_SYS_ADMIN`.
 pub fn enter_new() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWNET)?)
 }
 
-/// Does `work` in the namespace behind `path`, on a new thread: the caller's namespace does not change.
+/// Runs `work` in the namespace at `path`, on a new thread: the caller's namespace does not change.
 pub fn within<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     on_new_thread(|| enter(path).map(|()| work()))
 }
 
-/// Does `work` in a new network namespace, on a new thread. The namespace ends with its last user.
+/// Runs `work` in a new network namespace, on a new thread. The namespace ends with its last user.
 pub fn within_new<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     on_new_thread(|| enter_new().map(|()| work()))
 }
 
-/// Does `work` on a new thread, which may change what is a thread's own: its namespaces, or its users.
+/// Runs `work` on a new thread, which may change its own namespaces or users.
 pub(super) fn on_new_thread<T: Send, E: From<io::Error> + Send>(
     work: impl FnOnce() -> Result<T, E> + Send,
 ) -> Result<T, E> {
     thread::scope(|scope| {
-        // A limit of processes may refuse the thread, at which `Scope::spawn` panics.
+        // At a process limit, `Scope::spawn` would panic.
         let started = thread::Builder::new().spawn_scoped(scope, work)?;
         started.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 
-/// True if IPv6 is switched off on an interface, or absent as a whole. Addresses and routes are refused then;
-/// rules are not. Where the setting can't be read, as without `/proc`, it is if `::1` is not there.
+/// True if IPv6 is disabled on an interface or in the kernel. Addresses and routes are refused then; rules are not. If the
+/// setting can't be read, as without `/proc`, a missing `::1` decides.
 pub fn lacks_ipv6(interface: &str) -> bool {
     let settings = Path::new("/proc/sys/net");
     match fs::read(settings.join("ipv6/conf").join(interface).join("disable_ipv6")) {
@@ -115,7 +112,7 @@ pub fn lacks_ipv6(interface: &str) -> bool {
 pub fn is_host() -> Option<bool> {
     match fs::metadata("/proc/sys/net/core/netdev_max_backlog") {
         Ok(_) => Some(true),
-        // In a namespace of a user's own there may be no setting in the folder, nor the folder.
+        // A user's own namespace may lack the setting, or the folder.
         Err(error) if error.kind() == io::ErrorKind::NotFound && Path::new("/proc/sys/net").exists() => {
             Some(false)
         }
@@ -123,10 +120,10 @@ pub fn is_host() -> Option<bool> {
     }
 }
 
-/// Seconds that conntrack remembers a TCP connection that one side has closed.
+/// Seconds that conntrack keeps a TCP connection that one side has closed.
 pub const CLOSE_WAIT: &str = "netfilter/nf_conntrack_tcp_timeout_close_wait";
 
-/// Sets a setting below `/proc/sys/net`, and returns what it was. It may be missing, or for reading only.
+/// Writes a setting below `/proc/sys/net` and returns its previous value. Fails if it is missing or read-only.
 pub fn set_sysctl(name: &str, value: &str) -> io::Result<String> {
     let path = Path::new("/proc/sys/net").join(name);
     let before = fs::read_to_string(&path)?.trim().to_owned();

@@ -1,4 +1,4 @@
-//! Common parts of the messages of netfilter's subsystems; and tests for what rules need of the kernel.
+//! Common parts of netfilter's messages, and tests for kernel features that rules need.
 
 use super::netlink::NetlinkSocket;
 use super::{header::*, message::wire_u16};
@@ -12,21 +12,18 @@ pub fn lacks_nf_tables(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EINVAL | EOPNOTSUPP | EPROTONOSUPPORT))
 }
 
-/// True if the kernel has no netfilter over netlink: Linux without `CONFIG_NETFILTER_NETLINK`, and gVisor's.
+/// True if the kernel has no netfilter over netlink: Linux without `CONFIG_NETFILTER_NETLINK`, and gVisor.
 pub fn lacks_netlink(error: &io::Error) -> bool {
     error.raw_os_error() == Some(nix::libc::EPROTONOSUPPORT)
 }
 
-/// The numbers of `NFTA_COMPAT_TYPE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
-    /// Such as `owner`.
     Match = 0,
-    /// Such as `REDIRECT`.
     Target = 1,
 }
 
-/// The kernel may load the module to find out, as it would for a rule.
+/// True if the kernel has the extension. It may load the module for the answer, as it would for a rule.
 pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<bool> {
     let mut socket = NetlinkSocket::open(NETLINK_NETFILTER)?;
     let answer = socket.request(COMPAT_GET, 0, &nfgenmsg(family_number(family), 0), |message| {
@@ -35,24 +32,23 @@ pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<
     match answer {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        // It is there, in another revision.
+        // The extension exists in another revision.
         Err(error) if error.raw_os_error() == Some(nix::libc::EPROTONOSUPPORT) => Ok(true),
         Err(error) => Err(error),
     }
 }
 
-/// The type of a subsystem's message (`nfnl_msg_type` inside of the kernel).
+/// Type of a subsystem's message (`nfnl_msg_type` in the kernel).
 pub const fn message_type(subsystem: i32, message: i32) -> u16 {
     wire_u16(subsystem << 8 | message)
 }
 
-/// `struct nfgenmsg`: family, version, and in network order a resource, which each subsystem understands differently.
+/// `struct nfgenmsg`: family, version, and in network order a resource, whose meaning depends on the subsystem.
 pub const fn nfgenmsg(family: u8, resource: u16) -> [u8; 4] {
     let [high, low] = resource.to_be_bytes();
     [family, NFNETLINK_V0, high, low]
 }
 
-/// The attributes after `struct nfgenmsg`.
 pub fn body(payload: &[u8]) -> Option<&[u8]> {
     payload.get(size_of_val(&nfgenmsg(0, 0))..)
 }

@@ -1,4 +1,4 @@
-//! A netlink socket: requests that are acknowledged, and dumps.
+//! A netlink socket: acknowledged requests, and dumps.
 
 use super::header::*;
 use super::message::{self, Messages, Received};
@@ -14,13 +14,12 @@ use std::ops::{ControlFlow, Range};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{io, num::NonZeroU32};
 
-/// As much as the kernel ever puts into one datagram of a dump (`netlink_recvmsg` caps it at 32 KiB).
+/// Largest datagram of a dump (`netlink_recvmsg` caps it at 32 KiB).
 const DATAGRAM: usize = 32 * 1024;
 
-/// The largest batch for which every machine's default buffer has room.
+/// Largest batch that fits every machine's default buffer.
 const SMALL_BATCH: usize = 100_000;
 
-/// Attempts to take a disturbed dump before the state counts as unreadable.
 const DUMP_TRIES: u32 = 10;
 
 /// A socket of one netlink family. A request has a type, the family's own header, and attributes that `fill` adds.
@@ -32,12 +31,12 @@ pub struct NetlinkSocket {
 }
 
 impl NetlinkSocket {
-    /// In the thread's network namespace.
+    /// Opens a socket in the thread's network namespace.
     pub fn open(protocol: i32) -> io::Result<Self> {
         Self::listen(protocol, 0)
     }
 
-    /// Opens a socket that receives what the kernel sends to these groups, one bit for each, the first for group 1.
+    /// Opens a socket that receives the messages of these multicast groups, one bit each; the lowest bit is group 1.
     pub fn listen(protocol: i32, groups: u32) -> io::Result<Self> {
         let protocol = NonZeroU32::new(protocol.cast_unsigned()).map(Protocol::from_raw);
         let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
@@ -46,7 +45,7 @@ impl NetlinkSocket {
         Ok(Self { descriptor, sequence: 0, buffer: Vec::with_capacity(DATAGRAM) })
     }
 
-    /// Sends one request and waits for its acknowledgement. `flags` are those besides what that takes.
+    /// Sends one request and waits for its acknowledgement. `flags` are additional flags.
     pub fn request(
         &mut self,
         kind: u16,
@@ -62,7 +61,6 @@ impl NetlinkSocket {
         })
     }
 
-    /// Requests one object and returns the payload of the answer.
     pub fn one(&mut self, kind: u16, head: &[u8], fill: impl FnOnce(&mut Messages)) -> io::Result<Vec<u8>> {
         self.send(kind, 0, head, fill)?;
         let (sequence, mut found) = (self.sequence, Vec::new());
@@ -77,8 +75,8 @@ impl NetlinkSocket {
         Ok(found)
     }
 
-    /// Sends messages that the kernel takes as a whole or not at all, with consecutive numbers, one of them acknowledged. The kernel
-    /// complains about the batch as a whole under the first number.
+    /// Sends messages with consecutive numbers that the kernel applies as a whole or not at all, one of them acknowledged. An
+    /// error of the whole batch has the first number.
     pub fn batch(&mut self, bytes: &[u8], sequences: Range<u32>, acknowledged: u32) -> Result<(), Rejection> {
         let plain =
             |source: io::Error| Rejection { sequence: sequences.start, message: None, offset: None, source };
@@ -106,20 +104,20 @@ impl NetlinkSocket {
         self.sequence + 1
     }
 
-    /// Makes room for messages that come faster than they are read.
+    /// Sets the receive buffer, for messages that arrive faster than they are read.
     pub fn reserve(&self, bytes: usize) -> io::Result<()> {
-        // Beyond the machine's limit if we may, else up to it.
+        // Beyond the machine's limit if permitted, else up to it.
         sockopt::set_socket_recv_buffer_size_force(&self.descriptor, bytes)
             .or_else(|_| sockopt::set_socket_recv_buffer_size(&self.descriptor, bytes))?;
         Ok(())
     }
 
-    /// Reads one datagram of messages that answer no request; `ENOBUFS` where messages were lost.
+    /// Reads one datagram of messages that answer no request; `ENOBUFS` if messages were lost.
     pub fn events(&mut self, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
         self.datagram(RecvFlags::empty(), visit)
     }
 
-    /// Reads all that has come already, as [`NetlinkSocket::events`]; waits for nothing.
+    /// Reads all pending messages without waiting, like [`NetlinkSocket::events`].
     pub fn events_so_far(&mut self, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
         loop {
             match self.datagram(RecvFlags::DONTWAIT, visit) {
@@ -137,9 +135,8 @@ impl NetlinkSocket {
         Ok(())
     }
 
-    /// Makes room for a large batch, and requests explanations.
+    /// Sets the send buffer for a large batch, and requests extended error messages.
     fn prepare(&self, length: usize) -> io::Result<()> {
-        // A kernel that does not know these options explains less.
         for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
             let _ = switch_on(&self.descriptor, libc::SOL_NETLINK, option);
         }
@@ -150,7 +147,7 @@ impl NetlinkSocket {
         Ok(())
     }
 
-    /// Requests all objects of a kind. Fails with [`io::ErrorKind::Interrupted`] where they keep changing meanwhile.
+    /// Requests all objects of a kind. Fails with [`io::ErrorKind::Interrupted`] if they keep changing meanwhile.
     pub fn dump<T>(
         &mut self,
         kind: u16,
@@ -160,7 +157,7 @@ impl NetlinkSocket {
         self.dump_some(kind, head, |_| {}, visit)
     }
 
-    /// As [`NetlinkSocket::dump`], of those objects that the attributes of the request choose.
+    /// Like [`NetlinkSocket::dump`], for the objects selected by the request's attributes.
     pub fn dump_some<T>(
         &mut self,
         kind: u16,
@@ -210,8 +207,7 @@ impl NetlinkSocket {
         Ok(())
     }
 
-    /// Receives one datagram, into memory that nothing has touched before: clearing it first would cost a page fault for each
-    /// page of the buffer, of which most datagrams need one.
+    /// Receives a datagram into uninitialized memory: clearing it would fault in each page, and most datagrams need one page.
     fn fill(&mut self, flags: RecvFlags) -> rustix::io::Result<&[u8]> {
         self.buffer.clear();
         recv(&self.descriptor, spare_capacity(&mut self.buffer), flags)?;
@@ -248,15 +244,13 @@ impl AsFd for NetlinkSocket {
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .message.as_deref().unwrap_or("the kernel gave no explanation"))]
 pub struct Rejection {
-    /// That of the message that it complains about.
     pub sequence: u32,
     pub message: Option<String>,
-    /// The offset in that message of the attribute that it complains about, if given.
     pub offset: Option<usize>,
     pub source: io::Error,
 }
 
-/// The content of the extended acknowledgement, if any: behind our message, or with `NETLINK_CAP_ACK` behind its header.
+/// Content of the extended acknowledgement, if any: behind our message, or with `NETLINK_CAP_ACK` behind its header.
 fn explanation(message: Received<'_>) -> Option<(Option<String>, Option<usize>)> {
     if message.flags & NLM_F_ACK_TLVS == 0 {
         return None;
@@ -265,7 +259,7 @@ fn explanation(message: Received<'_>) -> Option<(Option<String>, Option<usize>)>
         0 => (message::u32_at(message.payload, 4)? as usize).next_multiple_of(NLMSG_ALIGNTO),
         _ => NLMSG_HDRLEN,
     };
-    // struct nlmsgerr: error, header or whole of the message.
+    // struct nlmsgerr: error, then the header or whole of our message.
     let attributes = message.payload.get(4 + ours..)?;
     let text = message::attribute(attributes, NLMSGERR_ATTR_MSG).map(|text| message::text(text).to_owned());
     let offset =
@@ -273,7 +267,7 @@ fn explanation(message: Received<'_>) -> Option<(Option<String>, Option<usize>)>
     Some((text, offset.map(|offset| offset as usize)))
 }
 
-/// The result that an error message or the last one of a dump has: 0, or a negative error.
+/// Result in an error message or the last message of a dump: 0, or a negative error.
 fn outcome(message: Received<'_>) -> io::Result<()> {
     match message::u32_at(message.payload, 0) {
         Some(0) => Ok(()),
@@ -282,7 +276,6 @@ fn outcome(message: Received<'_>) -> io::Result<()> {
     }
 }
 
-/// Sets an option that takes a number to 1.
 #[expect(unsafe_code, reason = "nix has no NETLINK_EXT_ACK")]
 fn switch_on(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
     static ON: libc::c_int = 1;
@@ -298,9 +291,9 @@ fn switch_on(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -> io:
 mod tests {
     use super::*;
 
-    /// With strict checking, the kernel refuses a table that is not there at the end of the dump.
+    /// With strict checking, the kernel reports a missing table at the end of the dump.
     #[test]
-    fn a_dump_that_the_kernel_broke_off_is_no_end_of_the_list() {
+    fn aborted_dump_is_an_error() {
         const NO_SUCH_TABLE: u8 = 77;
         let mut socket = NetlinkSocket::open(NETLINK_ROUTE).expect("a socket");
         switch_on(&socket, libc::SOL_NETLINK, libc::NETLINK_GET_STRICT_CHK)

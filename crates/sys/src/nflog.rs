@@ -1,5 +1,5 @@
-//! Reports of the kernel about packets: those of rules to an NFLOG group, and the steps of packets that nf_tables traces
-//! (`meta nftrace set 1`), which `nft monitor trace` hears too. All numbers are in network order.
+//! Kernel reports about packets: rules' messages to an NFLOG group, and the steps of packets traced by nf_tables (`meta nftrace
+//! set 1`), which `nft monitor trace` receives too. All numbers are in network order.
 
 use super::header::*;
 use super::link::interface;
@@ -15,45 +15,44 @@ use std::time::{Duration, SystemTime};
 const PACKET: u16 = message_type(NFNL_SUBSYS_ULOG, NFULNL_MSG_PACKET);
 const CONFIG: u16 = message_type(NFNL_SUBSYS_ULOG, NFULNL_MSG_CONFIG);
 
-/// Bytes of each packet that are reported: enough for the longest headers.
+/// Reported bytes of each packet: enough for the longest headers.
 const HEADERS: u32 = 256;
-/// Room for what comes faster than it is read: some ten thousand reports, or the steps of a thousand packets.
+/// Receive buffer: some ten thousand reports, or the steps of a thousand packets.
 const ROOM: usize = 4 << 20;
 
-/// Makes a socket the listener of a group, with settings of `fill`. `EPERM` or `EEXIST` where another one listens.
+/// Makes a socket the listener of a group, with settings of `fill`. `EPERM` or `EEXIST` if another socket listens.
 pub(super) fn bind(
     socket: &mut NetlinkSocket,
     group: u16,
     fill: impl FnOnce(&mut Messages),
 ) -> io::Result<()> {
-    // The resource is the group, of whatever family.
+    // The resource is the group; the family does not matter.
     socket.request(CONFIG, 0, &nfgenmsg(NFPROTO_UNSPEC, group), |message| {
         fill(message.attribute(NFULA_CFG_CMD, &[NFULNL_CFG_CMD_BIND]));
     })
 }
 
-/// The listener of a group. A group has one; when it ends, reports go nowhere again.
+/// The only listener of a group. Once it is dropped, the kernel discards reports to the group.
 pub struct NflogListener(NetlinkSocket);
 
 impl NflogListener {
-    /// Listens in the thread's network namespace. Refused with `EPERM` where another program listens to the group.
+    /// Listens in the thread's network namespace. Fails with `EPERM` if another program listens to the group.
     pub fn open(group: u16) -> io::Result<Self> {
         let mut socket = NetlinkSocket::open(NETLINK_NETFILTER)?;
         socket.reserve(ROOM)?;
         bind(&mut socket, group, |message| {
-            // struct nfulnl_msg_config_mode: range, mode, padding. A report is sent as it comes, not with others.
+            // struct nfulnl_msg_config_mode: range, mode, padding. Each report is sent at once, not with others.
             let mode = [&HEADERS.to_be_bytes()[..], &[NFULNL_COPY_PACKET, 0]].concat();
             message.attribute(NFULA_CFG_MODE, &mode).number(NFULA_CFG_QTHRESH, 1);
         })?;
         Ok(Self(socket))
     }
 
-    /// Waits for reports and takes them, or none if others have come. Fails with `ENOBUFS` where reports were lost.
+    /// Waits for messages and returns their reports, which may be none. Fails with `ENOBUFS` if reports were lost.
     pub fn take(&mut self) -> io::Result<Vec<NflogMessage>> {
         self.reports(NetlinkSocket::events)
     }
 
-    /// Takes the reports that have come already.
     pub fn take_so_far(&mut self) -> io::Result<Vec<NflogMessage>> {
         self.reports(NetlinkSocket::events_so_far)
     }
@@ -78,7 +77,7 @@ impl AsFd for NflogListener {
     }
 }
 
-/// Users and groups are numbered as rules number them.
+/// Decodes a report. Users and groups have the numbers used in rules.
 fn report(ids: &OwnerIds, bytes: &[u8]) -> NflogMessage {
     let mut report = NflogMessage::default();
     for (kind, payload) in attributes(bytes) {
@@ -112,21 +111,19 @@ fn time(payload: &[u8]) -> Option<SystemTime> {
 
 const TRACE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_TRACE);
 
-/// Headers without which IPv6 would need its extension headers walked, of which a step contains only a part.
+/// Extension headers of IPv6, which would have to be walked; a step contains only a part of them.
 const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
 
-/// Hears of packets that are traced in the thread's network namespace.
 pub struct NftraceListener(NetlinkSocket);
 
 impl NftraceListener {
-    /// Any number of programs may listen.
     pub fn open() -> io::Result<Self> {
         let socket = NetlinkSocket::listen(NETLINK_NETFILTER, 1 << (NFNLGRP_NFTRACE - 1))?;
         socket.reserve(ROOM)?;
         Ok(Self(socket))
     }
 
-    /// Waits for steps and takes all that have come. Fails with `ENOBUFS` where steps were lost.
+    /// Waits for steps and returns the pending ones. Fails with `ENOBUFS` if steps were lost.
     pub fn take(&mut self) -> io::Result<Vec<TraceEvent>> {
         let mut steps = Vec::new();
         let mut visit = |kind, payload: &[u8]| {
@@ -146,7 +143,7 @@ impl AsFd for NftraceListener {
     }
 }
 
-/// `None` for a message that is not a known step.
+/// Returns `None` for a message that is not a known step.
 fn event(payload: &[u8]) -> Option<TraceEvent> {
     let attributes = body(payload)?;
     let number = |kind| number(attributes, kind);
@@ -182,7 +179,7 @@ fn verdict(attributes: &[u8]) -> Option<u32> {
     number(attribute(attributes, NFTA_TRACE_VERDICT)?, NFTA_VERDICT_CODE)
 }
 
-/// The headers in one piece. The kernel reports at most 40 bytes of the first one.
+/// Joins the headers. The kernel reports at most 40 bytes of the first one.
 fn packet(network: &[u8], transport: &[u8]) -> Vec<u8> {
     let mut packet = network.to_vec();
     match packet.first().map(|first| (first >> 4, usize::from(first & 0xf) * 4)) {
@@ -222,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_returns_is_a_rule_and_the_end_of_a_chain_is_none() {
+    fn returning_rule_differs_from_the_end_of_a_chain() {
         let event_kind = |kind, verdict, handle: Option<u64>| {
             let mut messages = Messages::default();
             messages.message(TRACE, 0, 0, &[1, 0, 0, 0]);

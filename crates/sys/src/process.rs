@@ -1,4 +1,4 @@
-//! Processes, as `/proc` shows them: our own rights, and who else runs in the namespace.
+//! Processes from `/proc`: our own capabilities, and other processes of the namespace.
 
 use super::user::OwnerIds;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2};
@@ -15,28 +15,27 @@ pub const NET_RAW: u32 = 13;
 /// `CAP_SYS_ADMIN`: namespaces.
 pub const SYS_ADMIN: u32 = 21;
 
-/// `None` where `/proc` is missing.
+/// True if this process has the capability; `None` if `/proc` is missing.
 pub fn holds(capability: u32) -> Option<bool> {
     let status = status(Path::new("/proc/self")).ok()?;
     let mask = u64::from_str_radix(field(&status, "CapEff:")?, 16).ok()?;
     Some(mask >> capability & 1 == 1)
 }
 
-/// The most bytes of a configuration file that are read.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// The start of a regular file as a process sees it, by its folder below `/proc`; the path has no leading `/`.
+/// Start of a regular file in a process's root directory. The process is a folder below `/proc`; the path has no leading `/`.
 pub fn read_as(process: &Path, path: &str) -> io::Result<Vec<u8>> {
     start_of_file(&File::open(process.join("root"))?, path)
 }
 
-/// The start of a file below a container's root directory. The container may have made the file: its symbolic links are resolved
-/// within that root, so that none leads to a file of the node, and reading can't wait or go on without end.
+/// Start of a file below a container's root directory. The container may have made the file: its symbolic links are resolved
+/// within that root, so that none leads to a file of the node, and reading can't block or go on without end.
 fn start_of_file(root: &File, path: &str) -> io::Result<Vec<u8>> {
     let flags = OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_IN_ROOT);
     let opened = match openat2(root, path, how) {
-        // Before Linux 5.6, or by an old seccomp filter.
+        // Linux before 5.6, or an old seccomp filter.
         Err(Errno::ENOSYS | Errno::EPERM) => without_links(root, path, flags)?,
         other => other?,
     };
@@ -49,7 +48,6 @@ fn start_of_file(root: &File, path: &str) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Opens a file below a root directory, if no part of the path is a link.
 fn without_links(root: &File, path: &str, flags: OFlag) -> io::Result<OwnedFd> {
     path.split('/').try_fold(OwnedFd::from(root.try_clone()?), |folder, name| {
         openat(folder, name, flags | OFlag::O_NOFOLLOW, Mode::empty()).map_err(io::Error::from)
@@ -58,23 +56,23 @@ fn without_links(root: &File, path: &str, flags: OFlag) -> io::Result<OwnedFd> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningProcess {
-    /// As we see it.
+    /// As seen from our process namespace.
     pub id: u32,
     /// Cut to 15 bytes by the kernel.
     pub name: String,
     pub uid: u32,
-    /// True in our network namespace; `None` where we may not see that of processes of other users.
+    /// True in our network namespace; `None` if that of another user's process is not readable.
     pub is_here: Option<bool>,
 }
 
-/// The processes of these users, in the numbers of rules, of these folders or of all, that may be in our network namespace.
+/// Processes of these users (in the numbers used in rules) that may be in our network namespace, among these folders or all.
 pub fn of_users(uids: &[u32], among: Option<&[PathBuf]>) -> io::Result<Vec<RunningProcess>> {
     let namespace = |folder: &Path| fs::metadata(folder.join("ns/net")).map(|metadata| metadata.ino());
     let here = namespace(Path::new("/proc/thread-self"))?;
     let ids = OwnerIds::here();
     let process = |folder: PathBuf| {
         let id = folder.file_name()?.to_str()?.parse().ok()?;
-        // A process that can't be read has ended: the file is world-readable.
+        // The file is world-readable, so an unreadable process has ended.
         let status = status(&folder).ok()?;
         let uid = ids.user_in_rules(field(&status, "Uid:")?.split('\t').nth(1)?.parse().ok()?);
         let name = name(&status)?;
@@ -92,7 +90,7 @@ pub fn of_users(uids: &[u32], among: Option<&[PathBuf]>) -> io::Result<Vec<Runni
     Ok(all.into_iter().filter_map(process).collect())
 }
 
-/// The processes that hold a socket, by its inode, as far as we may see them; the lowest number first.
+/// Visible processes that hold the socket with this inode, lowest ID first.
 pub(super) fn holding_socket(inode: u64) -> Vec<u32> {
     let holds = |folder: &PathBuf| sockets(folder).any(|socket| socket == inode);
     let folders = folders(Path::new("/proc")).unwrap_or_default().into_iter().filter(holds);
@@ -101,7 +99,7 @@ pub(super) fn holding_socket(inode: u64) -> Vec<u32> {
     ids
 }
 
-/// The sockets that a process has open, by their inodes: of one that has ended, or that we may not look into, none.
+/// Inodes of a process's open sockets; none if it has ended or is not readable.
 pub(super) fn sockets(folder: &Path) -> impl Iterator<Item = u64> {
     let open = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
     open.filter_map(|file| {
@@ -110,7 +108,7 @@ pub(super) fn sockets(folder: &Path) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The folders of processes below `/proc`, or below where it is mounted.
+/// Folders of processes below `/proc`, or below another mount point of it.
 pub fn folders(proc: &Path) -> io::Result<Vec<PathBuf>> {
     let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     let entries = fs::read_dir(proc)?.flatten();
@@ -126,14 +124,14 @@ pub(super) fn parent(folder: &Path) -> Option<PathBuf> {
     Some(folder.with_file_name(id.to_string()))
 }
 
-/// The start of a process, in clock ticks since the machine's (`proc_pid_stat(5)`); `None` if it has ended.
+/// Start time of a process, in clock ticks since boot (`proc_pid_stat(5)`); `None` if it has ended.
 pub(super) fn started(folder: &Path) -> Option<u64> {
     let stat = read(&folder.join("stat")).ok()?;
     // The second field, the program's name, may contain anything; the time is the 22nd.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// A file of a process as text. Its name in there is of its own choice, of any bytes (`PR_SET_NAME` in `prctl(2)`).
+/// Reads a file of a process. The process chooses its name in it, of any bytes (`PR_SET_NAME` in `prctl(2)`).
 fn read(file: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned())
 }
@@ -142,7 +140,7 @@ pub(super) fn status(folder: &Path) -> io::Result<String> {
     read(&folder.join("status"))
 }
 
-/// A process's name, by its status, without control characters, of which the kernel escapes the line break alone.
+/// Name of a process from its status, without control characters, of which the kernel escapes only the line break.
 pub(super) fn name(status: &str) -> Option<String> {
     Some(field(status, "Name:")?.replace(char::is_control, "\u{fffd}"))
 }
@@ -151,7 +149,6 @@ pub(super) fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// The process that holds a lock (`flock`) on a file, if any.
 pub fn lock_holder(file: &Path) -> Option<u32> {
     let inode = format!(":{}", fs::metadata(file).ok()?.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;
@@ -168,7 +165,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn links_lead_to_files_of_the_same_root_or_are_refused() {
+    fn links_resolve_within_the_root_or_are_refused() {
         let folder = testkit::folder::Folder::new("root");
         for name in ["etc", "run"] {
             fs::create_dir_all(folder.join(name)).expect("a folder");
@@ -186,9 +183,9 @@ mod tests {
         }
     }
 
-    /// The kernel cuts names at 15 bytes, within a character if need be.
+    /// The kernel cuts names at 15 bytes, possibly within a character.
     #[test]
-    fn a_process_is_read_whatever_its_name_and_the_name_moves_no_cursor() {
+    fn process_names_of_any_bytes_are_read_without_control_characters() {
         let root = testkit::folder::Folder::new("names");
         let folder = root.join("7");
         fs::create_dir(&folder).expect("a folder");

@@ -1,4 +1,4 @@
-//! Policy rules, routes and addresses of an owner, found by its protocol number, over rtnetlink.
+//! An owner's policy rules, routes and addresses, found by protocol number, over rtnetlink.
 
 use super::header::*;
 use super::link;
@@ -11,44 +11,39 @@ use rules::{Family, Mark, Ownership, PolicyRules};
 use std::net::Ipv6Addr;
 use std::{collections::BTreeSet, io, thread, time::Duration};
 
-/// The types of the messages that add and that remove an address, a route, a policy rule.
 const NEW: [u16; 3] = [RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWRULE];
 const DELETE: [u16; 3] = [RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE];
 
-/// `lo` is the first interface of every namespace (`net/flow.h` inside of the kernel).
+/// `lo` is the first interface of every namespace (`net/flow.h` in the kernel).
 const LOOPBACK_IFINDEX: u32 = 1;
 
-/// Addresses, routes and policy rules of a namespace like those that an owner makes: the owner's, and equal ones of other
-/// programs. What differs in a selector, a type or a prefix is neither, whatever protocol it carries.
+/// Addresses, routes and policy rules of a namespace in the form that an owner makes: the owner's, and equal ones of other
+/// programs. An entry with another selector, type or prefix belongs to neither list, whatever its protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundRoutes {
-    /// Duplicates included.
     pub ours: Vec<RoutingEntry>,
-    /// Equal ones with another protocol, or none.
+    /// Equal entries with another protocol, or none.
     pub of_others: Vec<RoutingEntry>,
-    /// Entries with the owner's protocol that the owner would not make, in words.
+    /// Descriptions of entries with the owner's protocol that the owner would not make.
     pub unexpected: Vec<String>,
     pub lo_has_ipv6: bool,
 }
 
-/// The routing of a network namespace, as far as an owner has a part in it.
 pub struct NamespaceRouting {
     socket: NetlinkSocket,
     owner: Ownership,
 }
 
 impl NamespaceRouting {
-    /// In the thread's network namespace.
     pub fn open(owner: Ownership) -> io::Result<Self> {
         Ok(Self { socket: NetlinkSocket::open(NETLINK_ROUTE)?, owner })
     }
 
-    /// Reads what is the owner's. Creates nothing.
     pub fn read(&mut self) -> io::Result<FoundRoutes> {
         let ours = self.owner.protocol;
         let forms: Vec<PolicyRules> = self.owner.each().map(|one| one.policy_rules).collect();
         let mut found = FoundRoutes::default();
-        // Of all families at once.
+        // A zeroed header requests all families.
         let rules = self.dump(RTM_GETRULE, &[0; size_of::<FibRuleHdr>()], |payload| rule(payload, &forms))?;
         let routes = self.dump(RTM_GETROUTE, &[0; size_of::<RtMsg>()], route)?;
         for one in rules.into_iter().chain(routes) {
@@ -60,7 +55,7 @@ impl NamespaceRouting {
             }
         }
         let addresses = self.dump(RTM_GETADDR, &ifaddrmsg(), loopback_address)?;
-        // A kernel before 5.18 forgets the protocol of addresses; newer ones give `::1` one of their own.
+        // A kernel before 5.18 forgets the protocol of addresses; newer ones give `::1` a protocol.
         found.lo_has_ipv6 = addresses.iter().any(|(there, _)| there.is_loopback());
         let remembers = addresses.iter().any(|(_, protocol)| protocol.is_some());
         let desired: BTreeSet<Ipv6Addr> = self.owner.each().filter_map(|one| one.address).collect();
@@ -75,7 +70,7 @@ impl NamespaceRouting {
         Ok(found)
     }
 
-    /// Adds an object, if it is missing. Fails with [`io::ErrorKind::AlreadyExists`] where something else is in its place.
+    /// Adds an object, if it is missing. Fails with [`io::ErrorKind::AlreadyExists`] if something else is in its place.
     pub fn add(&mut self, object: Object) -> io::Result<()> {
         match self.make(self.own(object), NLM_F_EXCL) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -97,7 +92,7 @@ impl NamespaceRouting {
         Ok(())
     }
 
-    /// Gives another program's address or route the owner's protocol; the owner's policy rule is added beside another's.
+    /// Gives another program's address or route the owner's protocol; an equal policy rule of the owner is added beside it.
     pub fn adopt(&mut self, object: Object) -> io::Result<()> {
         match object {
             Object::Rule { .. } => self.add(object),
@@ -105,7 +100,7 @@ impl NamespaceRouting {
         }
     }
 
-    /// Restores an entry of another owner with its protocol: it replaces the owner's, a policy rule is added beside it.
+    /// Restores an entry of another owner with its protocol: it replaces the owner's; a policy rule is added beside it.
     pub fn give_back(&mut self, entry: RoutingEntry) -> io::Result<()> {
         match entry.object {
             Object::Rule { .. } => self.make(entry, 0),
@@ -113,11 +108,11 @@ impl NamespaceRouting {
         }
     }
 
-    /// Removes an object. One that is gone already is fine.
+    /// Removes an object. One that is already gone is not an error.
     pub fn remove(&mut self, object: Object) -> io::Result<()> {
         match object {
-            // The kernel takes the first rule that matches the request, even if it has further selectors: only with its
-            // preference, a policy rule is identified for sure (`rule_find` in `net/core/fib_rules.c`).
+            // The kernel takes the first rule that matches the request, even one with further selectors: only the preference
+            // identifies a policy rule for sure (`rule_find` in `net/core/fib_rules.c`).
             Object::Rule { .. } => match self.read()?.ours.into_iter().find(|own| own.object == object) {
                 Some(own) => self.remove_entry(own),
                 None => Ok(()),
@@ -126,7 +121,7 @@ impl NamespaceRouting {
         }
     }
 
-    /// Removes an entry, whichever program made it. One that is gone already is fine.
+    /// Removes an entry of any program. One that is already gone is not an error.
     pub fn remove_entry(&mut self, entry: RoutingEntry) -> io::Result<()> {
         use nix::libc::{EADDRNOTAVAIL, ENOENT, ESRCH};
         match self.send(entry, DELETE, 0) {
@@ -151,7 +146,7 @@ impl NamespaceRouting {
         }
     }
 
-    /// An object as the owner makes it. A preference of 0 is one that the kernel chooses, or any.
+    /// An object with the owner's protocol. Preference 0 lets the kernel choose one, or matches any.
     fn own(&self, object: Object) -> RoutingEntry {
         RoutingEntry { protocol: self.owner.protocol, ..object.into() }
     }
@@ -187,9 +182,9 @@ impl NamespaceRouting {
     }
 }
 
-/// The kernel acknowledges an IPv6 address first and delivers to it a moment later, from a work queue that a busy node may
-/// keep waiting; the proxy may start in between. The route of its prefix, which is there at once, delivers nothing. While `lo`
-/// is down there is never another.
+/// Waits until an IPv6 address is in use. The kernel acknowledges it first and delivers to it a moment later, from a work queue
+/// that a busy node may delay; the proxy may start in between. The prefix's route exists at once but delivers nothing. While `lo`
+/// is down, no other route appears.
 fn wait_for(address: Ipv6Addr) {
     const TRIES: u32 = 10_000;
     const RETRY_INTERVAL: Duration = Duration::from_micros(50);
@@ -219,9 +214,8 @@ fn ifaddrmsg() -> IfAddrMsg {
     [AF_INET6, 128, IFA_F_NODAD, 0, a, b, c, d]
 }
 
-/// As read from a dump.
 enum ParsedEntry {
-    /// One of the form that the owner makes.
+    /// Has the form that the owner makes.
     Matching(RoutingEntry),
     Unexpected {
         protocol: u8,
@@ -229,11 +223,11 @@ enum ParsedEntry {
     },
 }
 
-/// Reads a policy rule. It matches if it has one of these forms and selects packets by their mark alone.
+/// Parses a policy rule. It matches if it has one of these forms and selects packets only by their mark.
 fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<ParsedEntry> {
     let family = family(payload)?;
     let (head, selectors) = payload.split_first_chunk::<{ size_of::<FibRuleHdr>() }>()?;
-    // The table is in the header too, if its number is a small one.
+    // The header contains the table too, if its number is small.
     let [_, dst_len, src_len, tos, _, _, _, action, flags @ ..] = *head;
     let mut is_ours_in_form = [dst_len, src_len, tos] == [0; 3] && action == FR_ACT_TO_TBL && flags == [0; 4];
     let (mut mark, mut mask, mut table, mut protocol, mut preference) = (None, None, None, 0, 0);
@@ -245,7 +239,6 @@ fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<ParsedEntry> {
             FRA_PROTOCOL => protocol = value.first().copied().unwrap_or(0),
             FRA_PRIORITY => preference = u32_at(value, 0).unwrap_or(0),
             FRA_SUPPRESS_PREFIXLEN if u32_at(value, 0) == Some(u32::MAX) => {}
-            // A selector of which we make none.
             _ => is_ours_in_form = false,
         }
     }
@@ -267,7 +260,7 @@ fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<ParsedEntry> {
     })
 }
 
-/// Reads a route. It matches if it is `local default dev lo` in a table that is not the kernel's own.
+/// Parses a route. It matches if it is `local default dev lo` in a table other than the kernel's.
 fn route(payload: &[u8]) -> Option<ParsedEntry> {
     let family = family(payload)?;
     let (head, attributes) = payload.split_first_chunk::<{ size_of::<RtMsg>() }>()?;

@@ -7,25 +7,21 @@ use nix::net::if_::{if_indextoname, if_nametoindex};
 use rules::Family;
 use std::{io, net::IpAddr};
 
-/// The properties of a packet that routing depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteQuery<'a> {
     pub to: IpAddr,
-    /// Its source; of a locally generated packet only where the sender has chosen an address.
+    /// Source address; for a locally generated packet only if the sender has chosen one.
     pub from: Option<IpAddr>,
-    /// The protocol's number and the port that it goes to.
     pub service: Option<(u8, u16)>,
-    /// The port that it comes from, if the sender has chosen one.
     pub source_port: Option<u16>,
-    /// The user that sends it; `None` for our own.
+    /// Sending user; `None` for our own.
     pub uid: Option<u32>,
     pub mark: u32,
-    /// The interface at which it arrives; `None` for a locally generated packet.
+    /// Incoming interface; `None` for a locally generated packet.
     pub at: Option<&'a str>,
 }
 
 impl RouteQuery<'_> {
-    /// Any packet that we would send to an address, without a mark.
     pub fn to(to: IpAddr) -> Self {
         Self { to, from: None, service: None, source_port: None, uid: None, mark: 0, at: None }
     }
@@ -33,21 +29,19 @@ impl RouteQuery<'_> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedRoute {
-    /// The interface by which a packet leaves; `lo` for addresses of this namespace.
+    /// Outgoing interface; `lo` for addresses of this namespace.
     pub interface: String,
-    /// The address that it comes from, where its sender names none.
     pub source: Option<IpAddr>,
     pub is_local: bool,
-    /// True for addresses of broadcast and multicast.
     pub is_group: bool,
 }
 
-/// The length of a `struct rtmsg` and of a `struct fib_rule_hdr`, and the offsets of a route's type and flags.
+/// Length of `struct rtmsg` and of `struct fib_rule_hdr`, and the offsets of a route's type and flags.
 const HEAD: usize = 12;
 const KIND: usize = 7;
 const FLAGS: usize = 8;
 
-/// The route to an address, for a packet without a mark. Fails with the kernel's reason.
+/// Route to an address, for a packet without a mark. Fails with the kernel's error.
 pub fn to(destination: IpAddr) -> io::Result<ResolvedRoute> {
     of(&RouteQuery::to(destination))
 }
@@ -63,7 +57,7 @@ pub fn of(flow: &RouteQuery<'_>) -> io::Result<ResolvedRoute> {
     Ok(ResolvedRoute { interface: name(index)?, source, is_local, is_group })
 }
 
-/// The interfaces of all next hops of the route of a packet; none where it has one next hop.
+/// Interfaces of all next hops of a packet's route; empty for a single next hop.
 pub fn next_hops(flow: &RouteQuery<'_>) -> io::Result<Vec<String>> {
     let answer = ask(flow, RTM_F_FIB_MATCH)?;
     let mut hops = attribute(answer.get(HEAD..).unwrap_or_default(), RTA_MULTIPATH).unwrap_or_default();
@@ -77,7 +71,7 @@ pub fn next_hops(flow: &RouteQuery<'_>) -> io::Result<Vec<String>> {
     Ok(interfaces)
 }
 
-/// The source ports at which a range of a policy rule begins, and those behind its end.
+/// Source ports at which a range of a policy rule begins, and those just behind its end.
 pub fn source_port_bounds() -> io::Result<Vec<u16>> {
     let ranges = NetlinkSocket::open(NETLINK_ROUTE)?.dump(RTM_GETRULE, &[0; HEAD], |payload| {
         let mut of_rule = attributes(payload.get(HEAD..)?);
@@ -88,7 +82,6 @@ pub fn source_port_bounds() -> io::Result<Vec<u16>> {
     Ok(ranges.into_iter().flatten().collect())
 }
 
-/// The kernel's answer to the question for a route, with these flags.
 fn ask(flow: &RouteQuery<'_>, flags: u32) -> io::Result<Vec<u8>> {
     let RouteQuery { to, from, service, source_port, uid, mark, at } = *flow;
     let index = at.map(if_nametoindex).transpose()?;
@@ -135,7 +128,7 @@ mod tests {
     };
 
     #[test]
-    fn a_namespace_of_its_own_leads_nowhere() {
+    fn new_namespace_has_no_routes() {
         let results = namespace::within_new(|| {
             [IpAddr::from(Ipv4Addr::new(192, 0, 2, 1)), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()]
                 .map(|address| to(address).expect_err("no route").kind())
@@ -145,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_and_policy_rules_are_asked_as_for_a_packet() {
+    fn route_lookup_follows_policy_rules_like_a_packet() {
         let results = namespace::within_new(|| {
             for call in [
                 "link set lo up",

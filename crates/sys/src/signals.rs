@@ -1,10 +1,10 @@
-//! Signals, read one by one, for a process between a caller and a command; and that of a file size limit, as an error.
+//! Signals read one by one, for a process between a caller and a command; and the file size limit as an error.
 
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io;
 
-/// Those that are forwarded to the command, and SIGCHLD.
+/// Signals forwarded to the command, and SIGCHLD.
 const HELD: [Signal; 9] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -17,7 +17,7 @@ const HELD: [Signal; 9] = [
     Signal::SIGCHLD,
 ];
 
-/// `SI_KERNEL` (`asm-generic/siginfo.h`): a terminal sends its signals to all processes before it.
+/// `SI_KERNEL` (`asm-generic/siginfo.h`): a terminal signals its whole foreground process group.
 const SI_KERNEL: i32 = 0x80;
 
 pub struct Signals {
@@ -28,12 +28,11 @@ pub struct Signals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caught {
     pub signal: Signal,
-    /// True if the kernel has sent it, as it does for a terminal: then the command has it already.
+    /// True if the kernel sent it, as for a terminal: the command has received it already.
     pub by_kernel: bool,
 }
 
 impl Signals {
-    /// Holds signals back from now on, here and in children.
     pub fn hold() -> io::Result<Self> {
         let content: SigSet = HELD.into_iter().collect();
         let mut before = SigSet::empty();
@@ -41,7 +40,6 @@ impl Signals {
         Ok(Self { queue: SignalFd::with_flags(&content, SfdFlags::SFD_CLOEXEC)?, before })
     }
 
-    /// Waits for the next one that was sent to the calling process.
     pub fn next(&self) -> io::Result<Caught> {
         loop {
             let Some(info) = self.queue.read_signal()? else { continue };
@@ -51,13 +49,12 @@ impl Signals {
         }
     }
 
-    /// Lets them come as they did before, for a command.
     pub fn release(&self) -> io::Result<()> {
         Ok(pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None)?)
     }
 }
 
-/// Makes a write beyond the limit of file sizes (`RLIMIT_FSIZE`) fail with `EFBIG`, here and in programs started from now on.
+/// Makes a write beyond the file size limit (`RLIMIT_FSIZE`) fail with `EFBIG`, here and in programs started from now on.
 #[expect(unsafe_code, reason = "a signal's disposition belongs to the whole process")]
 pub fn ignore_file_size_limit() -> io::Result<()> {
     // SAFETY: no handler is installed, so no code of ours ever runs in a signal's context.

@@ -1,7 +1,6 @@
-//! Standard input, output and error, open before anything uses them: the next file opened would get the number of one that a
-//! caller has closed. Rust's runtime opens `/dev/null` in their place before `main`, and aborts where there is none, as in a root
-//! directory that holds nothing but the binary. So this comes before the runtime. Whether standard output was closed is
-//! remembered: an answer that goes to `/dev/null` in its place reaches no caller.
+//! Opens closed standard streams before the runtime starts: the next file opened would get the number of a closed one. Rust's
+//! runtime opens `/dev/null` in their place before `main` and aborts if it is missing, as in a root directory with only the
+//! binary. A closed standard output is remembered, because an answer written to its replacement reaches no caller.
 
 use super::wait;
 use nix::fcntl::{OFlag, open};
@@ -18,20 +17,19 @@ static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 /// The C library calls the functions in this section before `main`.
 #[used]
 #[expect(unsafe_code, reason = "the one way to come before Rust's runtime")]
-// SAFETY: the section holds pointers to functions that are called without need of their arguments, as this one is, once,
-// while there is one thread. The function uses nothing of the runtime: it makes system calls and does not allocate.
+// SAFETY: the section holds pointers to functions that are called without need of their arguments, as this one is, once, while
+// there is one thread. The function uses nothing of the runtime: it makes system calls and does not allocate.
 #[unsafe(link_section = ".init_array")]
 static BEFORE_THE_RUNTIME: extern "C" fn() = open_closed;
 
-/// Opens those of the three that are closed. The kernel gives the lowest number that is free.
+/// Opens the closed streams. The kernel assigns the lowest free number.
 extern "C" fn open_closed() {
     loop {
         let filled = match open(c"/dev/null", OFlag::O_RDWR, Mode::empty()) {
             Ok(null) => null,
-            // Its other end closes here: reading finds the end at once, and writing is refused as to a closed descriptor.
+            // Its other end closes here: a read returns the end at once, and a write fails as on a closed descriptor.
             Err(_) => match pipe() {
                 Ok((reader, _)) => reader,
-                // The runtime will find out what it can do.
                 Err(_) => return,
             },
         };
@@ -41,12 +39,11 @@ extern "C" fn open_closed() {
         if filled.as_raw_fd() == STDOUT_FILENO {
             STDOUT_WAS_CLOSED.store(true, Ordering::Relaxed);
         }
-        // It stays for as long as the process does.
         let _ = filled.into_raw_fd();
     }
 }
 
-/// Writes to standard output, and waits for its reader until `end` at most. Fails where the caller has closed it.
+/// Writes to standard output, waiting for its reader until `end` at most. Fails if the caller has closed it.
 pub fn write_stdout(text: &str, end: Instant) -> io::Result<()> {
     if !text.is_empty() && STDOUT_WAS_CLOSED.load(Ordering::Relaxed) {
         return Err(Errno::EBADF.into());
@@ -61,7 +58,7 @@ pub fn write_stdout(text: &str, end: Instant) -> io::Result<()> {
             Err(error) => return Err(error.into()),
             Ok(_) => {}
         }
-        // A pipe that is ready takes this much without waiting (`pipe(7)`).
+        // A ready pipe takes this much without blocking (`pipe(7)`).
         let piece = &rest[..rest.len().min(PIPE_BUF)];
         match write(stdout.as_fd(), piece) {
             Ok(count) => rest = &rest[count..],

@@ -1,5 +1,5 @@
-//! Users and groups of a process, user namespaces, and the numbers of users and groups in rules: those of the user namespace
-//! that owns the network namespace (`sock_net(sk)->user_ns` in `xt_owner.c`). In a pod with `hostUsers: false` that is not ours.
+//! Users and groups of a process, user namespaces, and IDs in rules, which are those of the user namespace that owns the network
+//! namespace (`sock_net(sk)->user_ns` in `xt_owner.c`). In a pod with `hostUsers: false` that is not ours.
 
 use super::namespace::NamespaceId;
 use nix::sched::{CloneFlags, unshare};
@@ -8,22 +8,22 @@ use nix::{errno::Errno, libc};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::{cell::RefCell, fs, fs::File, io, io::Read, os::unix::fs::MetadataExt, path::Path};
 
-/// The kernel's number for a user or group without a number in a user namespace (`/proc/sys/kernel/overflowuid`).
+/// The kernel's number for an ID that is not mapped in a user namespace (`/proc/sys/kernel/overflowuid`).
 const OVERFLOW: u32 = 65534;
 /// `NS_GET_USERNS` of `linux/nsfs.h`: the user namespace that owns the namespace.
 const NS_GET_USERNS: libc::c_ulong = 0xb701;
 
-/// The users and the groups of a network namespace's owner, in our numbers.
+/// ID maps of the user namespace that owns a network namespace, in our numbers.
 #[derive(Clone, Debug, Default)]
 pub struct OwnerIds {
-    /// Users, then groups; `None` where rules have our own numbers.
+    /// Users, then groups; `None` if rules have our own numbers.
     maps: Option<[Vec<IdMapRange>; 2]>,
 }
 
 thread_local!(static KNOWN: RefCell<Option<(NamespaceId, OwnerIds)>> = const { RefCell::new(None) });
 
 impl OwnerIds {
-    /// Reads those of the thread's network namespace. Where the kernel does not show its owner, that has our numbers.
+    /// Reads the maps for the thread's network namespace. If the kernel hides its owner, our own numbers apply.
     pub fn here() -> Self {
         let read = || {
             let namespace = File::open("/proc/thread-self/ns/net")?;
@@ -39,7 +39,7 @@ impl OwnerIds {
         read().unwrap_or_default()
     }
 
-    /// Our numbers of a user and a group that rules name; `None` where we have none for either.
+    /// Our numbers of a user and a group in rules; `None` if either has none.
     pub fn ours(&self, (uid, gid): (u32, u32)) -> Option<(u32, u32)> {
         let Some([users, groups]) = &self.maps else { return Some((uid, gid)) };
         let ours = |map: &[IdMapRange], id: u32| {
@@ -50,7 +50,6 @@ impl OwnerIds {
         Some((ours(users, uid)?, ours(groups, gid)?))
     }
 
-    /// The number by which rules know a user of ours.
     pub fn user_in_rules(&self, uid: u32) -> u32 {
         self.maps.as_ref().map_or(uid, |[users, _]| in_rules(users, uid))
     }
@@ -74,7 +73,7 @@ fn owner(namespace: &File) -> io::Result<File> {
     }
 }
 
-/// The maps of a user namespace, in our numbers; `None` for our own. A child enters it, by which the kernel shows them.
+/// Maps of a user namespace, in our numbers; `None` for our own. A child enters it, so that the kernel shows them.
 #[expect(unsafe_code, reason = "a fork is unsafe in general")]
 fn maps(namespace: &File) -> io::Result<Option<[Vec<IdMapRange>; 2]>> {
     let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
@@ -82,7 +81,7 @@ fn maps(namespace: &File) -> io::Result<Option<[Vec<IdMapRange>; 2]>> {
         return Ok(None);
     }
     let ((mut entered, says), (waits, alive)) = (io::pipe()?, io::pipe()?);
-    // SAFETY: the child makes system calls alone, which need no lock that another thread may hold, and has no way back.
+    // SAFETY: the child makes only system calls, which need no lock that another thread may hold, and does not return.
     let child = unsafe {
         let child = Errno::result(libc::fork())?;
         if child == 0 {
@@ -116,7 +115,7 @@ fn parse(text: &str) -> Vec<IdMapRange> {
     text.lines().filter_map(range).collect()
 }
 
-/// A line of `uid_map` or `gid_map` (`user_namespaces(7)`): the IDs from `inside` on are those from `outside` on around it.
+/// A line of `uid_map` or `gid_map` (`user_namespaces(7)`): maps the IDs from `inside` to those from `outside` around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdMapRange {
     pub inside: u32,
@@ -124,24 +123,23 @@ pub struct IdMapRange {
     pub count: u32,
 }
 
-/// Subordinate IDs that an administrator has assigned to a user, from `first` on (`subuid(5)`).
+/// Subordinate IDs that an administrator has assigned to a user (`subuid(5)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subordinate {
     pub first: u32,
     pub count: u32,
 }
 
-/// Our user and group, as the kernel checks them.
 pub fn own() -> (u32, u32) {
     (Uid::effective().as_raw(), Gid::effective().as_raw())
 }
 
-/// Moves this process, which has one thread, into a new user namespace, with all capabilities and no mapped user yet.
+/// Moves this single-threaded process into a new user namespace, with all capabilities and no mapped user yet.
 pub fn new_namespace() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWUSER)?)
 }
 
-/// Gives our new namespace one user and one group: ours, under other numbers. The right to change groups is lost.
+/// Maps one user and one group, our own, to other numbers in our new namespace. The right to change groups is lost.
 pub fn map_one((uid, gid): (u32, u32), inside: (u32, u32)) -> io::Result<()> {
     let write = |file: &str, text: &str| fs::write(Path::new("/proc/self").join(file), text);
     write("setgroups", "deny")?;
@@ -156,7 +154,7 @@ pub fn words(process: i32, ranges: &[IdMapRange]) -> Vec<String> {
     [process.to_string()].into_iter().chain(ranges.iter().flat_map(of_range)).collect()
 }
 
-/// The IDs that a file such as `/etc/subuid` assigns to a user: the first range of at least `count`.
+/// First range of at least `count` IDs that a file such as `/etc/subuid` assigns to a user.
 pub fn subordinate(file: &Path, uid: u32, count: u32) -> Option<Subordinate> {
     let name = User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name);
     given(&fs::read_to_string(file).ok()?, name.as_deref(), uid, count)
@@ -172,9 +170,8 @@ fn given(text: &str, name: Option<&str>, uid: u32, count: u32) -> Option<Subordi
     })
 }
 
-/// Becomes this user and group, and no other, for good.
 pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
-    // Where one group is mapped, the kernel forbids changing the supplementary groups.
+    // With a single mapped group, the kernel forbids changing the supplementary groups.
     let _ = setgroups(&[]);
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     setresgid(gid, gid, gid)?;
@@ -186,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_mapped_both_ways() {
+    fn ids_are_mapped_both_ways() {
         let maps = ["         0     100000      65536\n    70000 7 1\n", "1337 5 1\n"].map(parse);
         let ids = OwnerIds { maps: Some(maps) };
         assert_eq!(ids.ours((1337, 1337)), Some((101_337, 5)));
@@ -199,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_given_by_name_or_by_number() {
+    fn subordinate_ids_are_found_by_user_name_or_number() {
         let text = "root:1:2\n# nothing\nada:100000:65536\n1001:200000:65536\nada:3:\n";
         let given = |name, uid, count| given(text, name, uid, count).map(|found| found.first);
         assert_eq!(given(Some("ada"), 1000, 2), Some(100_000));

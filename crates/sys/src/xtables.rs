@@ -1,4 +1,4 @@
-//! Tables of iptables (legacy), read by name through socket options. No program is needed, nor `/proc`.
+//! Tables of legacy iptables, read through socket options. Needs neither a program nor `/proc`.
 
 use super::header::*;
 use super::message::{text, u32_at};
@@ -9,40 +9,38 @@ use rules::{Family, Hook};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::{collections::BTreeMap, io};
 
-/// `char name[XT_TABLE_MAXNAMELEN]`, with which each of the structures begins.
+/// `char name[XT_TABLE_MAXNAMELEN]`, the start of each structure.
 const NAME: usize = 32;
-/// `struct ipt_get_entries` without its entries.
 const GET_ENTRIES: usize = 40;
-/// `struct ipt_getinfo`: the name, a bit for each hook, two offsets for each hook, the count of entries, their size.
+/// `struct ipt_getinfo`: name, a bit per hook, two offsets per hook, number of entries, their size.
 const GETINFO: usize = 84;
 const VALID_HOOKS: usize = 32;
 const HOOK_ENTRIES: usize = 36;
 const UNDERFLOWS: usize = 56;
 const NUM_ENTRIES: usize = 76;
 const SIZE: usize = 80;
-/// Those of `NF_INET_NUMHOOKS`, by their numbers.
+/// `NF_INET_NUMHOOKS`, in numerical order.
 const HOOKS: usize = Hook::ALL.len();
-/// In `struct xt_entry_target`, after its size.
+/// Offset in `struct xt_entry_target`, after its size.
 const TARGET_NAME: usize = 2;
 const TARGET_NAME_LENGTH: usize = 29;
-/// In `struct xt_standard_target`, after the target's name and size; in `struct xt_error_target`, a name.
+/// Offset in `struct xt_standard_target`, after the target's name and size; the name in `struct xt_error_target`.
 const VERDICT: usize = 32;
-/// `XT_ERROR_TARGET`, with which a chain that rules call begins, and a table ends.
+/// `XT_ERROR_TARGET`, which begins every chain that rules call, and ends a table.
 const ERROR: &str = "ERROR";
-/// A verdict of the kernel's, as targets hold it: negative, so that it is not an offset of an entry.
+/// A kernel verdict, as targets hold it: negative, so that it is not an offset of an entry.
 const ACCEPT: i32 = -NF_ACCEPT.cast_signed() - 1;
 
-/// True if a table of our network namespace holds more than empty base chains that accept. Where the kernel has the table's
-/// module, and the namespace not yet the table, asking makes it, as listing it does. It needs `CAP_NET_ADMIN`.
+/// True if a table of our network namespace holds more than empty base chains that accept. If the kernel has the table's module
+/// but the namespace lacks the table, the request creates it, as listing does. Needs `CAP_NET_ADMIN`.
 pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
     use nix::libc::{EAGAIN, ENOENT, ENOPROTOOPT};
-    // A kernel without IPv6 has none.
     let Some(socket) = opened(family)? else { return Ok(false) };
     // A request for its counts would load the module of a missing table.
     if let Err(error) = entries(&socket, family, table, 0) {
         match error.raw_os_error() {
             Some(EAGAIN) => {}
-            // Neither the table nor its module is there, or not even what all tables need.
+            // The table and its module are missing, or even the base module of all tables.
             Some(ENOENT | ENOPROTOOPT) => return Ok(false),
             _ => return Err(error),
         }
@@ -55,7 +53,7 @@ pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
         return Ok(true);
     }
     let content = match entries(&socket, family, table, number(SIZE)) {
-        // It has changed meanwhile.
+        // The table has changed meanwhile.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
         other => other?,
     };
@@ -64,7 +62,7 @@ pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
     Ok(!hooks.iter().all(accepts))
 }
 
-/// True if our network namespace can have a table, which the kernel makes then. A missing family counts as available.
+/// True if our network namespace can have a table, which the kernel then creates. A missing family counts as available.
 pub fn is_to_be_had(family: Family, table: &str) -> bool {
     match opened(family) {
         Ok(Some(socket)) => info(&socket, family, table).is_ok(),
@@ -73,7 +71,7 @@ pub fn is_to_be_had(family: Family, table: &str) -> bool {
     }
 }
 
-/// The number of rules of each chain of a table. As with [`holds_anything`], asking may make the table.
+/// Number of rules in each chain of a table. Like [`holds_anything`], the request may create the table.
 pub fn counts(family: Family, table: &str) -> io::Result<BTreeMap<String, usize>> {
     const TRIES: usize = 10;
     let Some(socket) = opened(family)? else { return Ok(BTreeMap::new()) };
@@ -81,7 +79,6 @@ pub fn counts(family: Family, table: &str) -> io::Result<BTreeMap<String, usize>
         let info = info(&socket, family, table)?;
         let size = u32_at(&info, SIZE).expect("a number of the structure, which is longer");
         match entries(&socket, family, table, size) {
-            // It has changed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             content => return counted(family, &info, &content?).ok_or(io::ErrorKind::InvalidData.into()),
         }
@@ -89,8 +86,8 @@ pub fn counts(family: Family, table: &str) -> io::Result<BTreeMap<String, usize>
     Err(io::ErrorKind::Interrupted.into())
 }
 
-/// The counts of a table's entries, one after the other. A chain that the kernel calls lies between two offsets that are
-/// given for its hook; the last entry is its policy. Any other begins with its name and ends with a rule that returns.
+/// Counts a table's rules per chain. A base chain lies between the two offsets of its hook, and its last entry is its policy. Any
+/// other chain begins with its name and ends with a rule that returns.
 fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<String, usize>> {
     let hook_name = |hook: usize| Hook::ALL[hook].name();
     let hooks = u32_at(info, VALID_HOOKS)?;
@@ -124,9 +121,8 @@ fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<Strin
         let length = usize::from(number(target_offset(family) + 2)?);
         at = at.checked_add(length).filter(|next| *next > at)?;
     }
-    // What ends the table.
     counts.remove(ERROR);
-    // In a table without that hook, a user's chain may have the name of one.
+    // In a table without that hook, a user's chain may have a hook's name.
     let is_base = |name: &str| (0..HOOKS).any(|hook| hooks >> hook & 1 == 1 && hook_name(hook) == name);
     for (name, count) in &mut counts {
         if !is_base(name) {
@@ -136,7 +132,7 @@ fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<Strin
     Some(counts)
 }
 
-/// `None` where the kernel lacks the family.
+/// Returns `None` if the kernel lacks the family.
 fn opened(family: Family) -> io::Result<Option<OwnedFd>> {
     let domain = match family {
         Family::V4 => AddressFamily::Inet,
@@ -175,7 +171,7 @@ fn entries(socket: &OwnedFd, family: Family, table: &str, size: u32) -> io::Resu
     Ok(content.split_off(GET_ENTRIES))
 }
 
-/// Reads an option that the kernel looks up by the content of `value`, and writes into `value`.
+/// Reads an option selected by the content of `value`, which the kernel overwrites.
 #[expect(unsafe_code, reason = "nix has no option whose value is a question as well")]
 fn get(
     socket: &impl AsFd,
@@ -187,11 +183,10 @@ fn get(
     // The kernel ends the name with a zero.
     let name = &table.as_bytes()[..table.len().min(NAME - 1)];
     value[..name.len()].copy_from_slice(name);
-    // Both families number the options alike.
     let level = if family == Family::V4 { SOL_IP } else { SOL_IPV6 };
     let mut length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
-    // SAFETY: the descriptor is open while `socket` is borrowed; the kernel reads and writes no more than `length` bytes,
-    // which is the size of `value`, and the length itself, which is there until the call returns.
+    // SAFETY: the descriptor is open while `socket` is borrowed; the kernel reads and writes no more than `length` bytes, which
+    // is the size of `value`, and the length itself, which is there until the call returns.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -208,7 +203,7 @@ fn get(
 mod tests {
     use super::*;
 
-    /// `struct ipt_entry`, a target without matches before it, and what follows the target's header.
+    /// `struct ipt_entry`, a target without matches before it, and the bytes after the target's header.
     fn entry(target: &str, rest: [u8; 8]) -> Vec<u8> {
         const LENGTH: usize = 112;
         let mut entry = vec![0; LENGTH + VERDICT];
@@ -221,11 +216,10 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_with_the_name_of_a_hook_that_the_table_lacks_is_a_users() {
+    fn user_chain_may_have_the_name_of_a_missing_hook() {
         const OUTPUT: usize = 3;
         let rule = || entry("", [0; 8]);
         let entries = [
-            // A rule and the policy of the table's only hook.
             rule(),
             rule(),
             entry(ERROR, *b"FORWARD\0"),

@@ -11,15 +11,14 @@ use std::{collections::BTreeMap, ffi::OsStr, fs, io, time::Duration};
 
 pub use programs::{Programs, find};
 
-/// Limits and version of the programs of iptables, and the lock that those of the legacy variant share.
+/// Limits and version of the iptables programs, and the lock that the legacy ones share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     pub wait: u32,
-    /// Another file than `/run/xtables.lock` to lock.
     pub file: Option<PathBuf>,
-    /// The version of iptables, where it is known; it is read only if it matters.
+    /// Version of iptables, if known; it is read only if it matters.
     pub version: Option<Version>,
-    /// How long each program may take, the wait for the lock included.
+    /// Time limit of each program, including its wait for the lock.
     pub timeout: Duration,
 }
 
@@ -30,24 +29,23 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// On a node all pods share the lock's file. The namespace's own is held, so this is the program's alone: its input.
+    /// On a node all pods share the lock file. The namespace's own lock is held, so the programs lock only their standard input.
     pub fn on_node(wait: u32) -> Self {
         Self { wait, file: Some(PathBuf::from("/proc/self/fd/0")), ..Self::default() }
     }
 }
 
-/// Tables of a family in our namespace that have to be listed: of iptables-legacy those with more than empty chains that accept.
+/// Tables of a family in our namespace that need listing; of iptables-legacy, those with more than empty chains that accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundTables {
     pub tables: Vec<Table>,
-    /// False if the kernel's list of legacy tables can't be read: the programs then know of no table that is not named.
+    /// False if the kernel's list of legacy tables can't be read: the programs then know only tables passed by name.
     pub(super) is_listed: bool,
 }
 
 pub const CAPTURING: [Table; 3] = [Table::Raw, Table::Mangle, Table::Nat];
 
-/// The list in `/proc` names those that are there, and only root may read it. Else those of `unlisted` are asked for, which
-/// may make them, empty (see [`xtables::holds_anything`]).
+/// Reads the list in `/proc` (root only), or else tests `unlisted`, which may create these tables ([`xtables::holds_anything`]).
 pub fn legacy_tables(family: Family, unlisted: &[Table]) -> io::Result<FoundTables> {
     let file = match family {
         Family::V4 => "/proc/thread-self/net/ip_tables_names",
@@ -67,18 +65,17 @@ pub fn legacy_tables(family: Family, unlisted: &[Table]) -> io::Result<FoundTabl
     Ok(FoundTables { tables, is_listed: list.is_some() })
 }
 
-/// Arguments of a listing with counters, and of one without.
 pub(super) const COUNTERS: &[&str] = &["-c"];
 pub(super) const NO_COUNTERS: &[&str] = &[];
 
 pub(super) struct Shown {
     pub(super) listing: Listing,
-    /// Tables that are not in the listing, as the program does not show them as they are, each with the reason.
+    /// Tables missing from the listing because the program can't show them, each with the reason.
     pub(super) unlistable: BTreeMap<Table, String>,
 }
 
-/// Reads all tables of one family, with the rules of other programs as far as they are understood. Where the program of the
-/// nft variant fails because of one of the tables that are there, they are listed one by one.
+/// Reads all tables of one family, including other programs' rules that can be parsed. If the program of the nft variant fails
+/// because of one table, lists the tables one by one.
 pub(super) fn listing(
     programs: &Programs,
     family: Family,
@@ -99,7 +96,6 @@ pub(super) fn listing(
         text => return shown(programs, family, &text?),
     };
     if !matches!(&failure, ExecError::Status { status, .. } if status.code().is_some()) {
-        // It was killed, or can't be run at all.
         all.unlistable.extend(there.tables.iter().map(|table| (*table, failure.to_string())));
         return Ok(all);
     }
@@ -116,7 +112,7 @@ pub(super) fn listing(
     Ok(all)
 }
 
-/// The reason in a few words: complaints begin with it.
+/// The reason in a few words: error messages begin with it.
 fn complaint(failure: &ExecError) -> String {
     match failure {
         ExecError::Status { stderr, .. } => {
@@ -169,10 +165,10 @@ fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing
     parse::listing(text, family).map_err(|source| Error::Output { program, source })
 }
 
-/// Starts the program that commits changes of one family's tables. Before its input it touches nothing, and holds no lock.
+/// Starts the program that commits changes of one family's tables. Before its input it changes nothing and holds no lock.
 pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<exec::Waiting, Error> {
     let program = programs.restore(family)?;
-    // Shorter than the program may take. Zero, or no flag, means to wait for ever to the programs of 1.8.9.
+    // Shorter than the program's time limit. Up to 1.8.9, zero or no number means to wait forever.
     let wait = u64::from(lock.wait).min(lock.timeout.as_secs().saturating_sub(1)).max(1);
     let wait = format!("--wait={wait}");
     let arguments: &[&str] = if programs.waits() { &["--noflush", &wait] } else { &["--noflush"] };
@@ -204,17 +200,15 @@ pub(super) fn explain(error: ExecError, programs: &Programs, script: &str) -> Er
     Error::Program { hint, source: error }
 }
 
-/// The lock that legacy programs share (`XT_LOCK_NAME` in iptables), unless `XTABLES_LOCKFILE` names another.
+/// Lock that legacy programs share (`XT_LOCK_NAME` in iptables), unless `XTABLES_LOCKFILE` names another.
 const LOCK: &str = "/run/xtables.lock";
 
-/// nf_tables refuses a change that was made against an older generation of the rules.
 fn is_conflict(stderr: &str) -> bool {
-    // The legacy variant says the same of its lock.
     stderr.contains("Resource temporarily unavailable") && !stderr.contains("lock")
         || stderr.contains("Interrupted system call should be restarted")
 }
 
-/// Exit status of iptables when it did not get the lock (`RESOURCE_PROBLEM` in xtables.h).
+/// Exit status of iptables without the lock (`RESOURCE_PROBLEM` in xtables.h).
 const NO_LOCK: i32 = 4;
 
 fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> String {
@@ -235,7 +229,7 @@ fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> Stri
     } else if says("Permission denied") || says("Operation not permitted") {
         format!("{variant} may not change rules here; it needs CAP_NET_ADMIN and CAP_NET_RAW")
     } else if says("unable to initialize table") {
-        // The restore programs do not print why.
+        // The restore programs do not print the reason.
         format!(
             "{variant} can't use its table: CAP_NET_ADMIN and CAP_NET_RAW are missing, or the kernel has no such table; \
              try {module} on the node, or another backend"
@@ -251,7 +245,6 @@ fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> Stri
     }
 }
 
-/// The module of the kernel that has the table which a complaint names, for the family of the program that complains.
 fn module(stderr: &str, variant: Variant) -> String {
     if variant == Variant::Nft {
         return "nf_tables".to_owned();
@@ -265,7 +258,7 @@ fn module(stderr: &str, variant: Variant) -> String {
     format!("{family}_{}", table.name())
 }
 
-/// The number in `line 7 failed`, in `line 7: ...`, or in `Error occurred at line: 7`.
+/// `line 7 failed`, `line 7: ...`, or `Error occurred at line: 7`.
 fn failed_line(stderr: &str) -> Option<usize> {
     let (_, rest) = stderr.rsplit_once("at line: ").or_else(|| stderr.rsplit_once("line "))?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -283,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints_of_both_variants_are_understood() {
+    fn errors_of_both_variants_are_parsed() {
         check(
             "iptables-restore v1.8.9 (nf_tables): Couldn't load target `NOWHERE'\nError occurred at line: 2\n",
             2,
@@ -315,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_module_is_that_of_the_table_and_the_family() {
+    fn module_matches_table_and_family() {
         for (stderr, module) in [
             ("iptables-restore: unable to initialize table 'nat'\n", "iptable_nat"),
             ("ip6tables-restore: unable to initialize table 'mangle'\n", "ip6table_mangle"),

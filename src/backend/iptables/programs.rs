@@ -1,4 +1,4 @@
-//! The programs of one variant: which files they are, and what they can do.
+//! The iptables programs of one variant: their files and capabilities.
 
 use super::Variant;
 use crate::backend::Error;
@@ -7,7 +7,7 @@ use ::iptables::IPTables;
 use rules::{Chain, Family, Table, Version};
 use std::path::{Path, PathBuf};
 
-/// First version whose restore program can wait for the lock (iptables' own release notes).
+/// First version whose restore program can wait for the lock (release notes of iptables).
 const WAITS_SINCE: Version = Version(1, 6, 2);
 /// First version that takes the lock's path from `XTABLES_LOCKFILE`.
 const LOCK_FILE_SINCE: Version = Version(1, 8, 6);
@@ -15,7 +15,7 @@ const LOCK_FILE_SINCE: Version = Version(1, 8, 6);
 #[derive(Clone, Debug)]
 pub struct Programs {
     variant: Variant,
-    /// What follows `iptables` and `ip6tables` in the names of the programs: `-legacy`, `-nft`, or nothing.
+    /// Part of the programs' names after `iptables` and `ip6tables`: `-legacy`, `-nft`, or empty.
     infix: &'static str,
     waits: bool,
     v4: Option<Pair>,
@@ -29,7 +29,7 @@ struct Pair {
     restore: PathBuf,
 }
 
-/// The programs of a variant: those named after it, else plain `iptables` if it is of this one. `version` spares asking it.
+/// Finds the programs of a variant: those named after it, else plain `iptables` of this variant. `version` saves reading it.
 pub fn find(variant: Variant, version: Option<Version>, runner: &Runner) -> Option<Programs> {
     let runner = runner.clone();
     let infix = match variant {
@@ -37,7 +37,7 @@ pub fn find(variant: Variant, version: Option<Version>, runner: &Runner) -> Opti
         Variant::Nft => "-nft",
     };
     let (infix, waits) = match pair("iptables", infix) {
-        // Programs have these names since 1.8.0, which knows --wait; the nft variant locks nothing.
+        // Programs have these names since 1.8.0, which has --wait; the nft variant locks nothing.
         Some(_) => (infix, variant == Variant::Legacy),
         None => {
             pair("iptables", "")?;
@@ -54,7 +54,7 @@ fn pair(name: &str, infix: &str) -> Option<Pair> {
     Some(Pair { save: find("save")?, restore: find("restore")? })
 }
 
-/// Before 1.8.0 there was only one variant, and no name for it.
+/// Before 1.8.0 there was only one variant, without a name.
 fn plain(variant: Variant, runner: &Runner) -> Option<(Variant, Version)> {
     let program = exec::find("iptables")?;
     let complain = |error: &str| {
@@ -93,7 +93,7 @@ impl Programs {
         self.waits
     }
 
-    /// True if the restore program takes no lock before it has read of a table: from 1.8.0 on, named after the variant.
+    /// True if the restore program takes no lock before it reads a table: since 1.8.0, with names after the variant.
     pub fn waits_for_input(&self) -> bool {
         !self.infix.is_empty()
     }
@@ -106,8 +106,8 @@ impl Programs {
         &self.runner
     }
 
-    /// Lists a chain of IPv4 (`iptables -S`). The `iptables` crate runs the program without limits, so it does that in a
-    /// process that has some. A lock that another program holds is waited for as long.
+    /// Lists a chain of IPv4 (`iptables -S`). The `iptables` crate runs the program without limits, so it runs in a child with
+    /// limits, which also bound the wait for a held lock.
     pub fn can_list(&self, table: Table, chain: &Chain) -> Result<(), String> {
         let cmd = match self.infix {
             "-legacy" => "iptables-legacy",
@@ -121,7 +121,7 @@ impl Programs {
         self.runner.call(&command, listed).map_err(|error| error.to_string())?
     }
 
-    /// The lock can be another file than the machine's own. The nft variant has no lock.
+    /// True if the lock can be another file than the machine's. The nft variant has no lock.
     pub fn moves_lock(&self, known: Option<Version>) -> bool {
         self.variant == Variant::Legacy && known.or_else(|| self.version()) >= Some(LOCK_FILE_SINCE)
     }

@@ -1,5 +1,5 @@
-//! Verifies programs of iptables against the kernel: what they list, and that they have carried out their changes. A program
-//! may be older than the rules, or a wrapper that hides a failure. The kernel shows chains and counts of rules.
+//! Verification of the iptables programs against the kernel's chains and rule counts: their listings, and the changes that they
+//! reported as done. A program may be older than the rules, or a wrapper that hides a failure.
 
 use super::{Kernel, legacy};
 use crate::backend::iptables::{self, FoundTables, NO_COUNTERS, Shown};
@@ -9,11 +9,10 @@ use crate::sys::xtables;
 use rules::{ByFamily, Chain, Family, Listing, Ownership, State, Table, TableChange};
 use std::{collections::BTreeMap, mem, panic::resume_unwind, thread};
 
-/// Attempts to list while others change rules.
 const TRIES: u32 = 4;
 
 impl Kernel {
-    /// `None` where there are tables and no program to read them. Families are read at the same time, each by a program.
+    /// Lists families in parallel, each by a program; `None` for a family with tables but no program to read them.
     pub(super) fn listed(
         &mut self,
         variant: Variant,
@@ -55,7 +54,7 @@ impl Kernel {
         Ok(listed)
     }
 
-    /// Replaces what iptables (nft) prints by what the kernel has. Tables that the program can't show stay unlistable.
+    /// Replaces the rules printed by iptables (nft) by the kernel's. Tables that the program can't show stay unlistable.
     fn read_again(&mut self, tables: &Tables, listed: &mut Shown) -> Result<(), Error> {
         let family = listed.listing.family;
         let printed = mem::replace(&mut listed.listing, Listing::empty(family));
@@ -84,7 +83,7 @@ impl Kernel {
         }
     }
 
-    /// Lists again until that agrees with the kernel. Of the nft variant, a table that still differs is unlistable.
+    /// Lists again until the listing agrees with the kernel. A table of the nft variant that still differs is unlistable.
     fn relist_until_agreed(
         &mut self,
         variant: Variant,
@@ -135,7 +134,6 @@ impl Kernel {
         }
     }
 
-    /// Checks that a program that ended with success has carried out its changes.
     pub(super) fn confirm(
         &mut self,
         variant: Variant,
@@ -151,7 +149,7 @@ impl Kernel {
             self.known.insert((variant, family), after);
             return Ok(());
         }
-        // Others may have changed rules of theirs at the same time. Ours have to be there.
+        // Other programs may have changed their rules at the same time. Ours have to be there.
         let there = self.look_at_tables()?.unwrap_or_default();
         let now = match self.look(variant, family, &there)? {
             Some(there) => {
@@ -173,7 +171,7 @@ impl Kernel {
     }
 }
 
-/// True if the kernel has the chains of a table as the state has them, with as many rules; those of others may be left out.
+/// True if the kernel has the state's chains of a table with as many rules; other programs' chains may be missing.
 fn agree(state: &State, table: Table, counts: &Counts, owner: &Ownership) -> bool {
     let count = |name: &str| counts.get(table.name()).and_then(|chains| chains.get(name)).copied();
     let shown = state.chains(table).all(|(chain, lines)| match chain {

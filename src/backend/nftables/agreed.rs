@@ -1,7 +1,6 @@
-//! Compares what a program of iptables prints of its tables in nf_tables with what the kernel has there.
-//! The program leaves out what rules of iptables can't say, with success: it prints `tcp dport { 80, 81 } drop` as a rule
-//! that drops everything. So a printed rule is believed where the kernel's own says the same, and so are extensions of
-//! iptables that the kernel's rule has. Any other rule is what our own reader makes of it.
+//! Comparison of an iptables program's listing with the kernel's nf_tables rules. The program silently leaves out expressions
+//! that iptables lacks: it prints `tcp dport { 80, 81 } drop` as a rule that drops everything. So a printed rule counts if the
+//! kernel's rule has the same meaning, including extensions of iptables. Otherwise our own reader's version counts.
 
 use super::bytecode::{EncodedRule, EncodedTable};
 use super::lift::{self, Context};
@@ -14,7 +13,7 @@ use rules::{
     PrintedRule, Protocol, Table, Target,
 };
 
-/// The printed rules, as far as these tables have the same. Tables that are not among these are left out.
+/// The printed rules as far as these tables agree. Other tables are left out.
 pub fn agreed(mut printed: Listing, tables: &[EncodedTable]) -> Listing {
     let interfaces = &listed::interfaces();
     let family = printed.family;
@@ -40,7 +39,7 @@ pub fn agreed(mut printed: Listing, tables: &[EncodedTable]) -> Listing {
     listing
 }
 
-/// A rule as our own reader has it. One that leads to a chain keeps the program's words, by which it is deleted.
+/// A rule as our own reader decodes it. A rule that leads to a chain keeps its printed text, by which it is deleted.
 fn as_read(rule: LiveRule, printed: Option<PrintedRule>) -> PrintedRule {
     let LiveRule { text, conditions, mut first, action, comment, .. } = rule;
     let action = match action {
@@ -52,7 +51,6 @@ fn as_read(rule: LiveRule, printed: Option<PrintedRule>) -> PrintedRule {
         action => action,
     };
     first.retain(|action| !action.surely_continues());
-    // A line has one action.
     let action = if first.is_empty() { action } else { Action::Unknown(text.clone()) };
     let hits = printed.as_ref().and_then(|listed| listed.hits);
     let text = match printed {
@@ -94,7 +92,6 @@ fn agree(rule: &EncodedRule, PrintedRule { line, text, .. }: &PrintedRule, conte
     does_the_same && are_printed && ask_the_same(&native.conditions, &line.conditions(), &matches, context)
 }
 
-/// The name of the module of iptables that an expression of this kind hands packets to.
 fn module<'a>(expression: &'a Expression, kind: &str, attribute_of_name: u16) -> Option<&'a str> {
     match expression {
         Expression::Other { name, data } if name == kind => attribute(data, attribute_of_name).map(text),
@@ -102,7 +99,7 @@ fn module<'a>(expression: &'a Expression, kind: &str, attribute_of_name: u16) ->
     }
 }
 
-/// True for one of iptables' extensions, false for a verdict or a chain.
+/// True for an extension of iptables, false for a verdict or a chain.
 fn is_extension(action: &Action) -> bool {
     match action {
         Action::Target(Target::Accept | Target::Drop | Target::Return) => false,
@@ -155,7 +152,7 @@ fn is_same(native: &ListedCondition, printed: &ListedCondition) -> bool {
         (ListedCondition::Nft(native), ListedCondition::Known(m)) => {
             m.condition().is_some_and(|printed| same_values(native, &printed))
         }
-        // The printed one keeps no number of other protocols.
+        // The printed condition has no number for other protocols.
         (ListedCondition::Nft(native), ListedCondition::Protocol(Negatable::Is(None))) => {
             let is_other = |number| {
                 [Protocol::Tcp, Protocol::Udp]
@@ -173,7 +170,7 @@ fn is_same(native: &ListedCondition, printed: &ListedCondition) -> bool {
                 .condition()
                 .is_some_and(|printed| same_values(native, &nft::Condition { negated: true, ..printed }))
         }
-        // Neither side knows the answer.
+        // Neither side has the limit's value.
         (ListedCondition::Unknown(native), ListedCondition::Unknown(printed)) => {
             native == "(limit)" && (printed == "-m limit" || printed.starts_with("--limit"))
         }

@@ -1,5 +1,5 @@
-//! Batches: messages that the kernel takes as a whole or not at all. Only the last one is acknowledged. What a complaint is
-//! about is read from the message's bytes, so that a batch without complaint pays nothing for words.
+//! Batches: messages that the kernel applies as a whole or not at all; only the last one is acknowledged. An error's subject is
+//! read from the message's bytes, so that a successful batch pays nothing for descriptions.
 
 use super::bytecode::{self, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::kind;
@@ -7,36 +7,34 @@ use crate::sys::header::*;
 use crate::sys::message::{self, Messages, attribute, wire_u16};
 use crate::sys::netfilter::{body, nfgenmsg};
 
-/// As many elements as safely fit into one nest, whose length is a number of 16 bits.
+/// Number of elements that safely fit into one nest, whose length has 16 bits.
 const ELEMENTS_A_MESSAGE: usize = 1_000;
 
-/// Of libnftnl's `udata.h`: type, length, number.
+/// An attribute of libnftnl's `udata.h`: type, length, number.
 const NFTNL_UDATA_SET_KEYBYTEORDER: u8 = 0;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BatchOperation<'a> {
     Delete(u8, &'a str),
     DeleteChain(u8, &'a str, &'a str),
-    /// Deletes rules of a chain of this family, table and name: the one of this handle, or all.
+    /// Deletes the rule with this handle, or all rules, of a chain with this family, table and name.
     DeleteRules(u8, &'a str, &'a str, Option<u64>),
     AddElements(&'a str, &'a EncodedSet),
-    /// Takes values out of a set of our table of this name; all of them must be there.
+    /// Deletes elements of a set in our table with this name; all of them must exist.
     DeleteElements(&'a str, &'a EncodedSet),
     Create(&'a EncodedTable),
-    /// Changes our table from the first to the second. Chains that are called alike are kept.
+    /// Changes our table from the first to the second. Chains with the same name and base are kept.
     Exchange(&'a EncodedTable, &'a EncodedTable),
 }
 
 pub(super) struct Batch {
     pub(super) messages: Messages,
-    /// Offsets of the messages, from the one that begins the batch.
     starts: Vec<usize>,
-    /// The number of the first message.
     first: u32,
 }
 
 impl Batch {
-    /// Its messages are numbered from `first`. With a generation, the kernel takes it only if nothing has changed since.
+    /// Builds messages numbered from `first`. With a generation, the kernel accepts the batch only if nothing has changed since.
     pub(super) fn new(jobs: &[BatchOperation<'_>], first: u32, generation: Option<u32>) -> Self {
         let mut batch = Self { messages: Messages::default(), starts: Vec::new(), first };
         batch.border(NFNL_MSG_BATCH_BEGIN);
@@ -108,14 +106,14 @@ impl Batch {
         format!("{verb}the {what} {}{table}", name(named))
     }
 
-    /// The name of the expression at this offset of the message at this place, if there is one.
+    /// Name of the expression at this offset in the message with this index, if there is one.
     pub(super) fn expression(&self, place: u32, offset: usize) -> Option<&str> {
         let start = *self.starts.get(usize::try_from(place).ok()?)?;
         let desired = self.messages.bytes().get(start + offset..)?.as_ptr_range().start;
         let (_, attributes) = self.message(place)?;
         let list = attribute(attributes, NFTA_RULE_EXPRESSIONS)?;
         let items = message::attributes(list).map(|(_, item)| item);
-        // The kernel points at the header of the item.
+        // The kernel points at the item's header.
         let item =
             items.filter(|item| item.as_ptr_range().contains(&desired.wrapping_add(NLA_HDRLEN))).last()?;
         attribute(item, NFTA_EXPR_NAME).map(message::text)
@@ -138,7 +136,6 @@ impl Batch {
         self.begin(wire_u16(message), 0, head);
     }
 
-    /// Acknowledges the last message, and ends the batch.
     fn end(&mut self) {
         self.messages.acknowledge();
         self.border(NFNL_MSG_BATCH_END);
@@ -157,11 +154,11 @@ impl Batch {
         self.delete(NFT_MSG_DELCHAIN, family, &names);
     }
 
-    /// Takes everything from a table but the chains that `desired` has as well: first rules, which name sets and chains.
+    /// Empties a table except for chains that `desired` has too: first the rules, which refer to sets and chains.
     fn empty(&mut self, live: &EncodedTable, desired: &EncodedTable) {
         let name = live.name.as_str();
         self.ours(NFT_MSG_DELRULE, 0).text(NFTA_RULE_TABLE, name);
-        // One without a name goes with its rule.
+        // An anonymous set goes with its rule.
         for set in live.sets.iter().filter(|set| set.flags & NFT_SET_ANONYMOUS == 0) {
             let message = self.ours(NFT_MSG_DELSET, 0);
             message.text(NFTA_SET_TABLE, name).text(NFTA_SET_NAME, &set.name);
@@ -171,7 +168,7 @@ impl Batch {
         }
     }
 
-    /// Makes a table; where one was there, all that is not there yet.
+    /// Creates a table; in an existing one, only the missing objects.
     fn create(&mut self, table: &EncodedTable, live: Option<&EncodedTable>) {
         let name = table.name.as_str();
         let exclusively = if live.is_none() { NLM_F_EXCL } else { 0 };
@@ -192,7 +189,7 @@ impl Batch {
     }
 
     fn set(&mut self, table: &str, index: usize, set: &EncodedSet) {
-        // The kernel insists on an identifier, by which others could refer to the set within the batch.
+        // The kernel requires an identifier, by which a batch can refer to the set.
         let id = u32::try_from(index).expect("few sets") + 1;
         let order = set.byte_order().to_ne_bytes();
         let userdata = [&[NFTNL_UDATA_SET_KEYBYTEORDER, 4], order.as_slice()].concat();
@@ -252,7 +249,7 @@ impl Batch {
     }
 }
 
-/// True if a table has the chain as well, called in the same way, rules aside.
+/// True if a table has a chain with the same name and base, whatever its rules.
 fn is_kept(chain: &EncodedChain, table: &EncodedTable) -> bool {
     table.written().any(|other| (&other.name, &other.base) == (&chain.name, &chain.base))
 }

@@ -1,5 +1,5 @@
-//! The states between two captures, in our table: the guards of [`rules::bridge`], and
-//! both captures together. As bytecode, since the table that is there may be of any form.
+//! Intermediate states between two captures in our table: the guards of [`rules::bridge`], and both captures together. They are
+//! bytecode, since the existing table may have any form.
 
 use super::bytecode::{EncodedChain, EncodedRule, EncodedTable};
 use super::expression::{EncodedVerdict, Expression, Meta};
@@ -7,7 +7,6 @@ use super::lower;
 use rules::{Hook, Mark, bridge::guarded_packets};
 use std::collections::BTreeSet;
 
-/// The marks that rules set where they hand packets to transparent sockets.
 pub fn marks(table: &EncodedTable) -> BTreeSet<Mark> {
     table.chains.iter().flat_map(|chain| &chain.rules).filter_map(mark).collect()
 }
@@ -22,7 +21,7 @@ fn mark(rule: &EncodedRule) -> Option<Mark> {
     }
 }
 
-/// The table with guards in PREROUTING, where it has rules: for `nat` against `marks`, for `mangle` against those `of_others`.
+/// The table with guards in PREROUTING, where it has rules: for `nat` against `marks`, for `mangle` against `of_others`.
 #[must_use]
 pub fn guarded(mut table: EncodedTable, marks: &BTreeSet<Mark>, of_others: &BTreeSet<Mark>) -> EncodedTable {
     for chain in &mut table.chains {
@@ -41,7 +40,7 @@ pub fn guarded(mut table: EncodedTable, marks: &BTreeSet<Mark>, of_others: &BTre
     table
 }
 
-/// Both captures in one table: `mangle` of the one that hands packets over by TPROXY, all else of the other.
+/// Both captures in one table: `mangle` of the transparent one, and the rest of the other.
 #[must_use]
 pub fn both(transparent: &EncodedTable, mut other: EncodedTable) -> EncodedTable {
     other.chains.retain(|chain| !is_mangle(chain));
@@ -50,7 +49,6 @@ pub fn both(transparent: &EncodedTable, mut other: EncodedTable) -> EncodedTable
     for set in &transparent.sets {
         let mut set = set.clone();
         let name = set.name.clone();
-        // One that holds something else there goes by another name.
         while other.sets.iter().any(|there| there.name == set.name && *there != set) {
             set.name.push_str("_mangle");
         }

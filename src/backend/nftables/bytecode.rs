@@ -1,5 +1,5 @@
-//! Our table as the kernel holds it, for both directions: lists of expressions, which the kernel's virtual machine carries
-//! out and `nft --debug=netlink` prints. Counters, handles and whatever else the kernel adds on its own are left out.
+//! Our table as the kernel holds it, for reading and writing: lists of expressions, which the kernel's virtual machine executes
+//! and `nft --debug=netlink` prints. Counters, handles and other additions of the kernel are left out.
 
 use super::expression::{EncodedVerdict, Expression};
 use super::record::{NFTNL_UDATA_RULE_COMMENT, TableRecord, item};
@@ -11,35 +11,33 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EncodedTable {
     pub name: String,
-    /// `NFT_TABLE_F_*`; 0 for a table that we make.
+    /// `NFT_TABLE_F_*`; 0 for our own tables.
     pub flags: u32,
     pub sets: Vec<EncodedSet>,
-    /// In the order in which they were made, as sets are.
+    /// Chains in order of creation, like the sets.
     pub chains: Vec<EncodedChain>,
-    /// How it was made, as far as it is known. It is not a part of what the table says.
+    /// Record of how the table was made, if known. Comparisons of tables ignore it.
     pub record: Option<Box<TableRecord>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedSet {
     pub name: String,
-    /// What `nft` takes the keys for; the kernel does not care.
+    /// Data type of the keys for `nft`; the kernel ignores it.
     pub key_type: u32,
     pub key_length: u32,
     pub flags: i32,
     pub elements: Vec<Element>,
-    /// Number of elements that we never write, such as one for all that is not listed.
+    /// Number of elements that we never write, such as a catch-all.
     pub others: usize,
-    /// The verdicts of a map, each once. We write none.
+    /// Verdicts of a map, each once. Our own sets have none.
     pub verdicts: Vec<EncodedVerdict>,
 }
 
-/// An element of a set; in a set of ranges, where a range starts or where it has ended.
+/// An element of a set; in an interval set, the start of a range or the key after its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element {
-    /// The key, in its first bytes.
     pub key: [u8; 16],
-    /// True if a range has ended before this key.
     pub is_end: bool,
 }
 
@@ -54,23 +52,20 @@ pub struct EncodedChain {
 pub struct BaseChain {
     pub kind: String,
     pub hook: u32,
-    /// The place among others: the least first.
     pub priority: i32,
-    /// `NF_ACCEPT` or `NF_DROP`.
     pub policy: u32,
-    /// Names of single interfaces, or prefixes of names with `*`.
+    /// Interface names, or name prefixes with `*`.
     pub devices: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedRule {
     pub expressions: Vec<Expression>,
-    /// Bytes that the kernel keeps for us: the comment.
+    /// Bytes that the kernel stores for us: the comment.
     pub userdata: Vec<u8>,
 }
 
 impl From<nft::Base> for BaseChain {
-    /// With the policy to accept.
     fn from(nft::Base { kind, hook, priority }: nft::Base) -> Self {
         let (kind, hook) = (kind.name().to_owned(), hook as u32);
         Self { kind, hook, priority, policy: NF_ACCEPT, devices: Vec::new() }
@@ -88,7 +83,6 @@ impl EncodedTable {
         }
     }
 
-    /// All chains to write, that of the record included.
     pub(super) fn written(&self) -> impl Iterator<Item = Cow<'_, EncodedChain>> {
         let record = self.record.as_ref().map(|record| Cow::Owned(record.chain()));
         self.chains.iter().map(Cow::Borrowed).chain(record)
@@ -135,7 +129,6 @@ fn chain(chain: &nft::InetChain) -> EncodedChain {
     }
 }
 
-/// A comment of at most 127 bytes as the kernel keeps it.
 pub(super) fn comment(text: &str) -> Vec<u8> {
     if text.is_empty() { Vec::new() } else { item(NFTNL_UDATA_RULE_COMMENT, text.as_bytes()) }
 }
@@ -160,21 +153,20 @@ pub(super) fn set(set: &nft::Set) -> EncodedSet {
     EncodedSet { name, key_type, key_length, flags, elements, others: 0, verdicts: Vec::new() }
 }
 
-/// Sorts elements by key, the end of a range before the start of another: the kernel takes them in this order only.
+/// Sorts elements by key, the end of a range before the start of another: the kernel accepts only this order.
 pub(super) fn sort(elements: &mut [Element]) {
-    // A number of which the first byte is the most significant compares as the bytes do, and faster.
+    // A big-endian number compares as the bytes do, and faster.
     elements.sort_unstable_by_key(|element| (u128::from_be_bytes(element.key), !element.is_end));
 }
 
 impl EncodedSet {
-    /// `None` if no set of ours is of this type.
     pub(super) fn data_type(&self) -> Option<DataType> {
         let is_such =
             |kind: &DataType| (kind.number(), kind.width()) == (self.key_type, self.key_length as usize);
         Field::ALL.map(Field::data_type).into_iter().find(is_such)
     }
 
-    /// The byte order of keys, by which `nft` lists them (`enum byteorder` of its `datatype.h`); that of the host for strings.
+    /// Byte order of keys in the output of `nft` (`enum byteorder` of its `datatype.h`); the host's for strings.
     pub(super) fn byte_order(&self) -> u32 {
         const BYTEORDER_HOST_ENDIAN: u32 = 1;
         const BYTEORDER_BIG_ENDIAN: u32 = 2;

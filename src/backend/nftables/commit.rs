@@ -1,4 +1,4 @@
-//! The socket, and batches that are sent over it. Each takes effect as a whole or not at all.
+//! The netlink socket and its batches, each of which takes effect as a whole or not at all.
 
 use super::batch::{Batch, BatchOperation};
 use crate::sys::netfilter::{body, message_type, nfgenmsg};
@@ -12,7 +12,6 @@ pub struct Nftables {
     pub(super) table: &'static str,
 }
 
-/// The rejection of a batch. Nothing has changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     #[error("another program changed nf_tables at the same time")]
@@ -20,7 +19,7 @@ pub enum Refusal {
     #[error("the kernel refused {subject}{}", .explanation.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Refused {
         subject: String,
-        /// The expression of a rule that it is about, and the kernel's own words.
+        /// The rejected expression of a rule, and the kernel's message.
         explanation: Option<String>,
         source: io::Error,
     },
@@ -38,7 +37,6 @@ impl Refusal {
     }
 }
 
-/// Attempts at a change, or a reading, while other programs' changes come between.
 pub(super) const TRIES: usize = 10;
 
 pub fn retry<T>(mut change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
@@ -52,7 +50,7 @@ pub fn retry<T>(mut change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Ref
 }
 
 impl Nftables {
-    /// Our table is that of the family `inet` and this name.
+    /// Opens a socket for our table: family `inet`, this name.
     pub fn open(table: &'static str) -> io::Result<Self> {
         Ok(Self { socket: NetlinkSocket::open(NETLINK_NETFILTER)?, table })
     }
@@ -68,13 +66,11 @@ impl Nftables {
         let first = self.socket.next_sequence();
         let batch = Batch::new(jobs, first, generation);
         let sequences = first..first + batch.count();
-        // The last message but for the one that ends the batch.
         let acknowledged = sequences.end - 2;
         let sent = self.socket.batch(batch.messages.bytes(), sequences, acknowledged);
         sent.map_err(|rejection| refusal(&batch, first, jobs, rejection))
     }
 
-    /// The number of the last change of the namespace's tables.
     pub fn generation(&mut self) -> io::Result<u32> {
         let answer = self.socket.one(kind(NFT_MSG_GETGEN), &nfgenmsg(NFPROTO_UNSPEC, 0), |_| {})?;
         let id = body(&answer).and_then(|answer| number(answer, NFTA_GEN_ID));
@@ -86,7 +82,7 @@ pub(super) const fn kind(message: i32) -> u16 {
     message_type(NFNL_SUBSYS_NFTABLES, message)
 }
 
-/// The job that begins with the message at this place; `None` unless all before it delete tables, by one message each.
+/// Job that begins with the message at this index; `None` unless all earlier jobs delete tables, with one message each.
 fn job_at<'a>(jobs: &[BatchOperation<'a>], place: u32) -> Option<BatchOperation<'a>> {
     let (job, earlier) = jobs.get(..usize::try_from(place).ok()?)?.split_last()?;
     earlier.iter().all(|job| matches!(job, BatchOperation::Delete(..))).then_some(*job)
@@ -95,7 +91,7 @@ fn job_at<'a>(jobs: &[BatchOperation<'a>], place: u32) -> Option<BatchOperation<
 fn refusal(batch: &Batch, first: u32, jobs: &[BatchOperation<'_>], rejection: Rejection) -> Refusal {
     let Rejection { sequence, message, offset, source } = rejection;
     let place = sequence.wrapping_sub(first);
-    // The generation is an old one, a table to delete is gone, or one to create is already there.
+    // The generation is an old one, a table to delete is gone, or one to create already exists.
     let is_conflict = matches!(
         (source.raw_os_error(), job_at(jobs, place)),
         (Some(libc::ERESTART), _)

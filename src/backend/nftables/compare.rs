@@ -1,4 +1,4 @@
-//! Differences between our table and the desired one, and digests that tell a table as it was written from one edited since.
+//! Differences between our table and the desired one, and digests that detect edits of a written table.
 
 use super::batch::{Batch, BatchOperation};
 use super::bytecode::{Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
@@ -9,7 +9,6 @@ use rules::drift::{Compared, DifferingPart, Reason, Side, compare};
 use rules::{desired::Made, nft::LiveTable};
 use std::{collections::BTreeSet, mem};
 
-/// A table of the predecessor's, which is to go.
 pub fn predecessor(name: &str) -> DifferingPart {
     let line = format!("table inet {name}");
     let lines = vec![Compared { side: Side::Live, line, reason: Some(Reason::Extra) }];
@@ -21,12 +20,11 @@ pub fn dormant(table: &str) -> DifferingPart {
     part(&format!("table {table}"), compare(&there, &desired))
 }
 
-/// Live and desired lines in the syntax of `nft`. Of a set, only what differs.
 fn part(name: &str, lines: Vec<Compared<String>>) -> DifferingPart {
     DifferingPart { name: format!("{name} (nftables)"), lines }
 }
 
-/// The order of sets and chains is of no consequence.
+/// True if two tables are equal, whatever the order of their sets and chains.
 pub fn same(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> bool {
     let (live, desired) = match (live, desired) {
         (None, None) => return true,
@@ -72,7 +70,7 @@ fn header(table: Option<&EncodedTable>) -> Option<String> {
 }
 
 fn header_text(table: &str, flags: u32) -> String {
-    // Headers know it since 6.9: the table outlives the socket of its owner.
+    // In the headers since 6.9: the table outlives the socket of its owner.
     const NFT_TABLE_F_PERSIST: u32 = 4;
     const WORDS: [(u32, &str); 3] =
         [(NFT_TABLE_F_DORMANT, "dormant"), (NFT_TABLE_F_OWNER, "owner"), (NFT_TABLE_F_PERSIST, "persist")];
@@ -107,7 +105,6 @@ fn set_header(set: Option<&EncodedSet>) -> Option<String> {
     })
 }
 
-/// The flags as `nft` writes them, if there are any; those without a word here as a number.
 fn set_flags(flags: i32) -> String {
     const WORDS: [(i32, &str); 3] =
         [(NFT_SET_CONSTANT, "constant"), (NFT_SET_INTERVAL, "interval"), (NFT_SET_TIMEOUT, "timeout")];
@@ -119,7 +116,7 @@ fn set_flags(flags: i32) -> String {
 }
 
 fn chain_lines(chains: [Option<&EncodedChain>; 2], texts: &[Option<LiveTable>; 2]) -> Vec<Compared<String>> {
-    // Rules that differ may have the same words, where the words do not show all.
+    // Different rules may have the same text, which does not show everything.
     let mut kinds: Vec<&EncodedRule> = Vec::new();
     let mut words: Vec<String> = Vec::new();
     let mut sides = [Vec::new(), Vec::new()];
@@ -141,7 +138,6 @@ fn chain_lines(chains: [Option<&EncodedChain>; 2], texts: &[Option<LiveTable>; 2
     let rules = compare(there, desired).into_iter();
     lines.extend(rules.map(|compared| compared.with_line(words[compared.line].clone())));
     if lines.is_empty() {
-        // One without rules that no hook calls.
         let [old, new] = chains.map(|chain| chain.map(|_| "empty chain".to_owned()));
         lines = compare(old.as_slice(), new.as_slice());
     }
@@ -169,13 +165,12 @@ impl TableRecord {
     }
 }
 
-/// A digest of all that a table says, in the kernel's own encoding, which no version of ours can change. The order of sets
-/// and chains, and the record, are of no consequence.
+/// Digest of a table in the kernel's encoding, which does not depend on our version; ignores the record and the order of objects.
 fn rules_digest(table: &EncodedTable) -> String {
     let mut bare = EncodedTable { record: None, ..table.clone() };
     bare.sets.sort_by(|one, other| one.name.cmp(&other.name));
     bare.chains.sort_by(|one, other| one.name.cmp(&other.name));
-    // Elements can be many, and their keys say all: they are not encoded once more.
+    // Elements can be many and their keys are complete, so they are not encoded again.
     let bare_of = |set: &mut EncodedSet| {
         set.verdicts.clear();
         mem::take(&mut set.elements)
@@ -193,7 +188,7 @@ fn rules_digest(table: &EncodedTable) -> String {
     digest.hexadecimal()
 }
 
-/// FNV-1a of 64 bits, eight bytes a step: it detects edits, and does not prevent forgery.
+/// FNV-1a of 64 bits, eight bytes a step: it detects edits and does not prevent forgery.
 struct Digest(u64);
 
 impl Default for Digest {
@@ -221,7 +216,7 @@ impl Digest {
     fn step(&mut self, word: u64) {
         const PRIME: u64 = 0x0100_0000_01b3;
         self.0 = (self.0 ^ word).wrapping_mul(PRIME);
-        // What is high comes down, or the last bits would know of few bytes.
+        // Moves high bits down, or the last bits would depend on few bytes.
         self.0 ^= self.0 >> 29;
     }
 
@@ -235,7 +230,7 @@ mod tests {
     use super::Digest;
 
     #[test]
-    fn a_digest_knows_every_byte() {
+    fn digest_depends_on_every_byte() {
         let bytes: Vec<u8> = (0..=255).collect();
         let whole = Digest::of(&bytes).0;
         for at in 0..bytes.len() {

@@ -1,18 +1,17 @@
-//! The expressions of rules. Each is described once, as the attributes that it is written with and read back by. All ours load
-//! into the first register; a range of ports takes the second as well. An expression is read only in the form in which it would
-//! be written: any other form is [`Expression::Other`], so that it never passes for one of ours.
+//! Expressions of rules. Each is declared once, as the attributes that it is written with and read back by. All ours load into
+//! the first register; a range of ports takes the second as well. An expression is read only in the form in which it would be
+//! written: any other form is [`Expression::Other`], so that it never passes for one of ours.
 
 use crate::sys::header::*;
 use crate::sys::message::{self, Messages, attribute, attributes, name, text};
 use rules::LogLevel;
 
-/// The value of an attribute, in both directions.
 trait AttributeValue: Sized {
     fn write(&self, data: &mut Messages, kind: u16);
     fn read(data: &[u8], kind: u16) -> Option<Self>;
 }
 
-/// Names for numbers of the kernel, of which others are not read.
+/// Declares names for numbers of the kernel; other numbers are not read.
 macro_rules! numbers {
     ($($name:ident { $($variant:ident = $number:ident),* })*) => {$(
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +58,7 @@ numbers! {
     Register { First = NFT_REG_1, Second = NFT_REG_2 }
 }
 
-/// Declares each expression with its name and its attributes in their order: a fixed number, or the value of a field.
+/// Declares each expression with its name and its attributes in order: a fixed number, or the value of a field.
 macro_rules! expressions {
     ($(
         $(#[$doc:meta])*
@@ -67,7 +66,7 @@ macro_rules! expressions {
             $($kind:ident $(($field:ident: $type:ty))? $(= $fixed:expr)?),*
         }
     )*) => {
-        /// One step of a rule. A register that is not named is the first.
+        /// One step of a rule. The default register is the first.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Expression {
             $($(#[$doc])* $variant($($($type,)?)*),)*
@@ -97,7 +96,7 @@ macro_rules! expressions {
                 }
             }
 
-            /// The expression that is written with these attributes, if there is one. The attribute `any` may have any value.
+            /// Finds the expression written with these attributes, if there is one. The attribute `any` may have any value.
             fn known(name: &str, data: &[u8], any: Option<u16>) -> Option<Self> {
                 $(
                     let read = || Some(Self::$variant($($(<$type as AttributeValue>::read(data, $kind)?,)?)*));
@@ -122,9 +121,9 @@ expressions! {
         NFTA_PAYLOAD_OFFSET(offset: u32),
         NFTA_PAYLOAD_LEN(length: u32)
     }
-    /// Goes on if the register compares so to the value.
+    /// Continues if the register compares so to the value.
     Cmp "cmp" { NFTA_CMP_SREG = NFT_REG_1, NFTA_CMP_OP(operator: CmpOperator), NFTA_CMP_DATA(value: Vec<u8>) }
-    /// Goes on if the register lies between both, or is one of them; negated, as ours are, if it does not.
+    /// Continues if the register is within the inclusive range; negated, as in our rules, if it is not.
     Range "range" {
         NFTA_RANGE_SREG = NFT_REG_1,
         NFTA_RANGE_OP(negated: bool),
@@ -139,7 +138,7 @@ expressions! {
         NFTA_BITWISE_MASK(mask: Vec<u8>),
         NFTA_BITWISE_XOR(xor: Vec<u8>)
     }
-    /// Brings a number of so many bytes from this machine's order into the packet's, in which ranges are compared.
+    /// Converts a number of `length` bytes from host to network order, in which ranges are compared.
     ToPacketOrder "byteorder" {
         NFTA_BYTEORDER_SREG = NFT_REG_1,
         NFTA_BYTEORDER_DREG = NFT_REG_1,
@@ -147,16 +146,16 @@ expressions! {
         NFTA_BYTEORDER_LEN(length: u32),
         NFTA_BYTEORDER_SIZE = WORD
     }
-    /// Goes on if the set holds the register's value, or, negated, if it does not.
+    /// Continues if the set contains the register's value, or, negated, if it does not.
     Lookup "lookup" {
         NFTA_LOOKUP_SET(set: String),
         NFTA_LOOKUP_SREG = NFT_REG_1,
         NFTA_LOOKUP_FLAGS(negated: bool)
     }
     Immediate "immediate" { NFTA_IMMEDIATE_DREG(register: Register), NFTA_IMMEDIATE_DATA(value: Vec<u8>) }
-    /// Decides about the packet, or goes on in another chain: an immediate value for the register of verdicts.
+    /// Decides about the packet, or continues in another chain: an immediate value for the verdict register.
     Verdict "immediate" { NFTA_IMMEDIATE_DREG = NFT_REG_VERDICT, NFTA_IMMEDIATE_DATA(verdict: EncodedVerdict) }
-    /// NAT to this machine, at one of the ports from that in the first register to that in the last.
+    /// NAT to this machine, at a port from that in the first register to that in the last.
     Redir "redir" {
         NFTA_REDIR_REG_PROTO_MIN = NFT_REG_1,
         NFTA_REDIR_REG_PROTO_MAX(last: Register),
@@ -170,11 +169,9 @@ expressions! {
         NFTA_NAT_REG_ADDR_MAX = NFT_REG_1,
         NFTA_NAT_FLAGS = NF_NAT_RANGE_MAP_IPS
     }
-    /// Hands the packet to a transparent socket at the port in the register; packets of both families, where none is named.
+    /// Passes the packet to a transparent socket at the port in the register; the family is optional.
     Tproxy "tproxy" { NFTA_TPROXY_FAMILY(family: u32), NFTA_TPROXY_REG_PORT = NFT_REG_1 }
-    /// Reports to the listeners of an NFLOG group.
     Log "log" { NFTA_LOG_GROUP(group: u16), NFTA_LOG_PREFIX(prefix: String) }
-    /// Writes a line to the kernel's log.
     KernelLog "log" { NFTA_LOG_LEVEL(level: LogLevel), NFTA_LOG_PREFIX(prefix: String) }
 }
 
@@ -192,7 +189,7 @@ const RETURN: u32 = NFT_RETURN.cast_unsigned();
 const JUMP: u32 = NFT_JUMP.cast_unsigned();
 const GOTO: u32 = NFT_GOTO.cast_unsigned();
 
-/// Bytes of the numbers that the kernel keeps in this machine's order.
+/// Size in bytes of numbers in host order.
 pub(super) const WORD: u32 = 4;
 
 impl Expression {
@@ -203,7 +200,7 @@ impl Expression {
         Some(known.unwrap_or_else(|| Self::Other { name: name.to_owned(), data: data.to_vec() }))
     }
 
-    /// Reads an expression that loads into any register: the register's number, and the expression for the first register.
+    /// Decodes an expression that loads into any register: the register's number, and the expression for the first register.
     pub(super) fn load_elsewhere(name: &str, data: &[u8]) -> Option<(i32, Self)> {
         let register = match name {
             "payload" => NFTA_PAYLOAD_DREG,
@@ -221,19 +218,19 @@ impl Expression {
         });
     }
 
-    /// True if it is written with these attributes, of which `any` may have any value.
+    /// True if the expression is written with these attributes, of which `any` may have any value.
     fn is_written_as(&self, data: &[u8], any: Option<u16>) -> bool {
-        // Ours are of both directions, which the kernel says by leaving it out; the original one has the number 0. A map
-        // answers into a register, of which that of verdicts has the number 0.
+        // Our `ct` expressions match both directions, for which the kernel omits the attribute; the original direction is 0. A
+        // map loads into a register, of which the verdict register is 0.
         let is_other = match self {
             Self::Ct(_) | Self::SetCt(_) => attribute(data, NFTA_CT_DIRECTION).is_some(),
             Self::Lookup(..) => attribute(data, NFTA_LOOKUP_DREG).is_some(),
             _ => false,
         };
-        // The kernel marks a nest of its own in another way.
+        // The kernel marks its own nests differently.
         let any = if matches!(self, Self::Verdict(_)) { Some(NFTA_IMMEDIATE_DATA) } else { any };
         let written = Messages::alone(|message| self.write(message));
-        // The kernel writes many a zero that we leave out, and in another order.
+        // The kernel writes zeros that we omit, and in another order.
         let has = |bytes: &[u8], (kind, payload): (u16, &[u8])| {
             Some(kind) == any
                 || payload.iter().all(|&byte| byte == 0)

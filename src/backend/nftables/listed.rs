@@ -1,4 +1,4 @@
-//! Tables as a walk can follow them, with the hooks of their chains and the values of their sets.
+//! Tables in the form that a walk follows, with the hooks of their chains and the values of their sets.
 
 use super::bytecode::{BaseChain, Element, EncodedChain, EncodedSet, EncodedTable};
 use super::lift::{self, Context};
@@ -11,7 +11,6 @@ use rules::nft::{
 use rules::{Action, Family, Hook, Policy, Target, render};
 use std::collections::BTreeMap;
 
-/// Names of interfaces by their indices.
 pub(super) type Interfaces = BTreeMap<u32, String>;
 
 pub(super) fn interfaces() -> Interfaces {
@@ -20,7 +19,7 @@ pub(super) fn interfaces() -> Interfaces {
     names.map(|one| (one.index(), one.name().to_string_lossy().into_owned())).collect()
 }
 
-/// A table as it is listed; `None` for one of a family that no packet of ours passes (ARP). `bridges` are the namespace's.
+/// A table as listed; `None` for a family that none of our packets pass (ARP). `bridges` are the namespace's.
 pub(super) fn table(
     family: u8,
     table: &EncodedTable,
@@ -39,7 +38,6 @@ pub(super) fn table(
     let context = Context { family: of, table, interfaces };
     let chain = |chain: &EncodedChain| {
         let mut rules: Vec<LiveRule> = chain.rules.iter().map(|rule| lift::rule(rule, &context)).collect();
-        // Rules that are added below have no counters.
         counters.note(&chain.name, &mut rules);
         let base = chain.base.as_ref().filter(|base| is_called(family, base)).map(|base| {
             let mut listed = base_chain(family, base);
@@ -54,13 +52,13 @@ pub(super) fn table(
     Some(LiveTable { family: of, name: format!("{word} {}", table.name), chains })
 }
 
-/// Since Linux 6.4, a chain for single interfaces may have none, and is not called then.
+/// Since Linux 6.4, a chain for single interfaces may have none and is then not called.
 fn is_called(family: u8, base: &BaseChain) -> bool {
     let is_of_devices = family == NFPROTO_NETDEV || (family, base.hook) == (NFPROTO_INET, NF_INET_INGRESS);
     !is_of_devices || !base.devices.is_empty()
 }
 
-/// A table of the family `bridge`, whose rules are not followed: what becomes of packets by a bridge is not known.
+/// A table of the family `bridge`, whose rules are not followed: the fate of bridged packets is unknown.
 fn of_bridges(table: &EncodedTable, bridges: &[String]) -> LiveTable {
     let chain = |chain: &EncodedChain| {
         let base = chain.base.as_ref()?;
@@ -81,14 +79,14 @@ fn of_bridges(table: &EncodedTable, bridges: &[String]) -> LiveTable {
     LiveTable { family: None, name: format!("bridge {}", table.name), chains }
 }
 
-/// True for a table of iptables: by its name, and by all of its base chains.
+/// True for a table of iptables, by its name and all of its base chains.
 pub(super) fn is_of_iptables(family: u8, table: &EncodedTable) -> bool {
     let mut bases = table.chains.iter().filter(|chain| chain.base.is_some()).peekable();
     bases.peek().is_some() && bases.all(|chain| chain.is_of_iptables(family, &table.name))
 }
 
 fn base_chain(family: u8, base: &BaseChain) -> (Base, Policy) {
-    // Before the first hook of the family, or after its last.
+    // Before the family's first hook, or after its last.
     let (hook, priority) = match (family, base.hook) {
         (NFPROTO_NETDEV, NF_NETDEV_INGRESS) | (NFPROTO_INET, NF_INET_INGRESS) => {
             (Hook::Prerouting, (i32::MIN / 2).saturating_add(base.priority))
@@ -105,7 +103,7 @@ fn base_chain(family: u8, base: &BaseChain) -> (Base, Policy) {
     (Base { kind, hook, priority }, policy)
 }
 
-/// The names of interfaces, as numbers, that a chain names so: one, or all with the prefix before `*`.
+/// Interface names, as numbers, of a chain's device name: one, or all with the prefix before `*`.
 fn device_names(name: &str) -> Interval {
     let Some(prefix) = name.strip_suffix('*') else { return Interval::one(interface_number(name)) };
     let bits = 8 * u32::try_from(prefix.len()).unwrap_or(u32::MAX / 8);
@@ -113,12 +111,11 @@ fn device_names(name: &str) -> Interval {
     Interval { first, last: first | u128::MAX.checked_shr(bits).unwrap_or(0) }
 }
 
-/// A rule that the kernel does not have.
 fn added(text: String, conditions: Vec<rules::ListedCondition>, action: Action) -> LiveRule {
     LiveRule { text, conditions, first: Vec::new(), action, comment: String::new(), hits: None }
 }
 
-/// Makes the rules of a chain ask for its interfaces, and the policy a rule that does.
+/// Adds the chain's interfaces as a condition to its rules, and turns its policy into a rule with that condition.
 fn of_devices(devices: &[String], (base, policy): &mut (Base, Policy), rules: &mut Vec<LiveRule>) {
     let field = if base.hook == Hook::Prerouting { Field::InInterface } else { Field::OutInterface };
     let names = devices.iter().map(|name| device_names(name));
@@ -131,8 +128,8 @@ fn of_devices(devices: &[String], (base, policy): &mut (Base, Policy), rules: &m
     }
 }
 
-/// Behind a `return`, and at the end of a chain that a `goto` leads to, the policy of the base chain counts. The first drops by
-/// itself then; the second gets a rule after it with the same conditions, but for what the other chain may have changed.
+/// Applies the base chain's policy after `return`, and at the end of a `goto` chain. A `return` then drops by itself; a `goto`
+/// gets a rule after it with the same conditions, except conditions that the other chain may have changed.
 fn with_policy(
     mut rule: LiveRule,
     drop: &impl Fn(Vec<rules::ListedCondition>) -> LiveRule,
@@ -157,7 +154,7 @@ fn with_policy(
     [rule].into_iter().chain(policy)
 }
 
-/// The values of a set of this type; `None` if it holds anything else, or does more than hold values (`NFT_SET_EVAL`).
+/// Values of a set of this type; `None` if it contains other elements or evaluates more than values (`NFT_SET_EVAL`).
 pub(super) fn values(set: &EncodedSet, kind: DataType) -> Option<Intervals> {
     let usual = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT | NFT_SET_INTERVAL | NFT_SET_TIMEOUT | NFT_SET_MAP;
     if set.flags & !usual != 0 || set.others > 0 || set.key_length as usize != kind.width() {
@@ -173,7 +170,6 @@ pub(super) fn values(set: &EncodedSet, kind: DataType) -> Option<Intervals> {
     while let Some(start) = elements.next().filter(|start| !start.is_end) {
         let last = match elements.next_if(|end| end.is_end) {
             Some(end) => number(end).checked_sub(1)?,
-            // Up to where the next begins, or to the last number that there is.
             None => match elements.peek() {
                 Some(next) => number(next).checked_sub(1)?,
                 None => kind.max(),

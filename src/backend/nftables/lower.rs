@@ -1,4 +1,4 @@
-//! From rules to the expressions that carry them out. [`super::lift`] goes the other way; both read one table of fields.
+//! Encodes rules as expressions. [`super::lift`] is the reverse; both use one table of fields.
 
 use super::expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
 use rules::nft::{Condition, DataType, Effect, Field, InetRule, Interval, SetKind, Test, family_number};
@@ -31,7 +31,7 @@ pub(super) fn tests(tests: &[Test]) -> Vec<Expression> {
 fn test(list: &mut Vec<Expression>, test: &Test) {
     let Condition { field, negated, values } = &test.condition;
     list.push(load(*field));
-    // Numbers in this machine's byte order: the kernel compares ranges byte by byte.
+    // Numbers in host byte order: the kernel compares ranges byte by byte.
     let has_ranges = SetKind::of(&test.condition).is_some_and(|kind| kind.has_ranges);
     if has_ranges && field.data_type().is_reversed(false) {
         list.push(Expression::ToPacketOrder(width(*field)));
@@ -41,7 +41,6 @@ fn test(list: &mut Vec<Expression>, test: &Test) {
         (None, Field::ConnState) => {
             let bits: u32 = values.numbers().map(|bit| 1 << bit).sum();
             list.push(bits_of(bits));
-            // Any of the bits.
             let operator = if *negated { CmpOperator::Eq } else { CmpOperator::Neq };
             list.push(Expression::Cmp(operator, vec![0; 4]));
         }
@@ -65,7 +64,7 @@ fn load(field: Field) -> Expression {
         Field::InInterface => Expression::Meta(Meta::Iifname),
         Field::OutInterface => Expression::Meta(Meta::Oifname),
         Field::Family => Expression::Meta(Meta::Nfproto),
-        // Places in the headers of IPv4 (RFC 791) and IPv6 (RFC 8200).
+        // Offsets in the headers of IPv4 (RFC 791) and IPv6 (RFC 8200).
         Field::Source(Family::V4) => payload(Header::Network, 12),
         Field::Source(Family::V6) => payload(Header::Network, 8),
         Field::Destination(Family::V4) => payload(Header::Network, 16),
@@ -81,7 +80,7 @@ fn load(field: Field) -> Expression {
     }
 }
 
-/// The field that an expression loads, or the first bytes of, from packets of this family, where it is known.
+/// Field, or its first bytes, that an expression loads from packets of this family, if known.
 pub(super) fn loaded(expression: &Expression, family: Option<Family>) -> Option<Field> {
     let is_same = |field: &Field| match (load(*field), expression) {
         (Expression::Payload(header, offset, _), Expression::Payload(of, at, length)) => {
@@ -99,7 +98,7 @@ fn width(field: Field) -> u32 {
     u32::try_from(field.data_type().width()).expect("16 bytes at most")
 }
 
-/// Compares the register with the one range that a test without a set has.
+/// Compares the register with the single range of a test without a set.
 fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Option<Interval>) {
     let Some(interval) = interval else {
         unreachable!("several ranges are in a set");
@@ -113,7 +112,6 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Op
     let [mut first, last] = [interval.first, interval.last].map(|number| kind.encode(number, true));
     let bits = u8::try_from(8 * kind.width()).ok().and_then(|bits| interval.prefix_length(bits));
     match (kind, bits) {
-        // Names are compared up to the prefix's length.
         (DataType::InterfaceName, Some(bits)) => {
             first.truncate(usize::from(bits / 8));
             list.push(Expression::Cmp(equal, first));
@@ -160,7 +158,7 @@ fn target(target: &Target, family: Option<Family>) -> Vec<Expression> {
             list
         }
         Target::SetMark(set) => mark(*set),
-        // What has no connection fails at loading its mark, and there is nothing to set.
+        // Without a connection, loading its mark ends the rule, and there is nothing to set.
         Target::SetConnmark(set) => set_mark(Expression::Ct(Ct::Mark), Expression::SetCt(Ct::Mark), *set),
         Target::SaveMark => vec![Expression::Meta(Meta::Mark), Expression::SetCt(Ct::Mark)],
         Target::RestoreMark => vec![Expression::Ct(Ct::Mark), Expression::SetMeta(Meta::Mark)],
@@ -177,7 +175,7 @@ fn port(register: Register, port: rules::Port) -> Expression {
     Expression::Immediate(register, port.number().to_be_bytes().to_vec())
 }
 
-/// Bits outside of the mask stay; bits inside become those of the value.
+/// Bits outside the mask stay; bits inside become those of the value.
 fn set_mark(load: Expression, store: Expression, mark: Mark) -> Vec<Expression> {
     let bytes = |number: u32| number.to_ne_bytes().to_vec();
     match mark.is_whole() {

@@ -1,7 +1,6 @@
-//! nf_tables without any other program: our table written and read over netlink.
-//! Every change is one batch, so the kernel holds the old table or the new one. Chains that hooks call stay, and their rules
-//! are exchanged. If the table is no longer what was read, the kernel refuses, and the caller reads again. Nothing is deleted
-//! without need: a deletion makes closing the socket wait 10 to 30 ms.
+//! nf_tables without any other program: our table written and read over netlink. Every change is one batch, so the kernel holds
+//! the old table or the new one. Base chains stay, and their rules are exchanged. If the table has changed since it was read, the
+//! kernel refuses, and the caller reads again. Deletions are avoided: one makes closing the socket wait 10 to 30 ms.
 
 mod agreed;
 mod batch;
@@ -40,26 +39,26 @@ use std::io;
 
 #[derive(Debug)]
 pub struct VisibleTable {
-    /// As it was read, if iptables made it: its program prints what its extensions say.
+    /// The encoded table, if iptables made it: the program prints its extensions.
     pub as_read: Option<EncodedTable>,
     pub listed: LiveTable,
 }
 
 impl Nftables {
-    /// `None` if it is not there. Reading creates nothing.
+    /// Reads our table; `None` if it is missing. Reading creates nothing.
     pub fn read(&mut self) -> io::Result<Option<EncodedTable>> {
         let tables = self.tables()?.unwrap_or_default();
         self.read_named(&tables, self.table)
     }
 
-    /// Of the family `inet`; `None` if it is not among these.
+    /// Reads a table of the family `inet`; `None` if it is not among these.
     pub fn read_named(&mut self, tables: &Tables, name: &str) -> io::Result<Option<EncodedTable>> {
         let ours = tables.0.iter().find(|table| table.family == NFPROTO_INET && table.name == name);
         let Some(ours) = ours else { return Ok(None) };
         Ok(self.read_counted(ours)?.map(|(table, _)| table))
     }
 
-    /// `None` if the table has gone since the tables were listed.
+    /// Returns `None` if the table has gone since the tables were listed.
     fn read_counted(&mut self, header: &TableHeader) -> io::Result<Option<(EncodedTable, TableCounters)>> {
         let mut now = Some(header.clone());
         for _ in 0..TRIES {
@@ -76,19 +75,18 @@ impl Nftables {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// All tables of which packets of a family meet chains, with counters. Reading creates nothing.
+    /// All tables with chains for packets of a family, with counters. Reading creates nothing.
     pub fn listing(&mut self, family: Family) -> io::Result<Vec<VisibleTable>> {
         let interfaces = listed::interfaces();
         let mut tables = Vec::new();
         let found = self.tables()?.unwrap_or_default().0;
-        // Only packets that pass a bridge of this namespace meet rules of that family.
+        // Only packets across a bridge of this namespace pass rules of that family.
         let bridges = match found.iter().any(|outside| outside.family == NFPROTO_BRIDGE) {
             true => link::bridges()?,
             false => Vec::new(),
         };
         for outside in found {
             let of = outside.family;
-            // Tracing changes nothing about packets.
             let is_trace = of == NFPROTO_INET && outside.name == tracing::TABLE;
             let is_met = match of {
                 NFPROTO_BRIDGE => !bridges.is_empty(),
@@ -106,7 +104,7 @@ impl Nftables {
         Ok(tables)
     }
 
-    /// The printed rules, as far as the kernel has the same: of all tables of the family that iptables may have made.
+    /// The printed rules that agree with the kernel, of all tables of the family that iptables may have made.
     pub fn agreed(&mut self, tables: &Tables, printed: Listing) -> io::Result<Listing> {
         let of = family_number(printed.family);
         let mut found = Vec::new();
@@ -119,8 +117,8 @@ impl Nftables {
         Ok(agreed::agreed(printed, &found))
     }
 
-    /// Replaces the table `live` by `desired`, of the same name or another, in one step. `live` is what was read: that it
-    /// has gone is a conflict, and so is that it has changed, unless it is only deleted.
+    /// Replaces the table `live` by `desired`, of the same name or another, in one step. `live` is the table as read. Its absence
+    /// is a conflict, and so is a change, unless it is only deleted.
     pub fn replace(
         &mut self,
         live: Option<&EncodedTable>,
@@ -142,18 +140,18 @@ impl Nftables {
             return Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into()));
         };
         let whole = [BatchOperation::Delete(NFPROTO_INET, &live.name), BatchOperation::Create(desired)];
-        // The kernel calls no chain of a dormant table, say.
+        // For example, the kernel calls no chain of a dormant table.
         if (&live.name, live.flags) != (&desired.name, desired.flags) {
             return self.commit(&whole, Some(generation));
         }
         match self.commit(&[BatchOperation::Exchange(&now, desired)], Some(generation)) {
-            // Another program has put there what can't be taken out by name, such as a chain without one.
+            // Another program has added something without a name, such as an anonymous chain.
             Err(Refusal::Refused { .. }) => self.commit(&whole, Some(generation)),
             done => done,
         }
     }
 
-    /// All of them, or none. A missing one is a conflict.
+    /// Removes all of these tables or none. A missing one is a conflict.
     pub fn remove(&mut self, names: &[String]) -> Result<(), Refusal> {
         let jobs: Vec<BatchOperation<'_>> =
             names.iter().map(|name| BatchOperation::Delete(NFPROTO_INET, name)).collect();

@@ -1,4 +1,4 @@
-//! Reads tables back, ours and those of others, and lists all tables, objects of a kind, handles and counts of rules.
+//! Reads tables of any program, and lists tables, objects, handles and rule counts.
 
 use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{EncodedVerdict, Expression};
@@ -11,7 +11,7 @@ use rules::{Family, Hits, Ownership, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, io};
 
-/// A table with its counters. If it goes meanwhile, the answer is `NotFound`, or lacks what has gone.
+/// A table with its counters. If it is removed meanwhile, the result is `NotFound`, or incomplete.
 pub(super) fn counted(
     socket: &mut NetlinkSocket,
     header: &TableHeader,
@@ -41,7 +41,7 @@ pub(super) fn counted(
 pub(super) struct TableCounters(pub(super) BTreeMap<String, Vec<Option<Hits>>>);
 
 impl TableCounters {
-    /// `rules` are all that the kernel has in the chain, in its order.
+    /// Adds counters to `rules`, which are all rules of the chain in the kernel's order.
     pub(super) fn note(&self, chain: &str, rules: &mut [LiveRule]) {
         let counted = self.0.get(chain).into_iter().flatten();
         for (rule, hits) in rules.iter_mut().zip(counted) {
@@ -57,7 +57,7 @@ struct TableReader<'a> {
 }
 
 impl TableReader<'_> {
-    /// All objects of a kind. Old kernels ignore that one table is asked for, so the others are left out here.
+    /// All objects of a kind. Old kernels ignore the request's table, so other tables are left out here.
     fn dump<T>(&mut self, message: i32, table: u16, read: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
         let (name, head) = (self.table, self.head);
         let of_table = |message: &mut Messages| {
@@ -106,7 +106,7 @@ impl TableReader<'_> {
         })?;
         for found in chunks.into_iter().flatten() {
             match found {
-                // `nft` may put the end of nothing at zero, before the first range.
+                // `nft` may put an end of no range at zero, before the first range.
                 Some((Element { key, is_end: true }, _)) if key == [0; 16] => {}
                 Some((element, verdict)) => {
                     set.elements.push(element);
@@ -139,9 +139,9 @@ fn hits(item: &[u8]) -> Option<Hits> {
         .then(|| Some(Hits { packets: of(NFTA_COUNTER_PACKETS)?, bytes: of(NFTA_COUNTER_BYTES)? }))?
 }
 
-/// The interfaces for which a chain is called; all with a prefix as `nft` writes them: `eth*`.
+/// Interfaces for which a chain is called; name prefixes have the form of `nft`: `eth*`.
 pub(super) fn devices(hook: &[u8]) -> Vec<String> {
-    // Headers know it since 6.18.
+    // In the headers since 6.18.
     const NFTA_DEVICE_PREFIX: u16 = 2;
     let many = attribute(hook, NFTA_HOOK_DEVS).unwrap_or_default();
     let names = attributes(many).filter_map(|(kind, payload)| match kind {
@@ -158,7 +158,7 @@ pub(super) fn name(attributes: &[u8], kind: u16) -> Option<String> {
     attribute(attributes, kind).map(message::name)
 }
 
-/// An element with the verdict that a map has for it; `None` where it expires, is more than its key, or has a condition.
+/// An element with its verdict in a map; `None` if it expires, has more than a key, or has a condition.
 fn element(item: &[u8]) -> Option<(Element, Option<EncodedVerdict>)> {
     let others =
         [NFTA_SET_ELEM_TIMEOUT, NFTA_SET_ELEM_EXPIRATION, NFTA_SET_ELEM_OBJREF, NFTA_SET_ELEM_KEY_END];
@@ -190,7 +190,7 @@ fn only_counts(item: &[u8]) -> bool {
         .all(|name| matches!(name, Some("counter" | "last")))
 }
 
-/// The handles of the rules of each chain in order, by family (`NFPROTO_*`), table and chain.
+/// Handles of the rules of each chain in order, by family (`NFPROTO_*`), table and chain.
 pub type RuleHandles = BTreeMap<(u8, String, String), Vec<u64>>;
 
 pub type Counts = BTreeMap<String, BTreeMap<String, usize>>;
@@ -200,7 +200,7 @@ pub(super) struct TableHeader {
     pub(super) family: u8,
     pub(super) name: String,
     pub(super) flags: u32,
-    /// The netlink port of the socket that alone may change it.
+    /// Netlink port of the socket that owns the table and alone may change it.
     pub(super) port: Option<u32>,
 }
 
@@ -286,7 +286,7 @@ impl Tables {
         Table::ALL.into_iter().filter(|table| self.holds(family_number(family), &[table.name()])).collect()
     }
 
-    /// A table with an owner counts only where a mesh of ours would change it.
+    /// Tables whose rules are not in effect as written. A table with an owner counts only if one of our meshes would change it.
     pub fn blocked_tables(&self, owner: &Ownership) -> Vec<BlockedTable> {
         let is_changed = |table: &TableHeader| match table.family {
             NFPROTO_INET => owner.each().any(|one| {
@@ -317,7 +317,7 @@ impl Tables {
 }
 
 impl Nftables {
-    /// The objects of a kind (`NFT_MSG_GET*`) of a family, or of all (`NFPROTO_UNSPEC`), by family and attributes.
+    /// Objects of a kind (`NFT_MSG_GET*`), of a family or all (`NFPROTO_UNSPEC`), decoded from family and attributes.
     pub(super) fn list<T>(
         &mut self,
         message: i32,
@@ -330,7 +330,7 @@ impl Nftables {
         })
     }
 
-    /// The handles of all rules of a family, or of all families (`NFPROTO_UNSPEC`).
+    /// Handles of all rules of a family, or of all families (`NFPROTO_UNSPEC`).
     pub fn rule_handles(&mut self, family: u8) -> io::Result<RuleHandles> {
         let rules = self.list(NFT_MSG_GETRULE, family, |family, rule| {
             Some((
@@ -360,7 +360,7 @@ impl Nftables {
         Ok(counts)
     }
 
-    /// `None` where the kernel has no nf_tables. Asking creates none.
+    /// All tables; `None` if the kernel has no nf_tables. Reading creates none.
     pub fn tables(&mut self) -> io::Result<Option<Tables>> {
         let found = self.list(NFT_MSG_GETTABLE, NFPROTO_UNSPEC, |family, table| {
             let flags = number(table, NFTA_TABLE_FLAGS).unwrap_or(0);
@@ -373,7 +373,7 @@ impl Nftables {
         }
     }
 
-    /// True if there are tables of iptables in which we make rules, or another with a chain of the owner's.
+    /// True if iptables has tables in which we set rules, or another with a chain of the owner.
     pub fn has_iptables(&mut self, tables: &Tables, family: Family, owner: &Ownership) -> io::Result<bool> {
         const OTHERS: [&str; 2] = ["filter", "security"];
         let of = family_number(family);
@@ -389,7 +389,7 @@ impl Nftables {
         Ok(!chains.is_empty())
     }
 
-    /// Whether a base chain does NAT that is neither the owner's nor a usual one of iptables, and whether a usual one does.
+    /// True, first, if a base chain other than the owner's and the usual ones of iptables does NAT; second, if a usual one does.
     pub fn has_nat(&mut self, tables: &Tables, owner: &Ownership) -> io::Result<(bool, bool)> {
         let mut chains = self.list(NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, |family, attributes| {
             let (table, chain) = (name(attributes, NFTA_CHAIN_TABLE)?, chain(attributes)?);

@@ -1,8 +1,7 @@
-//! A record of how our table was made, kept in the table itself, for readers that know none of the flags.
-//! The kernel keeps user data of tables and chains from when those are made, and changes exchange rules alone. So the record
-//! is the user data of a rule, in a chain that nothing leads to. Its comment is short enough that `nft -f` takes it back; the
-//! settings follow as data that `nft` passes over, as far as the kernel's 256 bytes reach. The record is not compared: rules
-//! in place are not written again for it.
+//! A record of how our table was made, kept in the table itself, for readers without the flags. The kernel fixes user data of
+//! tables and chains at their creation, and changes exchange only rules. So the record is the user data of a rule, in a chain
+//! that no rule leads to. Its comment is short enough for `nft -f`; the settings follow as data that `nft` ignores, within the
+//! kernel's 256 bytes. The record is not compared: rules in place are not rewritten for it.
 
 use super::bytecode::{EncodedChain, EncodedRule};
 use super::expression::{EncodedVerdict, Expression};
@@ -11,21 +10,19 @@ use rules::desired::Made;
 
 pub(super) const CHAIN: &str = "made_by";
 
-/// Of libnftnl's `udata.h`: type, length, text with NUL.
+/// An attribute of libnftnl's `udata.h`: type, length, NUL-terminated string.
 pub(super) const NFTNL_UDATA_RULE_COMMENT: u8 = 0;
-/// A type that libnftnl does not know and passes over: the number of our routing protocol.
+/// An attribute that libnftnl ignores; the number of our routing protocol.
 const SETTINGS: u8 = 137;
 /// `NFT_USERDATA_MAXLEN` (`linux/netfilter/nf_tables.h`).
 const MAX_USERDATA: usize = 256;
-/// `NFTNL_UDATA_COMMENT_MAXLEN`: what `nft` takes for a comment, its NUL included.
+/// `NFTNL_UDATA_COMMENT_MAXLEN`: the longest comment of `nft`, including its NUL.
 const MAX_COMMENT: usize = 128;
-/// Bytes before each item: type and length.
 const HEAD: usize = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableRecord {
     pub made: Made,
-    /// `None` where there was no room for them.
     pub settings: Option<String>,
     pub settings_digest: String,
     pub rules_digest: String,
@@ -67,19 +64,18 @@ impl TableRecord {
     }
 
     pub(super) fn chain(&self) -> EncodedChain {
-        // Nothing comes here. A rule that says something is one that `nft -f` takes back.
+        // No packet gets here. `nft -f` takes back only a rule with a statement.
         let expressions = vec![Expression::Verdict(EncodedVerdict::Return)];
         let rule = EncodedRule { expressions, userdata: self.userdata() };
         EncodedChain { name: CHAIN.to_owned(), base: None, rules: vec![rule] }
     }
 
-    /// Takes the record out of what was read. A chain of that name that holds anything else stays what it is.
+    /// Removes the record from the chains. A chain of that name with any other content stays.
     pub(super) fn take(chains: &mut Vec<EncodedChain>) -> Option<Self> {
         let is_carrier =
             |chain: &EncodedChain| chain.name == CHAIN && chain.base.is_none() && chain.rules.len() == 1;
         let at = chains.iter().position(is_carrier)?;
         let record = Self::read(&chains[at].rules[0].userdata)?;
-        // Another program's rule there is drift.
         (chains[at].rules[0].expressions == record.chain().rules[0].expressions).then(|| {
             chains.remove(at);
             record
@@ -122,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_as_far_as_there_is_room() {
+    fn record_is_read_back_within_the_size_limit() {
         for length in [0, 1, 60, 100, 125, 126, 127, 128, 200, 255, 256, 5_000] {
             let settings = "x".repeat(length);
             let record = TableRecord::of(&made(&settings), &EncodedTable::default());
@@ -137,13 +133,12 @@ mod tests {
             assert!(length < 200 || read.settings.is_none(), "{length} find none");
             let kept = if read.settings.is_some() { settings } else { String::new() };
             assert_eq!(read.made, made(&kept), "{length}");
-            // What was read is written again as it was.
             assert_eq!(read.userdata(), userdata);
         }
     }
 
     #[test]
-    fn what_is_no_record_is_none() {
+    fn other_user_data_is_no_record() {
         for bytes in [&b""[..], &[0], &[0, 9], &[0, 3, b'a', b'b', 0], &[1, 0, 0, 200]] {
             assert_eq!(TableRecord::read(bytes), None, "{bytes:?}");
         }

@@ -1,10 +1,12 @@
-//! Rules of ours in the tables of iptables (nft), removed without its programs, and what iptables leaves behind when its
-//! rules are gone.
-//! Each program that deletes waits for the kernel to free what it has deleted (some 10 ms), one after the other; over our
-//! netlink socket all of it is one wait. A rule is found by its place in the program's listing, and deleted by the handle at
-//! that place, in the generation of the listing only.
-//! Left behind are base chains without rules, and tables with nothing else. iptables makes them again when it needs them.
-//! Chains and tables that iptables would not have made so are of others, and stay.
+//! Removal of our rules from the tables of iptables (nft) without its programs, and of the tables and chains that iptables leaves
+//! empty.
+//!
+//! Each program that deletes waits some 10 ms for the kernel to free the objects, one after the other; over our netlink socket it
+//! is a single wait. A rule is found by its place in the program's listing and deleted by the handle at that place, only in the
+//! generation of the listing.
+//!
+//! Empty base chains, and tables with nothing else, are removed; iptables makes them again on demand. Chains and tables that
+//! iptables would not have made this way belong to other programs and stay.
 
 use super::read::{self, TableHeader};
 use super::{Nftables, Refusal, RuleHandles, agreed, batch::BatchOperation, retry};
@@ -13,18 +15,16 @@ use crate::sys::netfilter::lacks_nf_tables;
 use rules::{Chain, Family, Listing, Ownership, State, Table, TableChange, nft::family_number, plan};
 use std::{collections::BTreeSet, io};
 
-/// The rules that are about to go from the tables of iptables, by family (`NFPROTO_*`) and table.
+/// Rules to be removed from the tables of iptables, by family (`NFPROTO_*`) and table.
 #[derive(Debug, Default)]
 struct Removed {
     rules: BTreeSet<(u8, String, u64)>,
-    /// By their names, with all rules in them.
     chains: BTreeSet<(u8, String, String)>,
 }
 
 impl Nftables {
-    /// Removes what the changes remove, with tables and base chains that are without rules then: all or nothing. False where
-    /// rules have changed since the listing or the kernel refuses: the programs of iptables then remove the rules, and report
-    /// failures.
+    /// Removes the rules of the changes, and tables and base chains left without rules: all or nothing. Returns false if rules
+    /// have changed since the listing, or the kernel refuses: the programs of iptables then remove the rules and report failures.
     pub fn remove_listed<'a>(
         &mut self,
         listed: u32,
@@ -45,8 +45,8 @@ impl Nftables {
     }
 }
 
-/// The jobs for the kernel, and what is gone then: first rules outside of our chains, then what is in those, then the
-/// chains, to which nothing jumps any more. `None` where the kernel's rules are not those that were listed.
+/// Operations for the kernel, and the removed objects: first rules outside our chains, then rules in them, then the chains, to
+/// which nothing jumps any more. `None` if the kernel's rules differ from the listing.
 fn jobs<'a, 's>(
     states: impl Fn(Family) -> Option<&'s State>,
     handles: &RuleHandles,
@@ -81,7 +81,6 @@ fn jobs<'a, 's>(
     Some((jobs, gone))
 }
 
-/// The tables of iptables in which chains of ours may have stood.
 const NAMES: [&str; 5] = ["nat", "mangle", "raw", "filter", "security"];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -101,7 +100,7 @@ impl Leftover {
 }
 
 impl Nftables {
-    /// Deletes base chains that are as iptables makes them and hold no rule, and tables that hold nothing else.
+    /// Deletes empty base chains as iptables makes them, and tables with nothing else.
     pub fn remove_empty_iptables_tables(&mut self) -> Result<(), Refusal> {
         retry(|| {
             let read = |nftables: &mut Self| {
@@ -117,7 +116,7 @@ impl Nftables {
         })
     }
 
-    /// The objects that can go once `gone` is gone. `handles` are those of all rules.
+    /// Objects that become empty without `gone`. `handles` are those of all rules.
     fn leftovers(&mut self, handles: &RuleHandles, gone: &Removed) -> io::Result<Vec<Leftover>> {
         let mut leftovers = Vec::new();
         for family in Family::BOTH.map(family_number) {
@@ -134,7 +133,7 @@ impl Nftables {
                 (NFT_MSG_GETFLOWTABLE, NFTA_FLOWTABLE_TABLE),
             ] {
                 match self.list(message, family, |_, object| read::name(object, table)) {
-                    // A kernel that does not know the kind (objects came with 4.10, flow tables with 4.16) has none.
+                    // A kernel without the kind (objects came with 4.10, flow tables with 4.16) has none.
                     Err(error) if error.raw_os_error() == Some(nix::libc::EINVAL) => {}
                     found => with_objects.extend(found?),
                 }
@@ -156,7 +155,7 @@ impl Nftables {
             for table in NAMES.into_iter().filter(|table| tables.contains(*table)) {
                 let chains: Vec<_> = chains.iter().filter(|(of, ..)| of == table).filter(is_kept).collect();
                 let empty: Vec<_> = chains.iter().filter(is_empty).collect();
-                // Its last chain goes with the table: iptables leaves none without.
+                // The last chain goes with its table: iptables leaves no table without chains.
                 if empty.len() == chains.len() && !chains.is_empty() && !with_objects.contains(table) {
                     leftovers.push(Leftover { family, table, chain: None });
                 } else {
@@ -174,7 +173,6 @@ impl Nftables {
 }
 
 impl Nftables {
-    /// A table of iptables as our own reader has it.
     pub fn unlistable(&mut self, family: Family, table: Table) -> io::Result<Listing> {
         let (of, name) = (family_number(family), table.name().to_owned());
         let header = TableHeader { family: of, name, flags: 0, port: None };
@@ -182,7 +180,7 @@ impl Nftables {
         Ok(agreed(Listing::empty(family), &[read]))
     }
 
-    /// All of it, or nothing.
+    /// Removes the owner's rules from an unlistable table: all or nothing.
     pub fn clean_unlistable(
         &mut self,
         family: Family,
@@ -195,7 +193,7 @@ impl Nftables {
             let state = self.unlistable(family, table).map_err(unread)?.state(owner);
             let handles = self.rule_handles(family_number(family)).map_err(unread)?;
             let changes = [(family, plan::plan(&state, &State::default(), owner, false))];
-            // A rule without a handle has come or gone since.
+            // A rule without a handle has been added or removed since.
             let (jobs, _) = jobs(|_| Some(&state), &handles, &changes)
                 .ok_or_else(|| Refusal::Conflict(io::ErrorKind::ResourceBusy.into()))?;
             self.commit(&jobs, Some(generation))

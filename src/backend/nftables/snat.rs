@@ -1,6 +1,6 @@
-//! A table that changes the source of what this machine's own processes send to listed addresses. Pods know calls of their
-//! host by that source, such as the kubelet's probes; what is only forwarded belongs to no socket, and keeps its own. The
-//! table is committed as a whole, but for its values, which come and go singly.
+//! A table that changes the source address of this machine's own packets to listed addresses. Pods recognize their host, for
+//! example the kubelet's probes, by that source; forwarded packets belong to no socket and keep theirs. Changes replace the table
+//! as a whole, except for its values, which change singly.
 
 use super::bytecode::{self, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{Expression, Register};
@@ -15,13 +15,12 @@ use std::{collections::BTreeSet, io};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snat {
-    /// The pods to which calls get another source.
     pub pods: BTreeSet<IpAddr>,
     pub v4: Ipv4Addr,
     pub v6: Ipv6Addr,
 }
 
-/// One less than that at which iptables and others change sources (`NF_IP_PRI_NAT_SRC`): our rules come before theirs.
+/// One less than the priority of source NAT in iptables and others (`NF_IP_PRI_NAT_SRC`): our rules come before theirs.
 const PRIORITY: i32 = 99;
 
 const CHAIN: &str = "nat_POSTROUTING";
@@ -50,7 +49,7 @@ impl Snat {
     }
 }
 
-/// The live content. Whatever others have removed from the table is missing.
+/// The live content, without values that other programs have removed.
 fn content(table: &EncodedTable) -> (BTreeSet<IpAddr>, Option<Ipv4Addr>, Option<Ipv6Addr>) {
     let (mut pods, mut v4, mut v6) = (BTreeSet::new(), None, None);
     for family in Family::BOTH {
@@ -72,7 +71,7 @@ fn content(table: &EncodedTable) -> (BTreeSet<IpAddr>, Option<Ipv4Addr>, Option<
 }
 
 impl Nftables {
-    /// Brings our table from what was read of it to this, in one step; values alone, where only they differ.
+    /// Replaces our table as read in one step, or only its values if nothing else differs.
     fn replace_snat(&mut self, live: Option<&EncodedTable>, desired: &EncodedTable) -> Result<(), Refusal> {
         let bare = |table: &EncodedTable| {
             let sets = table.sets.iter().map(|set| EncodedSet { elements: Vec::new(), ..set.clone() });
@@ -124,8 +123,8 @@ fn set(family: Family, pods: &BTreeSet<IpAddr>) -> EncodedSet {
     bytecode::set(&nft::Set { name: set_name(family).to_owned(), kind, values: values.collect() })
 }
 
-/// `meta l4proto tcp meta skuid != 4294967295 ip daddr @pods_v4 counter snat ip to SOURCE`. No user has that id, so the
-/// question is whether the packet has a socket of a process (`nft_meta_get_eval_skugid` ends the rule where it has none).
+/// `meta l4proto tcp meta skuid != 4294967295 ip daddr @pods_v4 counter snat ip to SOURCE`. No user has that ID, so this tests if
+/// the packet has a socket of a process (`nft_meta_get_eval_skugid` ends the rule if it has none).
 fn expressions(family: Family, source: IpAddr) -> Vec<Expression> {
     let is = |field, number: u32| Condition::is(field, Intervals::one(number.into()));
     let tcp = is(Field::Protocol, nft::protocol_number(Protocol::Tcp).into());
@@ -143,21 +142,18 @@ fn expressions(family: Family, source: IpAddr) -> Vec<Expression> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnatChange {
-    /// The name of the table, of the family `inet`.
     pub table: &'static str,
-    /// The comment of each rule, at most 127 bytes.
+    /// Comment of each rule, at most 127 bytes.
     pub comment: &'static str,
-    /// Pods that come; one that is there already is fine.
     pub add: BTreeSet<IpAddr>,
-    /// Pods that go; one that is not there is fine.
     pub remove: BTreeSet<IpAddr>,
-    /// The source over IPv4; `None` keeps that of the table, else takes that of `defaults`.
+    /// Source over IPv4; `None` keeps the table's, or takes that of `defaults`.
     pub v4: Option<Ipv4Addr>,
     pub v6: Option<Ipv6Addr>,
     pub defaults: (Ipv4Addr, Ipv6Addr),
 }
 
-/// Brings the table to the requested state, or leaves it. Returns whether it was changed, and its content.
+/// Brings the table to the requested state, if it differs. Returns true if it was changed, and its content.
 pub fn change(change: &SnatChange) -> Result<(bool, Snat), Error> {
     let mut nftables = open(change.table)?;
     let changed = retry(|| {
@@ -178,7 +174,6 @@ pub fn change(change: &SnatChange) -> Result<(bool, Snat), Error> {
     changed.map_err(Error::from)
 }
 
-/// Removes the table of this name; false if there was none.
 pub fn remove(table: &'static str) -> Result<bool, Error> {
     let mut nftables = match open(table) {
         Err(Error::NoNftables) => return Ok(false),
@@ -199,7 +194,7 @@ fn open(table: &'static str) -> Result<Nftables, Error> {
     }
 }
 
-/// Why the table could not be read: others change nf_tables meanwhile, or the kernel refuses.
+/// Classifies a failed read: other programs change nf_tables meanwhile, or the kernel refuses.
 fn unread(source: io::Error) -> Refusal {
     match source.kind() {
         io::ErrorKind::ResourceBusy | io::ErrorKind::Interrupted => Refusal::Conflict(source),
@@ -212,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_that_always_comes_too_late_is_a_conflict() {
+    fn change_that_always_comes_late_is_a_conflict() {
         let failed = |kind: io::ErrorKind| {
             let mut tries = 0;
             let failed = retry::<()>(|| {

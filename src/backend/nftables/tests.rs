@@ -1,5 +1,4 @@
-//! Batches, and what others write. That the kernel takes our expressions for what `nft` means by the same rules, and that they are
-//! read back as they were written, is shown by the tests in `tests/apply/native`.
+//! Batches, and expressions of other programs. `tests/apply/native` compares our expressions with rules of `nft`.
 
 use super::batch::{Batch, BatchOperation};
 use super::bytecode::{self, Element};
@@ -8,7 +7,7 @@ use crate::sys::header::NLM_F_ACK;
 use crate::sys::message::{self, Messages};
 
 #[test]
-fn strange_expressions_are_others() {
+fn foreign_expressions_decode_to_other() {
     let item = |name: &str, numbers: &[(u16, u32)]| {
         Messages::alone(|item| {
             item.text(1, name).nest(2, |data| {
@@ -33,7 +32,6 @@ fn strange_expressions_are_others() {
         assert!(matches!(Expression::decode(&item), Some(Expression::Other { .. })), "{item:?}");
     }
     assert_eq!(Expression::decode(&[]), None);
-    // Nothing that is cut off may harm.
     let whole = Messages::alone(|item| Expression::Lookup("ports".to_owned(), false).encode(item));
     for cut in 0..whole.len() {
         let _ = Expression::decode(&whole[..cut]);
@@ -77,7 +75,7 @@ fn table(elements: usize) -> bytecode::EncodedTable {
 }
 
 #[test]
-fn a_batch_is_acknowledged_once_and_knows_its_parts() {
+fn batch_is_acknowledged_once_and_names_its_parts() {
     let table = table(2_001);
     let batch =
         Batch::new(&[BatchOperation::Delete(1, "sidecar_init"), BatchOperation::Create(&table)], 7, Some(42));
@@ -96,7 +94,7 @@ fn a_batch_is_acknowledged_once_and_knows_its_parts() {
 }
 
 #[test]
-fn an_exchange_keeps_chains_that_are_called_alike() {
+fn exchange_keeps_chains_with_the_same_name() {
     let live = table(3);
     let kinds = |desired: &bytecode::EncodedTable| -> Vec<u16> {
         let batch = Batch::new(&[BatchOperation::Exchange(&live, desired)], 1, None);
@@ -107,12 +105,11 @@ fn an_exchange_keeps_chains_that_are_called_alike() {
     assert_eq!(kinds(&table(3)), [0x10, 8, 11, 0, 9, 12, 6, 0x11]);
     let mut elsewhere = table(3);
     elsewhere.chains[0].base.as_mut().expect("a base chain").priority = -99;
-    // The chain goes as well, and comes back.
     assert_eq!(kinds(&elsewhere), [0x10, 8, 11, 5, 0, 9, 12, 3, 6, 0x11]);
 }
 
 #[test]
-fn a_chain_of_interfaces_is_called_for_those_alone() {
+fn device_chain_is_called_only_for_its_devices() {
     use super::listed::{self, Interfaces};
     let chain = |devices: &[&str]| {
         let mut table = table(0);
@@ -144,7 +141,7 @@ fn a_chain_of_interfaces_is_called_for_those_alone() {
 
 /// A policy of single interfaces is listed as rules, which count nothing; so are rules for bridges.
 #[test]
-fn counters_are_those_of_the_rules_that_the_kernel_has() {
+fn counters_belong_to_the_rules_of_the_kernel() {
     use super::listed::{self, Interfaces};
     use super::read::TableCounters;
     use rules::Hits;
@@ -155,7 +152,7 @@ fn counters_are_those_of_the_rules_that_the_kernel_has() {
     let mut table = table(0);
     table.chains[0].rules =
         vec![rule(EncodedVerdict::Goto("other".to_owned())), rule(EncodedVerdict::Accept)];
-    // `ingress` of a table of the family `netdev`, `prerouting` of one of the family `bridge`; the policy is to drop.
+    // `ingress` of a table of the family `netdev`, `prerouting` of one of the family `bridge`; the policy is `drop`.
     let base = table.chains[0].base.as_mut().expect("a base chain");
     base.kind = "filter".to_owned();
     (base.hook, base.policy) = (0, 0);
@@ -173,7 +170,7 @@ fn counters_are_those_of_the_rules_that_the_kernel_has() {
 
 /// `tproxy ip to :15001 accept`, to which `nft` adds no test of the family.
 #[test]
-fn tproxy_for_one_family_asks_for_it() {
+fn tproxy_for_one_family_tests_the_family() {
     use super::{lift, listed::Interfaces};
     use rules::{Family, ListedCondition, nft::Condition};
     let asks = |family: u32, of_table: Option<Family>| {
@@ -194,7 +191,7 @@ fn tproxy_for_one_family_asks_for_it() {
 }
 
 #[test]
-fn the_last_of_whatever_comes_last_is_acknowledged() {
+fn last_message_is_acknowledged() {
     let only_chain = bytecode::EncodedTable {
         chains: vec![bytecode::EncodedChain { rules: Vec::new(), ..table(0).chains.remove(0) }],
         ..table(3)

@@ -1,5 +1,5 @@
-//! A table that makes the kernel trace packets, for as long as a trace runs. It belongs to its socket, and the kernel deletes
-//! it when that is closed. Kernels before 5.12 know no such tables: there the trace deletes it, or else the next one does.
+//! A table that makes the kernel trace packets while a trace runs. The kernel deletes it with its socket. Kernels before 5.12
+//! lack such tables: there the trace deletes it, or else the next trace does.
 
 use super::bytecode::{EncodedChain, EncodedRule, EncodedTable};
 use super::lift::{SYN, TCP_FLAGS};
@@ -12,35 +12,34 @@ use rules::nft::{Base, Condition, Field, Intervals, Kind};
 use rules::{Cidr, Hook, Match, Negatable};
 use std::io;
 
-/// Of the family `inet`.
 pub const TABLE: &str = "sidecar_init_trace";
 
-/// The chains in which a packet's way begins, and those in which it ends.
+/// Chains in which a packet's path begins, and those in which it ends.
 pub const FIRST: [&str; 2] = ["prerouting", "output"];
 pub const LAST: [&str; 2] = ["input", "postrouting"];
 
-/// The flag of TCP that a first segment lacks (RFC 9293).
+/// TCP flag that a first segment lacks (RFC 9293).
 const ACK: u8 = 0x10;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aim {
-    /// By the number of the protocol; else TCP and UDP.
+    /// Protocol number; `None` for TCP and UDP.
     pub protocol: Option<u8>,
     pub network: Option<Cidr>,
     pub port: Option<u16>,
-    /// Of TCP all packets; else those that begin a connection.
+    /// True for all TCP packets; false for connection attempts only.
     pub every_packet: bool,
 }
 
 pub struct Tracing {
     nftables: Nftables,
-    /// True if the kernel forgets the table by itself.
+    /// True if the kernel deletes the table with its socket.
     is_owned: bool,
 }
 
 impl Tracing {
-    /// Starts to trace in the thread's network namespace; [`Refusal::Conflict`] if another trace is running. Packets are
-    /// reported to an NFLOG group too, if one is given: a trace does not show the owner of a packet.
+    /// Starts to trace in the thread's network namespace; [`Refusal::Conflict`] if another trace is running. Packets are also
+    /// reported to the NFLOG group, if one is given: a trace lacks the owner of a packet.
     pub fn start(aim: &Aim, group: Option<u16>) -> Result<Self, Refusal> {
         let mut nftables =
             Nftables::open(TABLE).map_err(|source| Refusal::of("opening a netlink socket", source))?;
@@ -66,7 +65,6 @@ impl Tracing {
 impl Drop for Tracing {
     fn drop(&mut self) {
         if !self.is_owned {
-            // Whatever is left is removed by the next one.
             let _ = self.nftables.commit(&[BatchOperation::Delete(NFPROTO_INET, TABLE)], None);
         }
     }
@@ -114,7 +112,7 @@ fn rules(aim: &Aim, group: Option<u16>) -> Vec<EncodedRule> {
         Expression::Bitwise(vec![SYN | ACK], vec![0]),
         Expression::Cmp(CmpOperator::Eq, vec![SYN]),
     ];
-    // ICMPv6 is traced on request only: neighbour discovery is frequent.
+    // ICMPv6 is traced only on request: neighbour discovery is frequent.
     let protocols = aim.protocol.map_or(vec![IPPROTO_TCP, IPPROTO_UDP], |number| vec![number]);
     let network = aim.network.map(|network| Match::Destination(Negatable::Is(network)));
     let family = aim.network.map(|network| Condition::family(network.family()));

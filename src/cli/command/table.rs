@@ -6,7 +6,6 @@ use mesh::{Mesh, ambient::Ambient, kuma::Kuma};
 
 const CAPTURE: &[Topic] = &[Topic::Capture, Topic::Manifest, Topic::Facts];
 
-/// Further settings of commands that compare with the live rules.
 const COMPARING: &[Setting] = &[
     Setting::FromSave,
     Setting::NetworkNamespace,

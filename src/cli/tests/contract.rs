@@ -1,7 +1,6 @@
-//! The forms of all documents that are printed for programs, as schemas: `docs/schemas`, made from the types that print.
+//! JSON schemas of all documents printed for programs: `docs/schemas`, generated from the types.
 //!
-//! `UPDATE_SCHEMAS=1 cargo test --bin sidecar-init contract` writes them. `tests/cli/contract.rs` checks that real
-//! outputs have these forms.
+//! `UPDATE_SCHEMAS=1 cargo test --bin sidecar-init contract` writes them. `tests/cli/contract.rs` validates real outputs.
 
 use crate::cli::command::COMMANDS;
 use crate::cli::report::{Answers, VersionedDocument};
@@ -53,7 +52,7 @@ fn schema<T: JsonSchema>() -> Value {
     versioned::<VersionedDocument<T>>()
 }
 
-/// The same of one that has its version itself, of another program.
+/// The schema of another program's document that has its own version.
 fn versioned<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
@@ -61,7 +60,7 @@ fn versioned<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Removes the formats of numbers, which are names of Rust's types.
+/// Removes number formats, which are names of Rust types.
 fn without_formats(schema: &mut Value) {
     match schema {
         Value::Object(keys) => {
@@ -78,7 +77,7 @@ fn folder() -> PathBuf {
 }
 
 #[test]
-fn schemas_are_those_of_the_types() {
+fn schemas_match_the_types() {
     let update = env::var_os("UPDATE_SCHEMAS").is_some();
     for Output { name, schema, .. } in OUTPUTS {
         let path = folder().join(format!("{name}.json"));
@@ -100,7 +99,7 @@ fn schemas_are_those_of_the_types() {
 }
 
 #[test]
-fn every_command_that_takes_a_format_has_a_form() {
+fn every_command_with_a_format_has_a_schema() {
     let formats = [Setting::Format, Setting::ExplainFormat, Setting::LintFormat, Setting::RenderFormat];
     for entry in COMMANDS {
         let takes = formats.iter().any(|setting| entry.takes(setting.row()));
@@ -109,7 +108,7 @@ fn every_command_that_takes_a_format_has_a_form() {
     }
 }
 
-/// The fields of a schema and of all that it defines, each with the kinds of its values.
+/// Fields of a schema and its definitions, each with the kinds of its values.
 fn fields(schema: &Value, into: &mut BTreeMap<String, BTreeSet<String>>) {
     match schema {
         Value::Object(keys) => {
@@ -124,7 +123,7 @@ fn fields(schema: &Value, into: &mut BTreeMap<String, BTreeSet<String>>) {
     }
 }
 
-/// The kind of a field's values, whether or not it may be null.
+/// Kind of a field's values; null is ignored.
 fn kind(property: &Value) -> String {
     let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match (&property["type"], property.get("$ref").or(property.get("anyOf"))) {
@@ -136,7 +135,7 @@ fn kind(property: &Value) -> String {
 }
 
 #[test]
-fn fields_are_named_alike_everywhere() {
+fn field_names_have_one_kind_everywhere() {
     let mut found = BTreeMap::new();
     OUTPUTS.iter().for_each(|output| fields(&(output.schema)(), &mut found));
     for (name, kinds) in &found {

@@ -1,4 +1,4 @@
-//! `docs/meshes.md`: the features of each mesh, made from the tables of settings.
+//! `docs/meshes.md`: the features of each mesh, generated from the tables of settings.
 
 use mesh::{Feature, Mesh};
 use std::fmt::Write;
@@ -47,6 +47,6 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_of_meshes_is_made_from_the_tables() {
+fn page_of_meshes_matches_the_tables() {
     testkit::golden(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/meshes.md"), &page());
 }

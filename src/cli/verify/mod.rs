@@ -1,5 +1,4 @@
-//! `sidecar-init verify` compares real connections with what flags or rules expect, and `--run-validation` proves so that
-//! capture works.
+//! `sidecar-init verify` compares real connections with flags or rules; `--run-validation` proves by them that capture works.
 
 mod summary;
 
@@ -24,17 +23,15 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use std::{error::Error, io, slice, thread};
 
-/// The zones of conntrack: the default one, and those of the policy's rules for DNS.
+/// Zones of conntrack: the default one, and those of the policy's DNS rules.
 const ZONES: [u16; 3] = [0, 1, 2];
-/// Time between the attempts of a validation.
 const RETRY: Duration = Duration::from_secs(1);
-/// An attempt with less time than this shows nothing but that no answer has come yet.
+/// Minimum time for an attempt; a shorter one proves only that no answer has come yet.
 const MIN_ATTEMPT: Duration = Duration::from_millis(500);
 
 struct JudgedCall {
     call: probe::Call,
     judgement: Judgement,
-    /// The live rules' reason, where it is known.
     now: Option<String>,
 }
 
@@ -64,8 +61,7 @@ fn by_settings(subject: &Subject, basis: &Basis) -> RunResult {
     print(run.format, basis, &tried, differs)
 }
 
-/// Tries calls that prove capture; those that end otherwise again and again until the time limit, because another program
-/// may be about to set the rules.
+/// Tries calls that prove capture. Failed ones are repeated until the time limit: another program may be about to set rules.
 fn proofs(ResolvedCall { capture, run, .. }: &ResolvedCall) -> io::Result<Vec<JudgedCall>> {
     let pod = pod(Some(&**capture))?;
     let mut calls = probe::proofs(&**capture, &facts(run, &pod, Dialect::default()));
@@ -108,7 +104,7 @@ fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differs: bool) -> 
     Ok(exit(tried))
 }
 
-/// 3 where a connection ended otherwise than expected, and 1 where nothing is captured or could be tried.
+/// Returns 3 if a connection had an unexpected outcome, and 1 if nothing is captured or could be tried.
 fn exit(tried: &[JudgedCall]) -> Exit {
     let any = |is: fn(&Judgement) -> bool| tried.iter().any(|one| is(&one.judgement));
     match (any(Judgement::is_wrong), any(Judgement::is_right)) {
@@ -120,7 +116,7 @@ fn exit(tried: &[JudgedCall]) -> Exit {
 
 /// The pod with its real addresses: declared ones could belong to another host.
 fn pod(config: Option<&dyn CapturePolicy>) -> io::Result<PodContext> {
-    // The address that the proxy calls the application from is not a destination.
+    // The proxy's source address for calls to the application is not a destination.
     let passthrough = match config {
         Some(config) => config.proxy().passthrough(Family::V6).into_iter().collect(),
         None => OWNERS.iter().filter_map(|owner| owner.address.map(IpAddr::V6)).collect::<Vec<_>>(),
@@ -190,7 +186,7 @@ fn listeners(calls: &[probe::Call], proxy: &Proxy) -> Vec<DeliveryPorts> {
     found
 }
 
-/// The user and group of a listening proxy. One that rules know by neither may have any, so also those of this process.
+/// User and group of a listening proxy; this process's own where the rules identify the proxy by neither.
 fn owner(proxy: &Proxy) -> (u32, u32) {
     let (uid, gid) = dial::owner();
     let (uids, gids) = (proxy.uids.first(), proxy.gids.first());
@@ -259,7 +255,7 @@ pub(super) fn validated(call: &ResolvedCall) -> RunResult {
     Ok(Exit::Done)
 }
 
-/// Time to wait after an attempt that took `taken`, with `left` until the end; `None` if that is too little for another.
+/// Time to wait after an attempt that took `taken`, with `left` until the end; `None` if too little remains for another.
 fn pause(taken: Duration, left: Duration) -> Option<Duration> {
     let longest = left.checked_sub(MIN_ATTEMPT)?;
     Some(RETRY.saturating_sub(taken).min(longest))
@@ -269,7 +265,6 @@ fn pause(taken: Duration, left: Duration) -> Option<Duration> {
 enum Judgement {
     Right(ProbeObservation),
     Wrong(ProbeObservation),
-    /// Not tried, for this reason.
     NoResult(String),
 }
 
@@ -299,7 +294,7 @@ fn judge(call: &probe::Call, outcome: Result<ProbeObservation, NoResult>, has_co
         Err(untried) => return Judgement::NoResult(untried.to_string()),
     };
     let seen = match (call.expected, seen.end) {
-        // Where a listener for what is handed over has the destination's own port, what passes arrives there too.
+        // A listener for TPROXY may have the destination's own port, so that uncaptured connections arrive there too.
         (Verdict::Pass, ConnectionOutcome::Handed(Some(port))) if port == call.to.port() => {
             ProbeObservation { end: ConnectionOutcome::Passed, ..seen }
         }
@@ -318,7 +313,7 @@ fn judge(call: &probe::Call, outcome: Result<ProbeObservation, NoResult>, has_co
             return unknown("a transparent listener is needed: needs CAP_NET_ADMIN or CAP_NET_RAW");
         }
         (Verdict::Pass, ConnectionOutcome::Passed) => true,
-        // No rule has rewritten it, or the listener there would have heard of it.
+        // No rule rewrote it, or a listener would have received it.
         (Verdict::Pass, ConnectionOutcome::Silent) => true,
         (Verdict::Pass, ConnectionOutcome::Refused) if !has_conntrack => {
             return unknown(
@@ -331,7 +326,7 @@ fn judge(call: &probe::Call, outcome: Result<ProbeObservation, NoResult>, has_co
     if right { Judgement::Right(seen) } else { Judgement::Wrong(seen) }
 }
 
-/// The word for a proof in documents, and what it is to people, unless it is the usual one.
+/// Word for a proof in documents, and its description in text, except for the usual proof.
 fn words(proof: ProbeEvidence) -> (&'static str, Option<&'static str>) {
     match proof {
         ProbeEvidence::Token => ("token", None),
@@ -346,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_attempt_has_time_for_an_answer() {
+    fn last_attempt_has_time_for_an_answer() {
         let ms = Duration::from_millis;
         for (taken, left, expected) in [
             (300, 4700, Some(700)),

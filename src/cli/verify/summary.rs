@@ -22,7 +22,7 @@ pub(super) fn expected(call: &Call) -> String {
     }
 }
 
-/// The word for the end of a connection in documents, the port where it ended, and the text about it.
+/// Word for the end of a connection in documents, the port where it ended, and a description.
 pub(super) fn outcome(seen: &ProbeObservation) -> (&'static str, Option<u16>, Style, String) {
     match seen.end {
         ConnectionOutcome::Redirected(there) => {
@@ -53,7 +53,7 @@ pub(super) fn outcome(seen: &ProbeObservation) -> (&'static str, Option<u16>, St
 const CALLER: usize = 16;
 const TO: usize = 20;
 
-/// A table by families, each failure with its reason, then why calls were not tried. `differs` is whether rules and basis do.
+/// A table by family, failures with their reasons, then untried calls. `differs` is true if rules and basis differ.
 pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differs: bool) -> String {
     let mut text = basis.line(report::line_width());
     for family in Family::BOTH {

@@ -1,5 +1,5 @@
-//! Network configurations as text, with our entry put in or taken out and every other byte as it was. A configuration is
-//! usable if `libcni` accepts it (`ConfListFromBytes`, `ConfFromBytes`) and the plugin its name and version.
+//! Network configurations as text, in which our entry is inserted or removed and every other byte kept. A configuration is usable
+//! if `libcni` accepts it (`ConfListFromBytes`, `ConfFromBytes`) and the plugin its name and version.
 
 use crate::cni::PLUGIN;
 use crate::cni::protocol::{CniVersion, PluginFields, is_id};
@@ -23,11 +23,11 @@ pub(super) enum Unusable {
     /// `libcni` accepts it and takes the last one.
     #[error("has the key {0:?} twice")]
     Twice(String),
-    /// Go reads it, with U+FFFD for what is not UTF-8. Written back, those bytes would differ.
+    /// Go reads it, with U+FFFD for invalid bytes, which would then be written back.
     #[error("is not UTF-8")]
     Encoding,
-    /// Since version 1.3, `libcni` adds the plugins of the folder with the network's name (`NetworkPluginConfsFromFiles`).
-    /// Older ones would not call an entry there, nor would CRI-O for DEL.
+    /// Since version 1.3, `libcni` adds the plugins of the folder with the network's name (`NetworkPluginConfsFromFiles`). Older
+    /// ones would not call an entry there, nor would CRI-O for DEL.
     #[error(
         "has no plugins, but loads those of the folder {0:?} beside it, where the entry can't be put; move them into its \
          key plugins"
@@ -44,20 +44,19 @@ pub(super) enum Unusable {
     Version(String),
 }
 
-/// The key that marks a list which we made of a single plugin: the name of that plugin's file. Runtimes ignore unknown keys.
+/// Key that marks a list made from a single plugin: the name of that plugin's file. Runtimes ignore unknown keys.
 const MADE_OF: &str = "sidecar-init/made-of";
-/// The key by which `libcni` loads no plugins of a folder. Older ones ignore it.
+/// Key that stops `libcni` from loading plugins of a folder. Older ones ignore it.
 const INLINED: &str = "loadOnlyInlinedPlugins";
 
 #[derive(Debug)]
 pub(super) struct NetworkConfiguration {
     pub(super) text: String,
     pub(super) kind: FileKind,
-    /// Empty where a single plugin has none. CRI-O names the network after the file then (`loadNetworks` of ocicni).
+    /// Empty for a single plugin without a name. CRI-O then names the network after the file (`loadNetworks` of ocicni).
     pub(super) name: String,
     version: String,
     plugins: Vec<Plugin>,
-    /// The name of the file whose single plugin was made into this list.
     pub(super) made_of: Option<String>,
 }
 
@@ -68,7 +67,6 @@ struct Plugin {
 }
 
 impl FileKind {
-    /// The kind of a file; `None` for files that runtimes don't read.
     pub(super) fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "conflist" => Some(Self::List),
@@ -79,7 +77,7 @@ impl FileKind {
 }
 
 impl NetworkConfiguration {
-    /// Reads the content of a file. In another encoding than UTF-8 it is not usable, but may be for runtimes.
+    /// Parses the content of a file. One that is not UTF-8 is unusable, but perhaps not for runtimes.
     pub(super) fn decode(bytes: &[u8], kind: FileKind) -> Result<Self, Unusable> {
         let network = Self::read(&String::from_utf8_lossy(bytes), kind)?;
         if std::str::from_utf8(bytes).is_ok() { Ok(network) } else { Err(Unusable::Encoding) }
@@ -110,7 +108,7 @@ impl NetworkConfiguration {
         Ok(Self { text: text.to_owned(), kind, name, version, plugins, made_of: field(MADE_OF) })
     }
 
-    /// Checks that the plugin accepts its name and supports its version, which is not raised: others may support only this.
+    /// Checks that the plugin accepts its name and supports its version, which is not raised for other plugins' sake.
     pub(super) fn serves(&self, file: &str) -> Result<(), Unusable> {
         let name = self.name_in(file);
         if !is_id(name) {
@@ -128,7 +126,7 @@ impl NetworkConfiguration {
         PluginFields::parse(&self.text[plugin.span.clone()]).ok()
     }
 
-    /// The text with this entry in it once; `None` if it has an equal one already, in whatever form.
+    /// The text with this entry exactly once; `None` if it has an equal one already, in any form.
     pub(super) fn with(&self, entry: &str) -> Option<String> {
         let Some(first) = self.plugins.iter().position(|plugin| plugin.kind == PLUGIN) else {
             return Some(self.appended(entry));
@@ -140,7 +138,6 @@ impl NetworkConfiguration {
         (!cuts.is_empty()).then(|| self.edited(cuts))
     }
 
-    /// The text without any entry of ours; `None` if there is none.
     pub(super) fn without(&self) -> Option<String> {
         let cuts = self.cuts(|at| self.plugins[at].kind == PLUGIN);
         (!cuts.is_empty()).then(|| self.edited(cuts))
@@ -161,7 +158,7 @@ impl NetworkConfiguration {
         if self.name.is_empty() { file } else { &self.name }
     }
 
-    /// A list of this single plugin and our entry. No plugins of a folder are added to it, as none are to a single one.
+    /// A list of this single plugin and our entry. Like the single one, it loads no plugins of a folder.
     pub(super) fn list(&self, file: &str, entry: &str) -> String {
         let quoted = |text: &str| Value::from(text).to_string();
         format!(
@@ -185,7 +182,7 @@ impl NetworkConfiguration {
         self.plugins[at].span.clone()
     }
 
-    /// The ranges to remove for some plugins: each with the comma before or after it.
+    /// Ranges to remove for some plugins, each with the comma before or after it.
     fn cuts<'t>(&self, goes: impl Fn(usize) -> bool) -> Vec<(Range<usize>, &'t str)> {
         let count = self.plugins.len();
         let stays_before = |at: usize| (0..at).any(|before| !goes(before));
@@ -201,7 +198,6 @@ impl NetworkConfiguration {
         (0..count).filter(|at| goes(*at)).map(|at| (cut(at), "")).collect()
     }
 
-    /// The first comma after a plugin that another follows.
     fn comma(&self, end: usize) -> usize {
         end + self.text[end..].find(',').unwrap_or_default()
     }
@@ -217,7 +213,6 @@ impl NetworkConfiguration {
 }
 
 fn plugins(text: &str, fields: &PluginFields<'_>, name: &str) -> Result<Vec<Plugin>, Unusable> {
-    // A boolean, or its name as a string.
     let is_true = |raw: &RawValue| raw.get().trim_matches('"').eq_ignore_ascii_case("true");
     if !fields.has("plugins") && !fields.value(INLINED).is_some_and(is_true) {
         return Err(Unusable::Folder(name.to_owned()));
@@ -236,7 +231,7 @@ fn plugins(text: &str, fields: &PluginFields<'_>, name: &str) -> Result<Vec<Plug
     if plugins.is_empty() { Err(Unusable::Lacks("plugins")) } else { Ok(plugins) }
 }
 
-/// The highest version that the plugin supports, as `libcni` takes the highest that it supports itself; else any of them.
+/// Highest version that the plugin supports, as `libcni` takes the highest that it supports itself; else any of them.
 fn version(fields: &PluginFields<'_>) -> Result<String, Unusable> {
     let mut named: Vec<String> = match fields.value("cniVersions") {
         Some(list) => serde_json::from_str(list.get())
@@ -244,7 +239,7 @@ fn version(fields: &PluginFields<'_>) -> Result<String, Unusable> {
         None => Vec::new(),
     };
     let single = fields.value("cniVersion").and_then(word);
-    // Older versions of `libcni` read this key alone.
+    // Older versions of `libcni` read only this key.
     if let Some(unsupported) = single.as_ref().filter(|name| CniVersion::parse(name).is_err()) {
         return Ok(unsupported.clone());
     }
@@ -279,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_entry_comes_last_in_the_way_of_the_file() {
+    fn entry_comes_last_in_the_format_of_the_file() {
         check(
             r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#,
             r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"},{"type":"sidecar-cni","log":"none"}]}"#,
@@ -292,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn other_entries_of_ours_give_way() {
+    fn duplicate_entries_are_removed() {
         let with = |plugins: &str| format!(r#"{{"name":"n","cniVersion":"1.0.0","plugins":[{plugins}]}}"#);
         let old = r#"{"type":"sidecar-cni"}"#;
         let other = r#"{"type":"a"}"#;
@@ -314,13 +309,13 @@ mod tests {
     }
 
     #[test]
-    fn an_equal_entry_in_another_form_is_kept() {
+    fn equal_entry_in_another_format_is_kept() {
         let text = "{\"name\":\"n\",\"cniVersion\":\"1.0.0\",\"plugins\":[{ \"log\": \"none\",\n \"type\": \"sidecar-cni\" }]}";
         assert_eq!(list(text).with(ENTRY), None);
     }
 
     #[test]
-    fn a_single_plugin_becomes_a_list_and_comes_back() {
+    fn single_plugin_becomes_a_list_and_is_restored() {
         let single = " {\"type\": \"bridge\", \"name\":\"a\\\"b\",\n\"cniVersion\": \"0.4.0\", \"x\":1e2}\n";
         let made =
             NetworkConfiguration::read(single, FileKind::Single).expect("a plugin").list("10-a.conf", ENTRY);
@@ -333,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_plugin_without_a_name_keeps_that_of_its_file() {
+    fn single_plugin_without_a_name_keeps_its_file_name() {
         for single in [
             r#"{"type":"a","cniVersion":"0.4.0"}"#,
             r#"{"name":"","type":"a","cniVersion":"0.4.0"}"#,
@@ -351,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn plugins_of_a_folder_are_loaded_unless_the_list_forbids_it() {
+    fn folder_plugins_are_unusable_unless_inlined_only() {
         let fault = |more: &str| {
             let text = format!(r#"{{"name":"n","cniVersion":"1.0.0"{more}}}"#);
             NetworkConfiguration::read(&text, FileKind::List).expect_err("no plugins")
@@ -370,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn other_encodings_are_told_from_what_is_no_configuration() {
+    fn other_encodings_differ_from_invalid_configurations() {
         let fault =
             |bytes: &[u8]| NetworkConfiguration::decode(bytes, FileKind::Single).expect_err("not UTF-8");
         assert_eq!(fault(b"{\"name\":\"\xe9\",\"type\":\"a\"}"), Unusable::Encoding);
@@ -379,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_the_highest_of_its_versions_that_the_plugin_supports() {
+    fn highest_supported_version_of_a_list_is_used() {
         for (versions, expected) in [
             (r#""cniVersions":["0.4.0"]"#, "0.4.0"),
             (r#""cniVersions":["1.1.0","0.4.0","9.9.9"]"#, "1.1.0"),
@@ -393,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_runtime_would_take_is_unusable() {
+    fn configurations_that_no_runtime_accepts_are_unusable() {
         let complaint = |text, kind| {
             let used = NetworkConfiguration::read(text, kind).and_then(|network| network.serves("10-a.conf"));
             used.expect_err("unusable").to_string()
@@ -447,7 +442,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_list_gets_one_entry_and_loses_all(plugins in proptest::collection::vec(plugin(), 1..6)) {
+        fn any_list_gets_one_entry_and_loses_it_again(plugins in proptest::collection::vec(plugin(), 1..6)) {
             let text = format!(r#"{{"name":"n","cniVersion":"1.1.0","plugins":[{}]}}"#, plugins.join(","));
             let before = list(&text);
             let after = before.with(ENTRY).unwrap_or_else(|| text.clone());

@@ -8,7 +8,7 @@ use mesh::{InputProblem, settings::nearest};
 use serde_json::{Map, Value, json};
 use std::{net::Ipv4Addr, path::PathBuf};
 
-/// Makes the entry of keys that flags have given, by the flag's name each, and of an object of keys (`--entry`).
+/// Builds the entry from keys given by flags (with the flag's name) and an object of keys (`--entry`).
 pub(crate) fn entry(
     flags: &[(&str, &'static str, Value)],
     object: Option<&str>,
@@ -71,9 +71,7 @@ fn refusals(keys: &Map<String, Value>) -> Vec<InputProblem> {
         Ok(configuration) => (configuration.capture, configuration.defaults),
         Err(fault) => return problems(&fault),
     };
-    // Injected pods get both.
     let both = capture.clone().map(|capture| capture.over(defaults.clone()));
-    // In a namespace with some address.
     let resolved = |raw| resolve(raw, Vec::new(), &[Ipv4Addr::new(192, 0, 2, 1).into()]).err();
     let faults = [capture, Some(defaults), both].into_iter().flatten().filter_map(resolved);
     let mut found = Vec::new();

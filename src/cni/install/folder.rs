@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{borrow::Cow, collections::BTreeMap, fs, thread};
 
-/// The time to wait for a half-written file before it is skipped, as CRI-O skips it.
+/// Time to wait for a half-written file before it is skipped, as by CRI-O.
 const TIMEOUT: Duration = Duration::from_secs(2);
 const ATTEMPTS: u32 = 20;
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -41,7 +41,6 @@ pub(super) struct Broken(BTreeMap<PathBuf, Instant>);
 type ConfigurationFile = (PathBuf, NetworkConfiguration);
 type UnusableFile = (PathBuf, Unusable);
 
-/// Inserts our entry into the first usable file, once.
 pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Result<Attempt> {
     for _ in 0..ATTEMPTS {
         let (first, unusable) = scan(folder)?;
@@ -68,14 +67,12 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
         let (path, network) = delegate.as_ref().unwrap_or(&first);
         let (text, kind) = (&network.text, network.kind);
         if let Err(why) = network.serves(&file_name(path)) {
-            // A file after it would not be used.
             let why = format!("{} {why}", path.display());
             warnings.push(unusable_file(why.clone()));
             return Ok(Attempt::waiting(why, warnings));
         }
         warnings.extend(second_meshes(path, network));
         let to = path.with_extension("conflist");
-        // `None` where the entry is there.
         let new = match kind {
             FileKind::Single => Some(network.list(&file_name(path), entry)),
             FileKind::List => network.with(entry),
@@ -110,8 +107,8 @@ fn unusable_file(text: String) -> InstallWarning {
     InstallWarning { cause: UNUSABLE_FILE, text, is_blocking: false }
 }
 
-/// Finds the list to which a configuration of Multus delegates, if the entry has its effect there. A single plugin stays as
-/// it is, because Multus reads the file by its name.
+/// Finds the list to which a configuration of Multus delegates, if the entry takes effect there. A single plugin is not
+/// converted, because Multus reads the file by name.
 fn delegate(
     folder: &Path,
     (own, network): &ConfigurationFile,
@@ -126,7 +123,7 @@ fn delegate(
     Ok(delegate.filter(|_| is_usable))
 }
 
-/// Takes our entry out of every file, and files that we have made. Returns those that were changed.
+/// Removes our entry from every file, and the files that we have made. Returns the changed ones.
 pub(super) fn withdraw(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let changed = lists(folder)?.map(|path| Ok(withdraw_of(&path)?.then_some(path)));
     changed.filter_map(Result::transpose).collect()
@@ -153,7 +150,6 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
                 (None, None) => return Ok(false),
             },
             Err(_) if !String::from_utf8_lossy(&bytes).contains(PLUGIN) => return Ok(false),
-            // Another program may be writing it.
             Err(why) => {
                 obstacle = format!("{file} {why}, and names {PLUGIN}; mend it first");
                 Put::Overtaken
@@ -174,7 +170,7 @@ fn single_of(path: &Path, network: &NetworkConfiguration) -> Option<PathBuf> {
     is_name.then(|| path.with_file_name(single))
 }
 
-/// Restores a single plugin in place of the list that was made from it. An existing one is newer, and is kept.
+/// Restores a single plugin in place of the list made from it. An existing one is newer and is kept.
 fn restore(path: &Path, list: &[u8], single: &Path, original: &str) -> io::Result<Put> {
     let is_there = fs::symlink_metadata(single).is_ok();
     if !is_there && files::create(single, original.as_bytes(), path)? == Put::Overtaken {
@@ -183,7 +179,7 @@ fn restore(path: &Path, list: &[u8], single: &Path, original: &str) -> io::Resul
     files::remove_known(path, list)
 }
 
-/// Makes a list of a single plugin. The list is created before the single one is removed, so that one of them always exists.
+/// Converts a single plugin to a list. The list is created before the single one is removed, so that one of them always exists.
 fn convert(path: &Path, old: &[u8], list: &Path, new: &[u8]) -> io::Result<Result<Put, String>> {
     let is_ours = |there: &[u8]| {
         let text = String::from_utf8_lossy(there);
@@ -204,7 +200,7 @@ fn convert(path: &Path, old: &[u8], list: &Path, new: &[u8]) -> io::Result<Resul
     Ok(Ok(if put == Put::Done { files::remove_known(path, old)? } else { put }))
 }
 
-/// The first usable file, and the unusable ones before it, or all of them if there is none.
+/// First usable file, and the unusable ones before it, or all of them if none is usable.
 fn scan(folder: &Path) -> io::Result<(Option<ConfigurationFile>, Vec<UnusableFile>)> {
     let mut unusable = Vec::new();
     for (path, kind) in files(folder)? {
@@ -215,7 +211,7 @@ fn scan(folder: &Path) -> io::Result<(Option<ConfigurationFile>, Vec<UnusableFil
         };
         match usable {
             Ok(network) => {
-                // An agent has written its file again, next to the list that was made from it.
+                // An agent has written its file again, next to the list made from it.
                 let again = single_of(&path, &network).and_then(|file| readable(file, FileKind::Single));
                 return Ok((Some(again.unwrap_or((path, network))), unusable));
             }
@@ -248,7 +244,7 @@ fn lists(folder: &Path) -> io::Result<impl Iterator<Item = PathBuf>> {
     Ok(lists.map(|(path, _)| path))
 }
 
-/// The files that runtimes read, in the order in which they do (`libcni.ConfFiles`, sorted).
+/// Files that runtimes read, in their order (`libcni.ConfFiles`, sorted).
 fn files(folder: &Path) -> io::Result<Vec<(PathBuf, FileKind)>> {
     let paths = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
     let mut paths: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;
@@ -258,7 +254,7 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, FileKind)>> {
 }
 
 impl Broken {
-    /// The end of the time in which all of these files may become complete.
+    /// End of the time in which all of these files may become complete.
     fn until(&mut self, unusable: &[UnusableFile]) -> Option<Instant> {
         let now = Instant::now();
         let since = |path: &PathBuf| self.0.get(path).copied().unwrap_or(now);

@@ -1,5 +1,5 @@
-//! The files to install, their folders, and their removal. The programs are this one, by the plugin's name, and
-//! `sidecar-node`, which the plugin starts for a kubeconfig, if it is next to this program.
+//! The installed files, their folders, and their removal. The programs are this one, under the plugin's name, and `sidecar-node`,
+//! which the plugin starts for a kubeconfig, if it is next to this program.
 
 use super::folder;
 use crate::cni::files::{self, CopiedProgram};
@@ -39,13 +39,13 @@ impl Folders {
         missing.map_or(Ok(()), |(folder, flag)| Err(InstallError::NoFolder { folder: folder.clone(), flag }))
     }
 
-    /// A folder that was removed. Mounted in a container, it may still exist without a name.
+    /// A removed folder. Mounted in a container, it may still exist without a name.
     pub(super) fn gone(&self) -> Option<&Path> {
         let is_there = |folder: &Path| fs::metadata(folder).is_ok_and(|it| it.is_dir() && it.nlink() > 0);
         [self.configurations.as_path(), &self.programs].into_iter().find(|folder| !is_there(folder))
     }
 
-    /// Locks the folder of configurations until the process ends; `None` if another installer has the lock.
+    /// Locks the folder of configurations until the process ends; `None` if another installer holds the lock.
     pub(super) fn lock(&self) -> Result<Option<Flock<File>>, InstallError> {
         let folder = File::open(&self.configurations).map_err(|error| self.unchanged(error))?;
         match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
@@ -55,7 +55,6 @@ impl Folders {
         }
     }
 
-    /// A failure to read or change the network configurations.
     pub(super) fn unchanged(&self, error: io::Error) -> InstallError {
         InstallError::Configurations(self.configurations.clone(), error)
     }
@@ -64,7 +63,7 @@ impl Folders {
         InstallError::Programs(self.programs.clone(), error)
     }
 
-    /// Removes what killed runs have left. The caller holds the lock.
+    /// Removes leftovers of killed runs. The caller holds the lock.
     pub(super) fn sweep(&self) -> Result<(), InstallError> {
         files::sweep(&self.configurations, Duration::ZERO).map_err(|error| self.unchanged(error))?;
         files::sweep(&self.programs, Duration::ZERO).map_err(|error| self.not_copied(error))
@@ -78,7 +77,7 @@ impl Folders {
         self.programs.join(NODE_PROGRAM)
     }
 
-    /// Copies the programs, `sidecar-node` first, because the plugin starts it. Returns how many were missing or differed.
+    /// Copies the programs, `sidecar-node` first, because the plugin starts it. Returns the number of copied ones.
     pub(super) fn put_programs(&self, placed: &mut Placed) -> Result<u64, InstallError> {
         let failed = |error| self.not_copied(error);
         let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
@@ -106,7 +105,7 @@ impl Folders {
         !is_plugin && is_one_file(&beside(NODE_PROGRAM), &self.node_program())
     }
 
-    /// Warns that `sidecar-node` is missing, without which the plugin would fail for every pod.
+    /// Warns about a missing `sidecar-node`, without which the plugin would fail for every pod.
     pub(super) fn warn_of_missing_node(&self, entry: &str) {
         let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
         if has_key(entry, &[KUBECONFIG]) && !ours.is_file() && !place.is_file() {
@@ -161,7 +160,6 @@ pub(crate) struct RemovedInstallation {
     pub(crate) programs: Vec<PathBuf>,
 }
 
-/// Removes the entry, and the programs unless they are kept for a runtime that calls known plugins when a container ends.
 pub(crate) fn uninstall(folders: &Folders, keep_program: bool) -> Result<RemovedInstallation, InstallError> {
     folders.exist()?;
     let _held = folders.lock()?.ok_or_else(|| InstallError::Busy(folders.configurations.clone()))?;

@@ -1,7 +1,6 @@
-//! `sidecar-init cni install`: the plugin's program, and its entry in the network configuration that the runtime uses.
-//! `--watch` restores what other programs overwrite.
-//! The program is installed before the entry and removed after it, so the runtime never misses it. No API server is
-//! contacted: all state is in two folders.
+//! `sidecar-init cni install`: the plugin's program, and its entry in the runtime's network configuration. `--watch` restores
+//! both after other programs overwrite them. The program is installed before the entry and removed after it, so the runtime never
+//! misses it. No API server is contacted: all state is in two folders.
 
 mod conflist;
 mod entry;
@@ -31,22 +30,21 @@ pub(crate) use folders::{
     CniInstallOptions, Folders, InstallError, RemovedInstallation, WatchOptions, uninstall,
 };
 
-/// The longest sleep: changes without an event are found then.
+/// Longest sleep, which finds changes without an event.
 const MAX_SLEEP: Duration = Duration::from_secs(10);
-/// The sleep after a failure whose end no event reports.
+/// Sleep after a failure whose end no event reports.
 const RETRY: Duration = Duration::from_secs(5);
-/// Between attempts to take the lock that another installer has.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Repairs that follow each other within this time are delayed: an agent that undoes them must not keep the node busy.
+/// Repairs in quick succession are delayed: an agent that undoes them must not keep the node busy.
 const QUIET: Duration = Duration::from_secs(10);
 const AT_ONCE: u32 = 4;
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
-/// Installs, and returns at once or watches until it is asked to end. Returns the installation that it has removed then.
+/// Installs, and returns at once or watches until a stop request. Returns the installation that it then removed.
 pub(crate) fn keep(options: &CniInstallOptions) -> Result<Option<RemovedInstallation>, InstallError> {
     options.folders.exist()?;
     options.folders.warn_of_missing_node(&options.entry);
-    // Before there is any other thread, which would take the signals.
+    // Before any other thread exists, which would take the signals.
     let requests = Requests::take().map_err(InstallError::Watch)?;
     let state = state_directory(&options.entry);
     let server = Arc::new(InstallerServer { state, ..InstallerServer::default() });
@@ -131,7 +129,7 @@ impl InstallLoop<'_> {
         }
     }
 
-    /// Returns true once the plugin is installed, unless it is to be watched, and false for a signal.
+    /// Returns true once the plugin is installed, unless it is watched, and false for a signal.
     fn run(&mut self) -> Result<bool, InstallError> {
         let watcher = DirectoryWatcher::open(&self.options.folders)?;
         let mut broken = Broken::default();
@@ -256,7 +254,7 @@ impl DirectoryWatcher {
             for folder in both.iter().filter_map(|folder| fs::canonicalize(folder).ok()) {
                 folder.parent().map(|above| inotify.add_watch(above, goes)).transpose()?;
             }
-            // Last, as the last word about a folder counts: one may be above the other.
+            // Last, because the last mask of a folder counts: one may contain the other.
             both.iter().try_for_each(|folder| inotify.add_watch(folder.as_path(), changes).map(drop))?;
             nix::Result::Ok(inotify)
         };
@@ -271,7 +269,7 @@ impl DirectoryWatcher {
                 Err(Errno::EINTR) => continue,
                 other => other.map_err(|error| InstallError::Watch(io::Error::from(error)))?,
             };
-            // An event without a name is about a watched folder itself, or reports that events were lost.
+            // An event without a name is about a watched folder itself, or reports lost events.
             let concern = |name: &OsString| is_of_concern(Path::new(name));
             concerns |= events.iter().any(|event| event.name.as_ref().is_none_or(concern));
             concerns |= folders.gone().is_some();

@@ -1,4 +1,4 @@
-//! Programs that decide whether the entry has an effect: Multus, plugins of other meshes, and programs that remove the entry.
+//! Programs that decide if the entry takes effect: Multus, plugins of other meshes, and programs that remove the entry.
 
 use super::conflist::{FileKind, NetworkConfiguration, word};
 use crate::cni::PLUGIN;
@@ -6,7 +6,6 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The causes of warnings, as metrics have them.
 pub(super) const CAUSES: [&str; 4] = [UNUSABLE_FILE, DELEGATION, SECOND_MESH, REMOVAL];
 pub(super) const UNUSABLE_FILE: &str = "unusable_file";
 const DELEGATION: &str = "delegation";
@@ -23,18 +22,18 @@ pub(super) struct InstallWarning {
 
 const MULTUS: [&str; 2] = ["multus", "multus-shim"];
 
-/// The network that Multus attaches first. Multus writes its own file again when it starts or the delegate's file changes, and
-/// of the runtime's capabilities passes a fixed list on, without annotations (`CreateCNIRuntimeConf` of multus-cni).
+/// The network that Multus attaches first. Multus rewrites its own file when it starts or the delegate's file changes, and passes
+/// on a fixed list of the runtime's capabilities, without annotations (`CreateCNIRuntimeConf` of multus-cni).
 #[derive(Debug)]
 pub(super) struct Delegation {
-    /// A network, or the path of a file in the container of Multus.
+    /// A network, or a file path in the container of Multus.
     name: String,
-    /// The key `delegates` holds a copy of the configuration, which has our entry or not.
+    /// True if the copy of the configuration in the key `delegates` has our entry; `None` without a copy.
     copy_has_entry: Option<bool>,
 }
 
 impl Delegation {
-    /// The delegation of a configuration of Multus; `None` for any other.
+    /// Delegation of a configuration of Multus; `None` for any other.
     pub(super) fn of(network: &NetworkConfiguration) -> Option<Self> {
         let fields = network.plugin(&MULTUS)?;
         let name = fields.value("clusterNetwork").and_then(word).filter(|name| !name.is_empty());
@@ -55,7 +54,7 @@ impl Delegation {
         is_named && Self::of(network).is_none() && network.serves(file).is_ok()
     }
 
-    /// The warning about the file of Multus, unless the delegate's configuration has a usable entry: one without annotations.
+    /// Warning about the file of Multus, unless the delegate's configuration has a usable entry: one without annotations.
     pub(super) fn warning(
         &self,
         own: &Path,
@@ -80,7 +79,7 @@ impl Delegation {
     }
 }
 
-/// The plugins of meshes, and how their pods stay without an init container when the plugin is gone.
+/// Plugins of meshes, and how their pods stay without an init container after the plugin is removed.
 const MESHES: [(&str, &str); 3] = [
     ("istio-cni", "uninstall the chart cni of Istio, and keep pilot.cni.enabled: true"),
     ("linkerd-cni", "uninstall the chart linkerd2-cni, and keep cniEnabled: true"),
@@ -102,7 +101,7 @@ pub(super) fn second_meshes(path: &Path, network: &NetworkConfiguration) -> Vec<
 
 pub(super) type Replaced = (PathBuf, String);
 
-/// Removals of the entry that follow each other, each of which restores the text that the file had before.
+/// Successive removals of the entry that restore the same earlier text.
 #[derive(Debug, Default)]
 pub(super) struct Removals {
     last: Option<(Replaced, Instant)>,
@@ -110,7 +109,7 @@ pub(super) struct Removals {
 }
 
 impl Removals {
-    /// From this number on they are no coincidence, such as the restart of a network's agent.
+    /// Minimum number that excludes coincidence, such as the restart of a network agent.
     const LIMIT: u32 = 3;
     const WINDOW: Duration = Duration::from_secs(120);
 

@@ -1,5 +1,5 @@
-//! Readiness and metrics over HTTP, in the text format of Prometheus, version 0.0.4: one request a connection, limited in
-//! size and time. A silent client delays no other; beyond a number of connections, the oldest is closed.
+//! Readiness and metrics over HTTP, in the text format of Prometheus, version 0.0.4: one request per connection, limited in size
+//! and time. A silent client delays no other; beyond a number of connections, the oldest is closed.
 
 use super::neighbours::{CAUSES, InstallWarning};
 use crate::cni::traces::{self, BOUNDS, CallCounters, CniCounters, REPAIR};
@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{collections::VecDeque, path::PathBuf, thread};
 
-/// The time of a connection, from its start to the last byte of the answer.
+/// Time limit of a connection, from its start to the last byte of the answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_BYTES: usize = 8 * 1024;
-/// The limit of open connections: a node has a kubelet and a scraper or two.
+/// Maximum number of open connections: a node has a kubelet and a scraper or two.
 const MAX_CONNECTIONS: usize = 64;
-/// The pause where no connection can be taken, as without descriptors.
+/// Pause when no connection can be accepted, as without descriptors.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 const REFUSED_METHOD: &str = "405 Method Not Allowed";
 
@@ -25,7 +25,6 @@ pub(super) struct InstallerServer {
     pub(super) open: Mutex<VecDeque<Arc<TcpStream>>>,
 }
 
-/// Returns the address, whose port the kernel may have chosen.
 pub(super) fn serve(address: SocketAddr, server: Arc<InstallerServer>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
@@ -33,7 +32,6 @@ pub(super) fn serve(address: SocketAddr, server: Arc<InstallerServer>) -> io::Re
         loop {
             let served = listener.accept().and_then(|(stream, _)| server.start(stream));
             if served.is_err() {
-                // Most likely for want of descriptors or threads.
                 server.close_oldest(0);
                 thread::sleep(RETRY_INTERVAL);
             }
@@ -58,7 +56,6 @@ impl InstallerServer {
         self.open().push_back(Arc::clone(&stream));
         let served = Arc::clone(&stream);
         let work = move || {
-            // The client sees a failure as the end of its connection.
             let _ = exchange(&served, &server);
             server.forget(&served);
         };
@@ -70,13 +67,12 @@ impl InstallerServer {
         self.open().retain(|other| !Arc::ptr_eq(other, stream));
     }
 
-    /// Closes the oldest connection, if there are more than so many. Its thread ends by that.
+    /// Closes the oldest connection if there are more than `limit`. That ends its thread.
     fn close_oldest(&self, limit: usize) {
         let mut open = self.open();
         if open.len() > limit
             && let Some(oldest) = open.pop_front()
         {
-            // The client may have closed it already.
             let _ = oldest.shutdown(Shutdown::Both);
         }
     }

@@ -9,11 +9,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, path::PathBuf, str, time::Duration};
 
-/// The longest input that is read. Kubernetes allows 256 KiB of annotations; a thousand attachments take 100 KiB.
+/// Maximum input size. Kubernetes allows 256 KiB of annotations; a thousand attachments take 100 KiB.
 pub(crate) const MAX_BYTES: u64 = 4 * 1024 * 1024;
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(600)];
-/// The capability by which a runtime hands over a pod's annotations.
+/// Capability by which a runtime passes a pod's annotations.
 pub(crate) const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) enum LogTarget {
 impl Default for Places {
     fn default() -> Self {
         Self {
-            // The containers' namespaces do not outlive a boot of the machine, nor does this.
+            // Namespaces of containers do not survive a reboot, nor does this.
             state: PathBuf::from("/run/sidecar-init/cni"),
             log: LogTarget::File(PathBuf::from("/var/log/sidecar-init/cni.log")),
             log_max_bytes: 10 * 1024 * 1024,
@@ -45,12 +45,12 @@ impl Default for Places {
 pub(crate) struct PartialConfiguration<'a> {
     pub(crate) version: Result<CniVersion, CniError>,
     pub(crate) places: Places,
-    /// False where one of these is not valid: then no trace is left elsewhere.
+    /// False if a place is invalid: then no trace is left elsewhere.
     pub(crate) places_are_valid: bool,
     pub(crate) timeout: Duration,
     /// The network's name; the error has the problems of the keys that DEL needs.
     pub(crate) network: Result<String, CniError>,
-    /// The error has the problems of all keys but the version.
+    /// The error has the problems of all keys except the version.
     pub(crate) whole: Result<PluginConfiguration<'a>, CniError>,
 }
 
@@ -137,7 +137,7 @@ impl<'a> PluginConfigurationReader<'a> {
         let timeout = self.timeout();
         let twice = |name: &str| InputProblem::of(name, "is there twice; remove one");
         self.problems.extend(self.fields.doubles().map(twice));
-        // The specification wants to see the key and its value.
+        // The specification requires the key and its value.
         let complaint = |(name, value): (&str, &RawValue)| {
             let text = format!("{} (its value is {})", keys::complaint(name)?, short(value.get()));
             Some(InputProblem::of(name, text))
@@ -176,7 +176,7 @@ impl<'a> PluginConfigurationReader<'a> {
     fn version(&mut self) -> Result<CniVersion, CniError> {
         match self.fields.value("cniVersion").map(|value| serde_json::from_str::<String>(value.get())) {
             Some(Ok(text)) => CniVersion::parse(&text),
-            // Before there was the key, there was 0.1.0.
+            // Version 0.1.0 preceded the key.
             None => CniVersion::parse("0.1.0"),
             Some(Err(_)) => {
                 let text = "is not a string; expected one such as \"1.0.0\"";
@@ -231,7 +231,7 @@ impl<'a> PluginConfigurationReader<'a> {
         annotations.ok()
     }
 
-    /// The attachments that the runtime knows. The key had another name at first; Go writes `null` where there is none.
+    /// The runtime's attachments. The key had another name at first; Go writes `null` for none.
     fn valid(&mut self) -> Option<Vec<Attachment>> {
         let names = ["cni.dev/valid-attachments", "cni.dev/attachments"];
         let name = names.into_iter().find(|name| self.fields.has(name))?;
@@ -273,7 +273,6 @@ impl<'a> PluginConfigurationReader<'a> {
     }
 }
 
-/// A value as its flag would be given.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Array(items) => Some(items.iter().map(scalar).collect::<Option<Vec<String>>>()?.join(",")),

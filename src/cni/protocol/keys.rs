@@ -1,4 +1,4 @@
-//! The keys of our network configuration in one table, those that are not ours, and an object of JSON with raw values.
+//! The table of our network configuration's keys, the keys of other origin, and a JSON object with raw values.
 
 use super::CniVersion;
 use mesh::settings::nearest;
@@ -68,7 +68,7 @@ pub(crate) const KEYS: [PluginKey; 9] = [
     },
 ];
 
-/// Keys that the specification has, or runtimes and `libcni` add.
+/// Keys of the specification, or added by runtimes and `libcni`.
 const OTHERS: [&str; 13] = [
     "cniVersion",
     "cniVersions",
@@ -85,14 +85,12 @@ const OTHERS: [&str; 13] = [
     "runtimeConfig",
 ];
 
-/// The prefix that the specification keeps for itself.
 const RESERVED: &str = "cni.dev/";
 
 pub(crate) fn has_key(entry: &str, keys: &[&str]) -> bool {
     PluginFields::parse(entry).is_ok_and(|fields| keys.iter().any(|key| fields.value(key).is_some()))
 }
 
-/// `None` for a known key.
 pub(super) fn complaint(name: &str) -> Option<String> {
     let known = || KEYS.iter().map(|key| key.name).chain(OTHERS);
     if name.starts_with(RESERVED) || known().any(|key| key == name) {
@@ -105,7 +103,6 @@ pub(super) fn complaint(name: &str) -> Option<String> {
     Some(format!("unknown key; {hint}"))
 }
 
-/// The fields in their order, doubles included.
 #[derive(Debug)]
 pub(crate) struct PluginFields<'a>(Vec<(String, &'a RawValue)>);
 
@@ -120,7 +117,7 @@ impl<'a> PluginFields<'a> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// A field's value; `None` if it is not there, or `null`, which Go writes for what is not set.
+    /// A field's value; `None` if it is missing, or `null`, which Go writes for an unset field.
     pub(crate) fn value(&self, name: &str) -> Option<&'a RawValue> {
         self.iter()
             .find(|(key, _)| *key == name)
@@ -132,7 +129,6 @@ impl<'a> PluginFields<'a> {
         self.iter().any(|(key, _)| key == name)
     }
 
-    /// The name of each field that repeats an earlier one's.
     pub(crate) fn doubles(&self) -> impl Iterator<Item = &str> {
         let mut seen = HashSet::new();
         self.0.iter().map(|(name, _)| name.as_str()).filter(move |name| !seen.insert(*name))
@@ -166,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_help_names_the_defaults() {
+    fn help_has_the_default_values() {
         use super::super::{LogTarget, Places, TIMEOUT};
         let Places { state, log: LogTarget::File(log), log_max_bytes } = Places::default() else {
             panic!("a log in a file")

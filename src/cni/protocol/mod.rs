@@ -1,5 +1,5 @@
-//! The protocol between a container runtime and a plugin, by the CNI specification 1.1 and earlier versions. Pure, so that a
-//! network configuration can be checked before it is written.
+//! The protocol between a container runtime and a plugin: the CNI specification 1.1 and earlier versions. Free of side effects,
+//! so that a network configuration can be checked before it is written.
 
 mod configuration;
 mod keys;

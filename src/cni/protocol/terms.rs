@@ -1,11 +1,11 @@
-//! The terms of the specification: the parameters of a call, versions and verbs, the result of ADD, and errors.
+//! Terms of the specification: the parameters of a call, versions and verbs, the result of ADD, and errors.
 
 use mesh::InputProblem;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use std::{error::Error, ffi::OsString, fmt::Display, iter, path::PathBuf};
 
-/// A version that the plugin supports. Earlier ones have no `prevResult`, so that no plugin can be chained.
+/// A supported version. Earlier ones have no `prevResult`, so no plugin can be chained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CniVersion(&'static str);
 
@@ -57,7 +57,6 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// The verbs in their order, with the versions that introduced them.
     const ROWS: [(Self, &'static str, CniVersion); 6] = [
         (Self::Add, "ADD", CniVersion::V0_3_0),
         (Self::Check, "CHECK", CniVersion::V0_4_0),
@@ -97,7 +96,7 @@ pub(crate) struct CniError {
     pub(crate) details: String,
 }
 
-/// The limit of details, which end up in the runtime's log and in an event of the pod.
+/// Size limit of details, which end up in the runtime's log and in an event of the pod.
 const DETAILS: usize = 16 * 1024;
 
 impl CniError {
@@ -142,7 +141,7 @@ impl CniError {
     }
 }
 
-/// The result: that of the plugins before us, to the byte where it is of this version, else in its form; or an empty one.
+/// The previous plugins' result: unchanged if it has this version, else converted; an empty one without a previous result.
 pub(crate) fn result(before: Option<&RawValue>, version: CniVersion) -> String {
     let Some(before) = before else {
         let name = version.name();
@@ -152,12 +151,12 @@ pub(crate) fn result(before: Option<&RawValue>, version: CniVersion) -> String {
         Ok(fields) if fields.get("cniVersion").and_then(Value::as_str) != Some(version.name()) => {
             converted(fields, version)
         }
-        // Beyond the depth that we read, it is still theirs.
+        // Too deep for our parser, but still the previous plugins' result.
         Ok(_) | Err(_) => before.get().to_owned(),
     }
 }
 
-/// Versions differ in `ips`, whose items have a `version` (the family) before 1.0.0 only.
+/// Versions differ in `ips`, whose items have a `version` (the family) only before 1.0.0.
 fn converted(mut fields: Map<String, Value>, version: CniVersion) -> String {
     fields.insert("cniVersion".to_owned(), version.name().into());
     let ips = fields.get_mut("ips").and_then(Value::as_array_mut);
@@ -173,13 +172,12 @@ fn converted(mut fields: Map<String, Value>, version: CniVersion) -> String {
     Value::Object(fields).to_string()
 }
 
-/// The parameters of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CniRequest {
     pub(crate) verb: Verb,
     /// `None` for GC, STATUS and VERSION.
     pub(crate) target: Option<AttachmentTarget>,
-    /// That of the container, which ADD and CHECK need. For DEL it may be gone.
+    /// The container's namespace, which ADD and CHECK need. For DEL it may be gone.
     pub(crate) netns: Option<PathBuf>,
 }
 
@@ -245,7 +243,7 @@ impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
         value
     }
 
-    /// A required variable; empty if it is not set. A missing or wrong one is added to the problems.
+    /// A required variable; empty if unset. A missing or invalid one is a problem.
     fn text(&mut self, name: &str, is_right: fn(&str) -> bool, complaint: &str) -> String {
         let Some(value) = self.required(name) else { return String::new() };
         let text = value.to_string_lossy().into_owned();
@@ -284,7 +282,6 @@ impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
         AttachmentTarget { attachment: Attachment { container, interface }, pod: self.pod() }
     }
 
-    /// Names of the pod. Other arguments in `CNI_ARGS` are ignored.
     fn pod(&self) -> RuntimePod {
         let arguments = self.optional("CNI_ARGS").unwrap_or_default();
         let value = |key: &str| {
@@ -296,13 +293,13 @@ impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
     }
 }
 
-/// True for a container's id or a network's name by the specification that is short enough for a file's name.
+/// True for a container ID or a network's name by the specification that is short enough for a file name.
 pub(crate) fn is_id(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(inner) && text.len() <= 110
 }
 
-/// True for a name that the kernel takes for an interface (`dev_valid_name` in `net/core/dev.c`), without control characters.
+/// True for a valid interface name of the kernel (`dev_valid_name` in `net/core/dev.c`) without control characters.
 fn is_interface(text: &str) -> bool {
     let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
     (1..=15).contains(&text.len()) && !matches!(text, "." | "..") && !text.contains(wrong)
@@ -325,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_of_this_version_is_passed_on_to_the_byte() {
+    fn result_of_this_version_is_unchanged() {
         let text = "{ \"ips\":[{\"address\" : \"10.0.0.2/24\", \"version\":\"4\"}],\t\"cniVersion\": \"0.4.0\",\"x\":1e2}";
         check(text, CniVersion::V0_4_0, text);
         let deep = format!(r#"{{"cniVersion":"1.0.0","deep":{}{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
@@ -333,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_of_another_version_is_put_into_the_form_of_this_one() {
+    fn result_of_another_version_is_converted() {
         let old = r#"{"cniVersion":"0.4.0","ips":[{"address":"fd00::2/64","version":"6"}]}"#;
         let new = r#"{"cniVersion":"1.0.0","ips":[{"address":"fd00::2/64"}]}"#;
         check(old, CniVersion::V1_0_0, new);

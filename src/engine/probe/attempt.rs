@@ -1,4 +1,4 @@
-//! Trials under way, and sockets where they may arrive: at each port that rules may lead to, and at each local destination.
+//! Trials under way, and their sockets: at each port that rules may lead to, and at each local destination.
 
 use super::{
     ConnectionOutcome, DeliveryPorts, Flows, NoResult, Probe, ProbeEvidence, ProbeObservation, ProbeTrial,
@@ -18,7 +18,7 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Time to wait for a reaction before the lack of one counts.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// Before a token in a datagram: a DNS response without records (RFC 1035, 4.1.1), which DNS servers ignore.
+/// Prefix of a token in a datagram: a DNS response without records (RFC 1035, 4.1.1), which DNS servers ignore.
 const NO_QUESTION: [u8; 12] = [0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 pub(super) struct ProbeAttempt<'a> {
@@ -28,20 +28,19 @@ pub(super) struct ProbeAttempt<'a> {
     local: Option<SocketAddr>,
     token: Vec<u8>,
     started: Instant,
-    /// Its destination by its entry in conntrack.
     goes_to: Option<SocketAddr>,
     /// The network's answer, such as a refusal (`SO_ERROR`).
     socket_error: Option<ErrorKind>,
-    /// Time when its handshake was first seen to be complete. The listener is not known by that.
+    /// Time when its handshake was first seen to be complete. The listener is not yet known.
     connected: Option<Instant>,
     arrival: Option<(ArrivalPoint, TcpStream, Vec<u8>)>,
-    /// The address at which its datagram was read, and whether the answer has to come back.
+    /// Address at which its datagram was read, and true if the answer must come back.
     read: Option<(SocketAddr, bool)>,
     outcome: Option<Result<ProbeObservation, NoResult>>,
 }
 
 impl<'a> ProbeAttempt<'a> {
-    /// Calls, from a port that conntrack knows no connection of: a new one would go the way of the old one, past the rules.
+    /// Connects from a port without a connection in conntrack: a new connection would follow an old one past the rules.
     pub(super) fn start(
         trial: &'a ProbeTrial,
         place: DestinationState,
@@ -96,10 +95,9 @@ impl<'a> ProbeAttempt<'a> {
         Family::of(self.trial.to.ip()) == family && self.goes_to.is_some()
     }
 
-    /// A listener of ours has accepted it: its token is sent now.
+    /// Sends the token of a connection that one of our listeners has accepted.
     pub(super) fn accepted(&mut self, at: ArrivalPoint, stream: TcpStream) {
         if let Some(call) = &self.call {
-            // If sending fails, the token does not arrive.
             let _ = call.send(&self.token);
         }
         self.arrival = Some((at, stream, Vec::new()));
@@ -125,14 +123,13 @@ impl<'a> ProbeAttempt<'a> {
         }
     }
 
-    /// The handshake of a connection is complete at once, as the kernel makes it.
+    /// True if it may have arrived; the kernel completes a connection's handshake at once.
     fn may_have_arrived(&self) -> bool {
         self.trial.protocol == Protocol::Udp || self.connected.is_some()
     }
 
     fn read_token(&mut self) {
         let Some((at, stream, received_bytes)) = &mut self.arrival else { return };
-        // What is not there yet is read at the next look.
         let mut room = [0; 64];
         let length = stream.read(&mut room).unwrap_or(0);
         received_bytes.extend(&room[..length]);
@@ -204,20 +201,20 @@ impl<'a> ProbeAttempt<'a> {
         }
     }
 
-    /// The outcome when time is up. `tracked`: for each family, whether conntrack knows any connection.
+    /// Outcome at the end of the time. `tracked` is true, for each family, if conntrack has any connection.
     pub(super) fn outcome(
         self,
         tracked: [bool; 2],
         flows: &mut Flows<'_>,
     ) -> Result<ProbeObservation, NoResult> {
         let arrived = self.may_have_arrived();
-        // Both ends are closed first, as the segments that close them need the entry in conntrack.
+        // Both ends are closed first, because the closing segments need the entry in conntrack.
         drop((self.call, self.arrival));
         if let Some(local) = self.local.filter(|_| self.goes_to.is_some()) {
             flows.forget(self.trial.protocol, (local, self.trial.to));
         }
         let seen = |end, proof| Ok(ProbeObservation { end, proof, original: None });
-        // Silence means that it got nowhere where conntrack or a listener of ours would have seen it.
+        // Silence means a lost packet if conntrack or one of our listeners would have seen it.
         let silence_is_loss =
             tracked[Family::of(self.trial.to.ip()) as usize] || self.place == DestinationState::Listening;
         match (self.outcome, self.goes_to, self.read) {
@@ -235,7 +232,7 @@ impl<'a> ProbeAttempt<'a> {
     }
 }
 
-/// A token: numbers of the operating system's, mixed (`RandomState`).
+/// A token of random numbers from the operating system, mixed (`RandomState`).
 fn token(protocol: Protocol) -> Vec<u8> {
     let token = [(); 2].map(|()| RandomState::new().build_hasher().finish().to_be_bytes()).concat();
     match protocol {
@@ -244,17 +241,17 @@ fn token(protocol: Protocol) -> Vec<u8> {
     }
 }
 
-/// At most so many ports of a range get a listener; for the others conntrack is queried.
+/// Maximum number of ports of a range that get a listener; for the others conntrack is queried.
 const MAX_LISTENERS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DestinationState {
     Elsewhere,
-    /// This machine's, and a listener of ours is there.
+    /// On this machine, with one of our listeners.
     Listening,
-    /// This machine's, and another process listens there.
+    /// On this machine, with another process's listener.
     Taken,
-    /// This machine's, for datagrams: no listener is opened.
+    /// On this machine, for datagrams: no listener is opened.
     Own,
 }
 
@@ -267,12 +264,11 @@ pub(super) enum ArrivalPoint {
 struct DatagramListener {
     address: SocketAddr,
     socket: UdpSocket,
-    /// True if rules lead its answers back.
     answers: bool,
 }
 
 impl DatagramListener {
-    /// Opened as the user whose answers rules lead back; if that is not permitted, as our own.
+    /// Opens a listener as the user whose answers rules lead back, or as our own if that is not permitted.
     fn open(owner: (u32, u32), address: SocketAddr) -> Result<Self, NoCall> {
         let (socket, answers) = match dial::receive(owner, address) {
             Err(NoCall::Owner { .. } | NoCall::Unmapped { .. }) => {
@@ -289,9 +285,7 @@ pub(super) struct ProbeListeners {
     connections: Vec<(ArrivalPoint, SocketAddr, TcpListener)>,
     datagrams: Vec<DatagramListener>,
     destinations: BTreeMap<SocketAddr, DestinationState>,
-    /// Another process has the port of a transparent listener.
     transparent_taken: bool,
-    /// Another process has any of the ports.
     taken: bool,
     streams: Vec<TcpStream>,
 }
@@ -331,7 +325,7 @@ impl ProbeListeners {
         }
     }
 
-    /// The state of a trial's destination, with a listener there if it is this machine's; and the source address.
+    /// State of a trial's destination, with a listener if it is on this machine; and the source address.
     pub(super) fn at_destination(&mut self, trial: &ProbeTrial) -> (DestinationState, Option<IpAddr>) {
         let route = route_lookup::to(trial.to.ip()).ok();
         let source = trial.from.or_else(|| route.as_ref()?.source);
@@ -351,7 +345,7 @@ impl ProbeListeners {
                         self.connections.push((ArrivalPoint::Destination, trial.to, socket));
                         DestinationState::Listening
                     }
-                    // Rules lead to the same port, and the listener for these is there.
+                    // Rules lead to the same port, and the listener for these exists.
                     Err(_) if self.has_listener_at(trial.protocol, trial.to) => DestinationState::Listening,
                     Err(_) => DestinationState::Taken,
                 };
@@ -389,7 +383,6 @@ impl ProbeListeners {
                 };
                 if let Some(attempt) = attempts.iter_mut().find(is_its) {
                     attempt.read = Some((*address, *answers));
-                    // Where the answer gets lost, the caller knows.
                     let _ = socket.send_to(received_bytes, peer);
                 }
             }
@@ -413,7 +406,7 @@ impl ProbeListeners {
     }
 }
 
-/// Without the right to be transparent a listener still gets what is redirected.
+/// Listens; without the right to be transparent, the listener still gets redirected connections.
 fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
     match dial::listen(address, transparent) {
         Err(error) if transparent && error.kind() == io::ErrorKind::PermissionDenied => {
@@ -423,7 +416,7 @@ fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpListener> {
     }
 }
 
-/// Redirected calls of this machine go to loopback. TPROXY keeps the destination, so its listener is at every address.
+/// Redirected connections of this machine go to loopback. TPROXY keeps the destination, so its listener is at every address.
 fn listen_address(family: Family, transparent: bool) -> IpAddr {
     match (family, transparent) {
         (Family::V4, false) => Ipv4Addr::LOCALHOST.into(),

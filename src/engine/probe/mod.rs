@@ -1,6 +1,5 @@
-//! Probes: connections are made, and the outcome of each is observed where it arrives and in conntrack. A caller's packets
-//! get no further than the first router, and contain no data: a token is sent once a listener of ours has the connection. All
-//! trials run at once, so that the time for one is the time for all.
+//! Probes: makes connections, and observes the outcome of each at its arrival and in conntrack. Packets get no further than the
+//! first router and contain no data: a token is sent once one of our listeners has the connection. All trials run at once.
 
 mod attempt;
 
@@ -41,10 +40,10 @@ pub fn probe(what: &Probe) -> io::Result<Outcomes> {
     Ok(Outcomes { each, conntrack_readable: conntrack.can_be_asked() })
 }
 
-/// The abstract socket name by which probes of a network namespace exclude each other (`unix(7)`).
+/// Abstract socket name by which probes of a network namespace exclude each other (`unix(7)`).
 const TURN: &[u8] = b"sidecar-init/probe";
 
-/// Waits for other probes of the namespace, whose listeners would use the same ports, for a limited time.
+/// Waits, for a limited time, for other probes of the namespace, whose listeners would use the same ports.
 fn turn(end: Instant) -> Option<UnixDatagram> {
     let name = unix::SocketAddr::from_abstract_name(TURN).ok()?;
     loop {
@@ -60,23 +59,21 @@ fn turn(end: Instant) -> Option<UnixDatagram> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeTrial {
     pub protocol: Protocol,
-    /// User and group of the calling socket, as rules see them.
+    /// User and group of the calling socket, in the numbers used in rules.
     pub owner: (u32, u32),
-    /// The source address; `None` for the kernel's choice.
     pub from: Option<IpAddr>,
     pub to: SocketAddr,
-    /// Waits until the end where nothing shows the outcome. Otherwise a short silence is conclusive.
+    /// Waits until the end if nothing shows the outcome. Otherwise a short silence is conclusive.
     pub patient: bool,
 }
 
-/// Ports at which rules may deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryPorts {
     pub protocol: Protocol,
     pub ports: PortRange,
-    /// Connections may be handed over with their own destination (TPROXY).
+    /// True if connections may arrive with their own destination (TPROXY).
     pub transparent: bool,
-    /// The user and group whose answers rules lead back. Where we may not be them, none is waited for.
+    /// User and group whose answers rules lead back. If we may not be them, no answer is awaited.
     pub owner: (u32, u32),
 }
 
@@ -84,35 +81,31 @@ pub struct DeliveryPorts {
 pub struct Probe {
     pub trials: Vec<ProbeTrial>,
     pub listeners: Vec<DeliveryPorts>,
-    /// The zones of conntrack that the rules use.
     pub zones: Vec<u16>,
     pub timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionOutcome {
-    /// A rule rewrote its destination to this one.
     Redirected(SocketAddr),
-    /// It was handed, unchanged, to the listener at this port; `None` for a listener of another process. Where it was sent to
-    /// that port, it may have passed without being handed over.
+    /// It arrived unchanged at the listener at this port (`None`: another process's). One to that port itself may be uncaptured.
     Handed(Option<u16>),
     Passed,
     Accepted,
-    /// It came to the listener at this port, and the answer did not come back.
+    /// It arrived at the listener at this port, and the answer did not come back.
     Unanswered(u16),
     /// It was led to a port of this machine without a listener.
     Refused,
-    /// It came to no listener of ours, got no answer, and more is not known.
+    /// It arrived at none of our listeners and got no answer; no more is known.
     Silent,
-    /// It got nowhere: conntrack has seen others, and not this one.
+    /// It got nowhere: conntrack has seen other connections, and not this one.
     Nowhere,
-    /// It could not be made: this address of the pod, which the rules come with, is missing.
+    /// It could not be made: this address of the pod, set with the rules, is missing.
     NoAddress(IpAddr),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeEvidence {
-    /// A listener of ours has read its token.
     Token,
     Conntrack,
     Answer,
@@ -123,7 +116,6 @@ pub enum ProbeEvidence {
 pub struct ProbeObservation {
     pub end: ConnectionOutcome,
     pub proof: ProbeEvidence,
-    /// Its original destination, where the listener could read it.
     pub original: Option<SocketAddr>,
 }
 
@@ -154,7 +146,7 @@ impl<'a> Flows<'a> {
         Self { conntrack: Conntrack::open().ok(), zones }
     }
 
-    /// The real destination of a connection; `None` where conntrack does not know it, or refuses to answer.
+    /// Final destination of a connection; `None` if conntrack lacks it, or can't be read.
     pub(super) fn goes_to(
         &mut self,
         protocol: Protocol,

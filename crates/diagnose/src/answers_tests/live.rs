@@ -1,5 +1,4 @@
-//! Answers about live rules: with counters, with rules that other programs have added, and with the note of their
-//! making.
+//! Answers about live rules: with counters, with rules of other programs, and with the record of the command that made them.
 
 use super::{ADDRESSES, Example, ExampleFlags, WIDTH, address, check, held, record};
 use crate::explain::{PodContext, RuleView, Sender, explain};
@@ -23,7 +22,6 @@ const FLAGS: ExampleFlags = &[
     ("capture-all-dns", "true"),
 ];
 
-/// Changes of the listing of the rules: parts of it, each with its replacement.
 const CHANGES: &[(&str, &[(&str, &str)])] = &[
     ("as they were made", &[]),
     (
@@ -62,7 +60,6 @@ const CHANGES: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// Each rule has met so many packets, in turn: none, one, many.
 fn counted(listing: &str) -> String {
     let mut number = 0_usize;
     let line = |line: &str| {
@@ -105,7 +102,7 @@ fn observed(rules: &RuleView, held: Vec<InstalledRules>, only: Option<Mesh>) -> 
 }
 
 #[test]
-fn live_rules_are_told_with_what_others_did_to_them() {
+fn live_rules_are_reported_with_changes_by_other_programs() {
     let example = example();
     let own = (Uid::new(1000).expect("a user"), Gid::new(1000).expect("a group"));
     let facts = ProbeContext {
@@ -147,7 +144,7 @@ fn live_rules_are_told_with_what_others_did_to_them() {
 }
 
 #[test]
-fn rules_are_told_with_how_they_were_made() {
+fn live_rules_are_reported_with_the_record_of_their_command() {
     let record = |settings: Option<&str>, changed_since| Record {
         command: "istio-iptables".to_owned(),
         settings: settings.map(str::to_owned),
@@ -183,7 +180,7 @@ fn packets_a_second_are_counted_from_an_earlier_reading() {
     let later = observed(&changed(&example(), &[]), Vec::new(), None);
     let mut earlier = later.clone();
     earlier.hits.remove(0);
-    // The rules were made again since: they count from nothing.
+    // The rules were applied again since then, so this counter restarted.
     let at = |status: &CaptureStatus, packets| status.hits.iter().position(|hit| hit.packets == packets);
     let (once, often) = (at(&earlier, 1).expect("a rule"), at(&earlier, 1_234_567).expect("a rule"));
     earlier.hits[once].packets = 70;
@@ -223,7 +220,7 @@ fn live_rules_are_compared_with_those_of_a_configuration() {
 }
 
 #[test]
-fn a_quick_check_finds_what_needs_no_packet() {
+fn quick_check_finds_problems_without_packets() {
     let flags: ExampleFlags = &[
         ("istio-inbound-ports", "80"),
         ("istio-service-cidr", "10.0.0.0/8,fd00::/8"),
@@ -260,7 +257,7 @@ fn a_quick_check_finds_what_needs_no_packet() {
 }
 
 #[test]
-fn an_answer_names_what_it_goes_by() {
+fn answer_names_its_basis() {
     let namespace = || Some("web".to_owned());
     let cases = [
         (Basis::Rules { namespace: None }, "rules", "by the rules in this network namespace"),
@@ -289,7 +286,7 @@ fn an_answer_names_what_it_goes_by() {
 }
 
 #[test]
-fn a_pod_is_known_by_what_its_machine_has() {
+fn loopback_and_link_local_addresses_are_not_the_pods() {
     let addresses = ["127.0.0.1", "10.1.0.9", "::1", "fe80::1", "::6", "fd00:1::9"].map(address);
     assert_eq!(PodContext::new(addresses, None).addresses, ADDRESSES.map(address));
     assert!(PodContext::new([], None).addresses.is_empty());

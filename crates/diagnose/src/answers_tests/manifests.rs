@@ -1,4 +1,4 @@
-//! Answers about the pods of a manifest, with flags over their settings.
+//! Answers about the pods of a manifest, with flags that override their settings.
 
 use super::{WIDTH, check, raw};
 use crate::explain::PodContext;
@@ -83,7 +83,6 @@ spec:
     image: app
 "#;
 
-/// Flags that are laid over each pod.
 const FLAGS: &[&[(Setting, &str)]] = &[
     &[],
     &[(Setting::PodIps, "10.1.0.9"), (Setting::OutboundPortsExclude, "22")],
@@ -146,7 +145,7 @@ fn pods_of_a_manifest_are_answered_one_by_one() {
 }
 
 #[test]
-fn what_is_no_manifest_is_refused() {
+fn invalid_manifests_are_refused() {
     for text in ["- a", "kind: Service\napiVersion: v1\nmetadata: {name: web}\n", "a: [", ""] {
         let of_manifest =
             Subject::of_manifest(&Raw::default(), &[], "shop.yaml", text, |_| Box::new(NullHost));
@@ -164,14 +163,14 @@ fn problems_of_all_pods_are_reported_at_once_and_those_of_flags_once() {
     let all = each(&subjects, resolved).expect_err("the last pod is wrong, too");
     let names: Vec<&str> = all.0.iter().map(|problem| problem.name.as_str()).collect();
     let of_pod = "document 5, Pod shop/wrong: traffic.sidecar.istio.io/includeInboundPorts";
-    // What linkerd wants of a user is written otherwise.
+    // Linkerd's rule for a user has another wording.
     assert_eq!(names, ["--proxy-uid", "--proxy-uid", of_pod]);
     let none = each(&subjects[..3], |subject| Ok(subject.title.clone())).expect("nothing is wrong");
     assert_eq!(none, subjects[..3].iter().map(|subject| subject.title.clone()).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_pod_that_is_never_captured_is_compared_as_one_without_rules() {
+fn an_excluded_pod_is_compared_as_one_without_rules() {
     let subjects = subjects(&[], MANIFEST);
     let side = |subject: &Subject, pod: &crate::explain::PodContext| {
         let resolved = mesh::resolve(&subject.raw, &*subject.host(), subject.before.clone());

@@ -1,4 +1,4 @@
-//! The namespaces of a node, of every state.
+//! Namespaces of a node, in every state.
 
 use super::{CASES, Example, WIDTH, check, record};
 use crate::finding::reports;
@@ -29,7 +29,6 @@ fn listening(missing: Option<Vec<&'static str>>, fault: Option<Code>) -> Listeni
     }
 }
 
-/// Captured in these directions, by rules without a note of who made them.
 fn captured(directions: &[&'static str]) -> CaptureStatus {
     let (_, mesh, flags) = CASES[0];
     let whole = Example::of(mesh, flags).observed();
@@ -50,7 +49,7 @@ fn row(name: &str, status: CaptureStatus) -> NamespaceRow {
 }
 
 #[test]
-fn namespaces_of_every_state_are_told_apart() {
+fn namespaces_of_every_state_are_distinguished() {
     let whole = || captured(&["outbound", "inbound"]);
     let fail = |code| Finding::failure(code, "", "it is wrong", "mend it");
     let warn = |code| Finding::warning(code, "", "it is suspicious", "look at it");

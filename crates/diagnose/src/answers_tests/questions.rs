@@ -1,4 +1,4 @@
-//! The packet that each question is about, or what is wrong with the question.
+//! Packet of each question, or the problems of the question.
 
 use super::{ADDRESSES, OneInterface, address, check, raw};
 use crate::explain::{
@@ -98,7 +98,7 @@ impl Routes for NoRoutes {
 }
 
 #[test]
-fn a_redirected_call_needs_no_route_to_where_it_was_sent() {
+fn a_redirected_call_needs_no_route_to_its_first_destination() {
     let pod = PodContext::new([address("192.0.2.7")], None);
     let to = "192.0.2.7:80".parse().expect("an address");
     let packet = usual_packet(Sender::External, &pod, Protocol::Tcp, to);
@@ -152,7 +152,7 @@ fn answer(words: PacketWords, pod: &PodContext, routes: &dyn Routes) -> String {
 }
 
 #[test]
-fn questions_come_to_these_packets() {
+fn questions_describe_their_packets() {
     let tproxy = [("istio-inbound-interception-mode", "TPROXY"), ("proxy-uid", "99")];
     let (_, capture) = configured(Mesh::Istio, &tproxy).expect("valid flags");
     let both = PodContext::new(ADDRESSES.map(address), Some(&*capture));

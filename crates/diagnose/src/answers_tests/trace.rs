@@ -1,4 +1,4 @@
-//! Packets as the kernel reports the rules that they meet.
+//! Traces of packets, from the kernel's reports of the rules met.
 
 use super::{Example, WIDTH, check};
 use crate::explain::{Sender, explain};
@@ -16,7 +16,6 @@ fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_772_323_200)
 }
 
-/// Rules whose handles are their places.
 struct TracedRules<'a>(&'a Example);
 
 impl trace::Rules for TracedRules<'_> {
@@ -39,7 +38,7 @@ impl trace::Rules for TracedRules<'_> {
     }
 }
 
-/// An IPv4 packet of this protocol without data; the ports are the first bytes after its header.
+/// IPv4 packet of this protocol without data; the ports are the first bytes after its header.
 fn bytes(packet: &Packet, protocol: u8) -> PacketSnapshot {
     let (IpAddr::V4(source), IpAddr::V4(destination)) = (packet.source.ip(), packet.destination.ip()) else {
         panic!("{packet:?}")
@@ -61,7 +60,6 @@ impl Example {
         TraceEvent { id: 1, family: 2, table, chain, kind, mark: 0, packet: None }
     }
 
-    /// The rules that a packet meets, by our own walk.
     fn steps(&self, packet: &Packet) -> Vec<TraceEvent> {
         let rule_view = &self.rule_views[0];
         let explained = explain(&rule_view.view, &rule_view.routing, packet);
@@ -95,7 +93,6 @@ fn shown(block: Result<Block, Box<Block>>) -> String {
     format!("{word}{}{}\n", plain(&block.text(WIDTH)), serde_json::to_string(&block).expect("JSON"))
 }
 
-/// A packet of the application, one of the proxy and one that arrives.
 pub(super) fn ways_of(example: &Example) -> String {
     let mut text = String::new();
     for (sender, to) in
@@ -110,7 +107,7 @@ pub(super) fn ways_of(example: &Example) -> String {
 }
 
 #[test]
-fn ways_that_our_own_walk_does_not_know_are_told_by_the_rules_met() {
+fn paths_unknown_to_the_simulation_are_shown_by_the_rules_met() {
     let example = Example::of(
         Mesh::Istio,
         &[
@@ -167,7 +164,7 @@ fn ways_that_our_own_walk_does_not_know_are_told_by_the_rules_met() {
 }
 
 #[test]
-fn reports_are_told_by_the_walk_that_would_report_so() {
+fn nflog_reports_are_matched_with_simulated_walks() {
     let logging = Example::of(
         Mesh::Istio,
         &[
@@ -194,7 +191,6 @@ fn reports_are_told_by_the_walk_that_would_report_so() {
             packet: bytes,
         }
     };
-    // The rules that report are those of our own walk.
     let prefixes = |packet: &Packet| -> Vec<String> {
         let view = &logging.rule_views[0].view;
         let of_step = |event: &TraceEvent| {

@@ -1,6 +1,6 @@
-//! Effects of a change of a configuration: the packets whose verdict differs. All that a pod may send or get are walked through
-//! the first rule set, and each region through the second. Where that is too much work, new connections come first, and the
-//! answer says that it is not complete.
+//! Effects of a changed configuration: packets whose verdict differs. All packets that a pod may send or get are walked
+//! through the first rule set, and each region through the second. Beyond the work limit, new connections come first, and the
+//! answer is marked incomplete.
 
 mod report;
 #[cfg(test)]
@@ -20,22 +20,21 @@ use rules::nft::Field;
 use rules::simulate::{Atlas, Packet, Routing, View, Work};
 use serde::{Deserialize, Serialize};
 
-/// Rules that all packets together may meet: some tenths of a second.
+/// Limit of the rules that all packets together may meet: some tenths of a second.
 const MAX_WORK: usize = 5_000_000;
 
-/// One of two configurations, or the rules that are there.
+/// A configuration of two, or the existing rules.
 #[derive(Debug)]
 pub struct ComparedSide {
     /// Both families, IPv4 first.
     rule_views: [RuleView; 2],
     dialect: Dialect,
-    /// Given where nothing is captured at all.
     skip_reason: Option<String>,
     proxy: Proxy,
 }
 
 impl ComparedSide {
-    /// `pod` as [`pod`] makes it of both sides.
+    /// `pod` is the result of [`pod`] for both sides.
     pub fn of_subject(subject: &Subject, capture: &Capture, pod: &PodContext) -> Self {
         let side = Self::of_capture(capture, subject.dialect(), pod);
         match subject.skip() {
@@ -52,7 +51,7 @@ impl ComparedSide {
         Self { rule_views, dialect, skip_reason: None, proxy: capture.proxy() }
     }
 
-    /// Live rules of all programs; those of a family that is missing are none.
+    /// Live rules of all programs; a missing family has no rules.
     pub fn of_rules(mut rule_views: Vec<RuleView>, pod: &PodContext) -> Self {
         let rule_views = Family::BOTH.map(|family| {
             let mut found = rule_views.extract_if(.., |rule_view| rule_view.family == family);
@@ -82,7 +81,7 @@ impl ComparedSide {
     }
 }
 
-/// One pod with the addresses of all of these, or placeholders, so that both sides are compared by the same packets.
+/// Pod with all addresses of these pods, or placeholders, so that both sides are compared by the same packets.
 pub fn pod(of: &[PodContext]) -> PodContext {
     let mut addresses = Vec::new();
     let known = of.iter().filter(|pod| pod.is_known).flat_map(|pod| &pod.addresses);
@@ -167,7 +166,7 @@ fn compare_within(
 }
 
 impl Change {
-    /// The same is true of another family, so that one sentence serves both.
+    /// True if the changes differ only in their family, so that one sentence covers both.
     fn is_same_but_for_family(&self, other: &Self) -> bool {
         let ends = |one: &Self| {
             [&one.before, &one.after].map(|end| (end.verdict, end.transparent, end.port, end.last_port))
@@ -176,7 +175,7 @@ impl Change {
     }
 }
 
-/// A group of packets in words, and the end of one of them before and after; `None` where no interface has such a name.
+/// Describes a group of packets, with the end of one of them before and after; `None` where no interface has such a name.
 fn described(
     packets: &PodPackets,
     group: &PacketGroup<[GroupEnd; 2]>,
@@ -221,7 +220,7 @@ pub(crate) fn changed(packets: &PodPackets, [before, after]: [&RuleView; 2], wor
         }
         found.groups.extend(widened(&joined(groups, start), packets, start));
     }
-    // Forwarded packets are not described where those to the pod's own address change alike.
+    // Forwarded packets are omitted where packets to the pod's own address change alike.
     let groups = std::mem::take(&mut found.groups);
     let is_said = |group: &PacketGroup<_>| {
         let alike = |other: &PacketGroup<_>| {

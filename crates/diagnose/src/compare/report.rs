@@ -93,11 +93,10 @@ impl PartReport {
     }
 }
 
-/// The column at which the outcomes of a change are indented.
 const OUTCOME_COLUMN: usize = 9;
 
 impl DiffReport {
-    /// The differences in lines of so many columns, with all rules of differing parts or without.
+    /// Renders the differences in lines of `width` columns; `lists_rules` adds all rules of differing parts.
     pub fn text(&self, width: usize, lists_rules: bool) -> String {
         let Self { from, to, equal, comparison, backend, summary, parts, .. } = self;
         let line = |text: String| TextLine::hanging(2).plain(text);
@@ -125,7 +124,6 @@ impl DiffReport {
 }
 
 impl Comparison {
-    /// The verdict of usual packets surely changes.
     pub fn has_known_change(&self) -> bool {
         let is_known = |change: &Change| {
             [&change.before, &change.after].iter().all(|end| end.verdict != VerdictKind::Unknown)
@@ -133,7 +131,6 @@ impl Comparison {
         self.changes.iter().any(|change| is_known(change) && !change.packets.is_unusual())
     }
 
-    /// The changes, and a remark where others may be missing.
     pub fn lines(&self) -> Vec<TextLine> {
         let mut lines = Vec::new();
         let (shown, omitted) = self.shown();
@@ -160,7 +157,8 @@ impl Comparison {
         lines
     }
 
-    /// The changes to print, equal lines once, and a sentence about those left out: of unusual packets, if there are others.
+    /// Changes to print, without duplicate lines, and a sentence about omitted ones: changes of unusual packets, if there are
+    /// others.
     pub fn shown(&self) -> (Vec<&Change>, Option<String>) {
         let (unusual, usual): (Vec<&Change>, Vec<&Change>) =
             self.changes.iter().partition(|change| change.packets.is_unusual());
@@ -186,7 +184,6 @@ impl Change {
 }
 
 impl PacketEnd {
-    /// `with_port` adds the port of the listener.
     pub fn verdict_words(&self, with_port: bool) -> String {
         let Self { verdict, transparent, port, last_port, .. } = *self;
         let word = verdict.word();

@@ -1,5 +1,4 @@
-//! Changes that people make, in words; and, of configurations at random, that exactly the packets whose verdict differs are in
-//! a group.
+//! Typical changes in words; and, for random configurations, that exactly the packets whose verdict differs are in a group.
 
 use super::{ComparedSide, Comparison, MAX_WORK, changed, compare, compare_within, pod};
 use crate::Subject;
@@ -125,7 +124,6 @@ fn a_changed_setting_is_described_by_its_packets() {
     );
 }
 
-/// Five thousand ports, and one more.
 #[test]
 fn one_change_in_a_long_list_is_found_in_bounded_work() {
     let list = |more: &[u16]| {
@@ -160,7 +158,7 @@ fn verdict(rule_view: &RuleView, packet: &Packet) -> Verdict {
     walk(&rule_view.view, &rule_view.routing, packet).verdict
 }
 
-/// The number of compared packets.
+/// Returns the number of compared packets.
 fn agrees(before: &(Raw, Capture), after: &(Raw, Capture)) -> Result<usize, TestCaseError> {
     let mut compared = 0;
     for family in Family::BOTH {
@@ -175,7 +173,6 @@ fn agrees(before: &(Raw, Capture), after: &(Raw, Capture)) -> Result<usize, Test
         for rule_view in rule_views {
             for packet in samples(rule_view, &pod) {
                 let all = || packets.sets();
-                // Forwarded packets go without saying where others change alike.
                 let is_forwarded = matches!(packet.direction, Direction::Inbound { local: false, .. });
                 if is_forwarded || !all().any(|set| set.contains(&packet)) {
                     continue;
@@ -208,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_of_other_meshes(
+    fn exactly_the_changed_packets_of_other_meshes_are_described(
         one in any_of(&[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient]),
         other in any_of(&[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient]),
     ) {

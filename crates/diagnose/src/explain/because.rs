@@ -1,4 +1,4 @@
-//! Reasons of verdicts and limits of rules, in words; of a rule without a known origin, its place and text.
+//! Reasons of verdicts and limits of rules, in words; a rule without a known origin is described by its place and text.
 
 use super::{Explanation, Limited};
 use mesh::limit::Limit;
@@ -35,7 +35,7 @@ impl Explanation<'_> {
         }
     }
 
-    /// The listener that gets the packet, such as `the proxy's inbound port`, by the last rule that matched and captures.
+    /// Listener that gets the packet, such as `the proxy's inbound port`, by the last matching rule that captures.
     fn listener(&self, noun: &str) -> String {
         let steps = self.steps.iter().rev().filter(|step| step.matched == Matched::Yes);
         let is_tproxy = matches!(self.outcome.verdict, Verdict::Tproxy(_));
@@ -55,7 +55,6 @@ impl Explanation<'_> {
         visible(&(self.reason_as_read() + &self.doubt))
     }
 
-    /// With names and texts of rules as they were read.
     fn reason_as_read(&self) -> String {
         match self.outcome.decided_by {
             None => self.reason_to_pass(),
@@ -107,7 +106,7 @@ impl Explanation<'_> {
         })
     }
 
-    /// The reason why no rule of nat sees the packet, where those alone capture its direction.
+    /// Reason why no nat rule sees the packet, where only nat rules capture its direction.
     pub(crate) fn state_past_nat(&self) -> Option<&'static str> {
         let reason = match self.packet.state {
             ConnState::New | ConnState::Related => return None,
@@ -123,7 +122,7 @@ impl Explanation<'_> {
         .then_some(reason)
     }
 
-    /// A rule that captures, or leads to such rules, did not match only because of a condition of this kind.
+    /// True if a rule that captures, or leads to such rules, did not match only because of a condition of this kind.
     fn is_missed_by(&self, kind: impl Fn(&Condition) -> bool) -> bool {
         let may_hold = |condition: &ListedCondition| {
             let own = packet_value(condition, self.packet);
@@ -150,7 +149,6 @@ impl Explanation<'_> {
         Some(self.dialect.render(&reason.sentence(value.as_deref(), &self.option_text(origin))?))
     }
 
-    /// The option that made a rule, as its author calls it.
     pub(super) fn option_text(&self, origin: Origin) -> String {
         let name = RuleReason::setting_of(origin).and_then(|setting| self.dialect.name(setting));
         name.map_or_else(|| origin.option_text(), str::to_owned)
@@ -167,7 +165,7 @@ impl Explanation<'_> {
         found
     }
 
-    /// The lists of captured items that do not name the packet, in words: `-i captures only 10.0.0.0/8`.
+    /// Lists of captured items that omit the packet, in words: `-i captures only 10.0.0.0/8`.
     pub(super) fn lists_without_packet(&self) -> Option<String> {
         let rules = self.view.chains().iter().flat_map(|chain| &chain.rules);
         let known: Vec<(RuleReason, &ViewRule)> =
@@ -193,7 +191,7 @@ impl Explanation<'_> {
                     |one: &&ListedCondition| one.field().is_some_and(|field| fields.contains(&field));
                 let conditions = rules.filter_map(|(_, rule)| items_of(rule)).filter(is_of_list);
                 lacking.extend(match nearest(conditions, self.packet) {
-                    // The first list is the main one: of the others it is not worth saying that they are empty.
+                    // The first list is the main one: that others are empty is not worth a mention.
                     None => (at == 0).then(|| format!("{option} captures no {noun}")),
                     Some(items) => Some(format!("{option} captures only {items}")),
                 });
@@ -202,7 +200,7 @@ impl Explanation<'_> {
         (!lacking.is_empty()).then(|| lacking.join(" and "))
     }
 
-    /// The subject of the rule, in words: the item that the packet matches.
+    /// Item of the rule's list that the packet matches, in words; all items if none matches.
     pub(super) fn value(&self, rule: &ViewRule) -> Option<String> {
         let condition = items_of(rule)?;
         let own = packet_value(condition, self.packet);
@@ -218,13 +216,13 @@ pub(super) fn reason_of(rule: &ViewRule) -> Option<RuleReason> {
     RuleReason::named(rule.origin?.name)
 }
 
-/// The packet's value in place of the one that a condition asks for, such as `its user is 1000`.
+/// Value that the packet has instead of a condition's, such as `its user is 1000`.
 pub(super) fn actual_value(condition: &ListedCondition, packet: &Packet) -> Option<String> {
     let field = match condition {
         ListedCondition::Known(_) | ListedCondition::Nft(_) => condition.field()?,
         _ => return None,
     };
-    // Addresses, ports and marks may have changed on the way.
+    // Rules may have changed addresses, ports and marks.
     match (field, &packet.direction) {
         (Field::Uid, Direction::Outbound { uid, .. }) => Some(format!("its user is {uid}")),
         (Field::Gid, Direction::Outbound { gid, .. }) => Some(format!("its group is {gid}")),
@@ -237,7 +235,6 @@ pub(super) fn actual_value(condition: &ListedCondition, packet: &Packet) -> Opti
     }
 }
 
-/// The limits that a packet runs into by the rules that it has met, each with its rule.
 pub(crate) fn limits_met<'a>(
     view: &'a View,
     packet: &'a Packet,
@@ -253,15 +250,15 @@ pub(crate) fn limits_met<'a>(
     })
 }
 
-/// Items of a list that a sentence names.
+/// Maximum number of list items in a sentence.
 const NAMED: usize = 5;
 
-/// A setting as its author writes it: by its letter, where there is one.
+/// Name of a setting in the configuration; else its letter, if it has one.
 pub(crate) fn option(setting: Setting, dialect: &Dialect) -> String {
     dialect.name(setting).map_or_else(|| setting.row().short_option(), str::to_owned)
 }
 
-/// The items nearest to the packet's own value, and how many more there are (of ports, each in a range); `None` without any.
+/// Items nearest to the packet's own value, and the number of others (of ports, also within ranges); `None` without any.
 fn nearest<'a>(conditions: impl Iterator<Item = &'a ListedCondition>, packet: &Packet) -> Option<String> {
     let (mut listed, mut seen) = (Vec::new(), HashSet::new());
     let mut are_ports = false;
@@ -295,7 +292,6 @@ fn nearest<'a>(conditions: impl Iterator<Item = &'a ListedCondition>, packet: &P
     (!named.is_empty()).then(|| named.join(",") + &more)
 }
 
-/// The condition that holds items of a setting's list.
 fn items_of(rule: &ViewRule) -> Option<&ListedCondition> {
     let field = rule.origin?.item?;
     rule.conditions.iter().find(|condition| condition.field() == Some(field))
@@ -320,7 +316,7 @@ fn items(condition: &ListedCondition) -> Vec<(String, Interval)> {
     texts.zip(condition.values.ranges().iter().copied()).collect()
 }
 
-/// The packet's value of the field that a condition looks at, before any rule has changed it.
+/// Value of the packet in a condition's field, before any rule has changed it.
 pub(super) fn packet_value(condition: &ListedCondition, packet: &Packet) -> Option<u128> {
     let (source, destination) = (packet.source, packet.destination);
     match (condition.field()?, &packet.direction) {

@@ -1,4 +1,4 @@
-//! The destination of a question: an address, a name, or a port of the pod's; and a packet as the words that ask about it.
+//! Destination of a question: an address, a name, or one of the pod's ports; and questions that describe a packet.
 
 use super::pod::{OUTSIDE, PodContext, Sender};
 use super::question::{POD_ADDRESS_NAME, QuestionContext, default_source, outsider};
@@ -11,13 +11,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(super) struct Destination {
     pub(super) address: SocketAddr,
-    /// `None` where its address is shown.
+    /// `None` if its address is shown.
     pub(super) name: Option<String>,
-    /// The address is a placeholder for the pod's own, which is not known.
+    /// True for a placeholder of the pod's own, unknown address.
     pub(super) stands_in: bool,
 }
 
-/// `None` if there is a problem.
 pub(super) fn destination(
     reader: &mut SettingReader<'_>,
     context: &QuestionContext<'_>,
@@ -85,7 +84,7 @@ pub(super) fn destination(
         }
         Some(Ok(found)) => found,
     };
-    // Over a family that the pod has, if there is a choice.
+    // Prefers a family of the pod.
     let has_family =
         |address: &&IpAddr| context.pod.addresses.iter().any(|own| Family::of(*own) == Family::of(**address));
     let Some(taken) = found.iter().find(has_family).or(found.first()).copied() else {
@@ -96,7 +95,7 @@ pub(super) fn destination(
     Some(Destination { address: to(taken, port.number()), name, stands_in: false })
 }
 
-/// The host and port of a URL (RFC 3986, 3.2), with the usual port of its scheme; any other text as it is.
+/// Host and port of a URL (RFC 3986, 3.2), with the default port of its scheme; any other string unchanged.
 pub fn authority(text: &str) -> (&str, Option<&'static str>) {
     let Some((scheme, rest)) = text.split_once("://") else { return (text, None) };
     let usual = match scheme {
@@ -107,10 +106,10 @@ pub fn authority(text: &str) -> (&str, Option<&'static str>) {
     (rest.split(['/', '?', '#']).next().unwrap_or_default(), usual)
 }
 
-/// The host's name and the port of `NAME:PORT` or of a URL; `None` if it is neither.
+/// Host name and port of `NAME:PORT` or of a URL; `None` for any other string.
 fn named(text: &str) -> Option<(&str, Option<Port>)> {
     let (rest, of_scheme) = authority(text);
-    // An address is in brackets, which `http://[::1]/` may contain as well.
+    // A colon within brackets belongs to an address, as in `http://[::1]/`.
     let (name, port) = match rest.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
         Some((name, port)) => (name, Some(port)),
         None => (rest, of_scheme),
@@ -128,9 +127,9 @@ fn named(text: &str) -> Option<(&str, Option<Port>)> {
     }
 }
 
-/// The address that rules meet when a process calls this one. An IPv4 address in an IPv6 one is called over IPv4 (RFC 4291,
-/// 2.5.5.2), and the unspecified address is the pod itself (`ip_route_output_key_hash_rcu` in `net/ipv4/route.c`,
-/// `tcp_v6_connect` in `net/ipv6/tcp_ipv6.c`).
+/// Address that rules see when a process calls this one. An IPv4-mapped address is called over IPv4 (RFC 4291, 2.5.5.2), and
+/// the unspecified address is the pod itself (`ip_route_output_key_hash_rcu` in `net/ipv4/route.c`, `tcp_v6_connect` in
+/// `net/ipv6/tcp_ipv6.c`).
 fn met(called: IpAddr) -> IpAddr {
     match called.to_canonical() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
@@ -139,8 +138,8 @@ fn met(called: IpAddr) -> IpAddr {
     }
 }
 
-/// The destination and the flags that [`super::packet`] reads as this packet. `None` where words can't describe it: to the
-/// pod itself while its address is unknown, or in a connection with a mark. The source is left out unless `source_matters`.
+/// Destination and flags that [`super::packet`] parses as this packet. `None` for a packet that flags can't describe: to the
+/// pod itself while its address is unknown, or in a connection with a mark. The source is included only if `source_matters`.
 pub fn written(packet: &Packet, pod: &PodContext, source_matters: bool) -> Option<String> {
     if packet.connmark != 0 {
         return None;
@@ -205,7 +204,7 @@ mod tests {
     use super::{named, *};
 
     #[test]
-    fn names_and_urls_are_told_from_what_is_neither() {
+    fn host_names_and_urls_are_recognized() {
         let check = |text: &str, expected: Option<(&str, Option<u16>)>| {
             let found = named(text).map(|(name, port)| (name, port.map(|port| port.number())));
             assert_eq!(found, expected, "{text}");
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_mark_has_no_words() {
+    fn connection_marks_cannot_be_written_as_flags() {
         let pod = PodContext::new(["10.1.0.9".parse().expect("an address")], None);
         let (uid, gid) = pod.owner(Sender::App);
         let packet = |connmark| Packet {

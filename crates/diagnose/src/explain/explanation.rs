@@ -1,4 +1,4 @@
-//! The explanation: a packet, the rules it met, and its verdict; and their report.
+//! Explanation of a packet: the rules it met and its verdict; and the report of both.
 
 use super::question::EndpointNames;
 use super::report::{PacketCase, VerdictKind};
@@ -21,12 +21,12 @@ pub struct Explanation<'a> {
     pub(super) outcome: Outcome,
     pub(super) steps: Vec<Step>,
     pub(super) dialect: Dialect,
-    /// The reason where nothing is captured at all.
+    /// Reason why nothing is captured at all.
     pub(super) nothing: Option<String>,
-    /// A further clause of the reason where the rules may have no effect; else empty.
+    /// Further clause of the reason if the rules may have no effect; else empty.
     pub(super) doubt: String,
     pub(super) endpoint_names: EndpointNames,
-    /// The packets that the question may be about, where they end in several ways; else empty.
+    /// Packets that the question may concern, if they end in several ways; else empty.
     pub(super) cases: Vec<PacketCase>,
 }
 
@@ -36,18 +36,15 @@ pub fn explain<'a>(view: &'a View, routing: &Routing, packet: &'a Packet) -> Exp
 }
 
 impl Explanation<'_> {
-    /// Names settings as the author of the configuration names them.
     pub fn in_words_of(self, dialect: &Dialect) -> Self {
         Self { dialect: dialect.clone(), ..self }
     }
 
-    /// States why nothing of the pod is captured at all.
     pub fn of_skipped(self, reason: Option<&impl std::fmt::Display>) -> Self {
         let nothing = reason.map(|reason| format!("nothing of the pod is captured: {reason}"));
         Self { nothing: nothing.or(self.nothing), ..self }
     }
 
-    /// States why the rules that capture the packet may have no effect, where that is so.
     pub fn in_doubt(self, why: Option<&str>) -> Self {
         match why.filter(|_| self.is_captured() == Some(true)) {
             Some(why) => Self { doubt: format!("; not sure: {}", visible(why)), ..self },
@@ -55,7 +52,6 @@ impl Explanation<'_> {
         }
     }
 
-    /// States that there are no rules, where that is so.
     pub fn of_empty(self, is_empty: bool) -> Self {
         let nothing = is_empty.then(|| "there are no rules here".to_owned());
         Self { nothing: nothing.or(self.nothing), ..self }
@@ -65,7 +61,6 @@ impl Explanation<'_> {
         Self { endpoint_names: endpoint_names.clone(), ..self }
     }
 
-    /// A walk that the kernel has traced.
     pub(crate) fn of_walk<'a>(
         view: &'a View,
         packet: &'a Packet,
@@ -86,7 +81,7 @@ impl Explanation<'_> {
         }
     }
 
-    /// True if a listener gets the packet; `None` if it is dropped, or if that is unknown, in doubt, or depends on what is open.
+    /// True if a listener gets the packet; `None` if it is dropped or unknown, in doubt, or dependent on open properties.
     pub fn is_captured(&self) -> Option<bool> {
         let own = VerdictKind::of(self.outcome.verdict).0.is_captured();
         let is_same = |case: &PacketCase| case.end.verdict.is_captured() == own;
@@ -101,7 +96,6 @@ impl Explanation<'_> {
         self.report().sentence()
     }
 
-    /// The rules that match, or may.
     pub fn rules_met(&self) -> impl Iterator<Item = At> {
         self.steps.iter().filter(|step| !matches!(step.matched, Matched::No(_))).map(|step| step.at)
     }
@@ -110,7 +104,7 @@ impl Explanation<'_> {
         &self.outcome
     }
 
-    /// The end of the packet that is shown, whatever becomes of others that the question may be about.
+    /// End of the shown packet, without regard to other packets of the question.
     pub fn end(&self) -> PacketEnd {
         let (verdict, ports) = VerdictKind::of(self.outcome.verdict);
         let (port, last_port) = VerdictKind::bounds(ports);
@@ -139,7 +133,6 @@ impl Explanation<'_> {
         }
     }
 
-    /// `None` where no rule decides.
     pub fn deciding_rule(&self) -> Option<ExplainedRule> {
         self.outcome.decided_by.map(|at| self.rule(at))
     }
@@ -180,7 +173,7 @@ impl Explanation<'_> {
         Some(TraceEntry { rule: self.rule(step.at), hook, matched, unmet })
     }
 
-    /// The packet in one line: protocol, ends, sender or interface, mark if it has one, state.
+    /// Packet in one line: protocol, ends, sender or interface, mark unless 0, state.
     pub fn packet_line(&self) -> String {
         let packet = self.packet;
         let interface = self.endpoint_names.interface(packet);
@@ -199,7 +192,7 @@ impl Explanation<'_> {
         format!("{} {from} -> {to}, {route}{mark}, {state}", packet.protocol)
     }
 
-    /// The same answer about all packets that the question may be about.
+    /// Extends the answer to all packets that the question may concern.
     #[must_use]
     pub(crate) fn over(self, rule_view: &RuleView, query: &PacketQuery) -> Self {
         let Some(open) = &query.open else { return self };
@@ -243,7 +236,6 @@ impl Explanation<'_> {
             })
         };
         let mut cases: Vec<PacketCase> = cases.into_iter().filter_map(case).collect();
-        // The packet that is shown comes first.
         let own = self.end();
         let is_own =
             |case: &PacketCase| (case.end.verdict, case.end.transparent) == (own.verdict, own.transparent);
@@ -251,7 +243,6 @@ impl Explanation<'_> {
         if cases.iter().all(is_own) { self } else { Self { cases, ..self } }
     }
 
-    /// The properties on which the answer depends; `None` where all packets end alike.
     pub fn depends_on(&self) -> Option<String> {
         let has = |of: fn(&Packets) -> bool| self.cases.iter().any(|case| of(&case.packets));
         let on = [
@@ -266,5 +257,5 @@ impl Explanation<'_> {
     }
 }
 
-/// Rules that all packets of a question may meet.
+/// Limit of the rules that all packets of a question may meet.
 const MAX_WORK: usize = 2_000_000;

@@ -1,4 +1,4 @@
-//! Explanations of the verdicts of [`rules::simulate`]: which option made a rule, which condition failed, whose port it is.
+//! Explanations of the verdicts of [`rules::simulate`]: the option behind a rule, the failed condition, the owner of a port.
 
 mod because;
 mod destination;

@@ -12,40 +12,36 @@ use rules::{Action, Checked, Family, Gid, Listing, Mark, Protocol, Table, Target
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// Defaults where a question about a packet leaves something open.
+/// Defaults for the open properties of a question about a packet.
 #[derive(Clone, Debug)]
 pub struct PodContext {
-    /// Its addresses; where [`PodContext::is_known`] is false, placeholders for them.
+    /// Addresses of the pod; placeholders if [`PodContext::is_known`] is false.
     pub addresses: Vec<IpAddr>,
     pub is_known: bool,
     pub proxy: (Uid, Gid),
-    /// 0 where the proxy's packets have none.
+    /// 0 if the proxy's packets have none.
     pub mark: u32,
-    /// The user and group of the application, and a remark about the user where a manifest does not set it.
+    /// User and group of the application, and a remark about the user if a manifest does not set it.
     pub application: (Uid, Gid),
     pub user_remark: &'static str,
-    /// A manifest names the application's user.
     pub(crate) is_user_known: bool,
-    /// All users and groups of the proxy.
     pub(crate) proxy_ids: (Vec<Uid>, Vec<Gid>),
 }
 
-/// A user and a group of containers beside the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplicationUser {
-    /// `None` where the manifest leaves it to the image.
+    /// `None` if the manifest leaves it to the image.
     pub uid: Option<Uid>,
     pub gid: Gid,
     pub containers: Vec<String>,
 }
 
 impl ApplicationUser {
-    /// The users of these containers, each once.
     pub fn all(applications: &[Application]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         for Application { container, user, group } in applications {
             let uid = user.and_then(|user| Uid::new(user.number));
-            // Without a group, a user that the image does not name has group 0 (`runAsGroup` of a security context).
+            // Without a group, a user set by the manifest has group 0 (`runAsGroup` of a security context).
             let assumed = || Gid::new(if uid.is_some() { 0 } else { APPLICATION });
             let Some(gid) = group.and_then(|group| Gid::new(group.number)).or_else(assumed) else { continue };
             match all.iter_mut().find(|one| (one.uid, one.gid) == (uid, gid)) {
@@ -56,7 +52,6 @@ impl ApplicationUser {
         all
     }
 
-    /// True for the user and the group of an application that nothing describes.
     pub fn is_default(&self) -> bool {
         self.uid.is_none_or(|uid| uid.number() == APPLICATION) && self.gid.number() == APPLICATION
     }
@@ -78,20 +73,19 @@ pub enum Sender {
     External,
 }
 
-/// The user and group of an application that nothing describes.
 const APPLICATION: u32 = 1000;
 
-/// The interface of a pod, as container runtimes name it.
+/// Interface of a pod, as container runtimes name it.
 pub(super) const OUTSIDE: &str = "eth0";
 
 impl PodContext {
-    /// A pod that has some of these addresses: those by which others reach it.
+    /// Pod with the addresses among these that other hosts can reach.
     pub fn new(addresses: impl IntoIterator<Item = IpAddr>, config: Option<&dyn CapturePolicy>) -> Self {
         let default = Uid::new(PROXY_ID).expect("the number is valid");
         let is_pods = |address: &IpAddr| match address {
             IpAddr::V4(address) => !address.is_loopback(),
             IpAddr::V6(address) => {
-                // A mesh adds one to the loopback interface, for its proxy to send from.
+                // A mesh adds an address to the loopback interface, from which its proxy sends.
                 let is_meshs = OWNERS.iter().any(|mesh| mesh.address == Some(*address));
                 !address.is_loopback() && !address.is_unicast_link_local() && !is_meshs
             }
@@ -111,7 +105,6 @@ impl PodContext {
         plain.with_proxy(&config.map(|config| config.proxy()).unwrap_or_default())
     }
 
-    /// A pod by these addresses, with a placeholder for each family that has none.
     pub fn with_placeholders(addresses: Vec<IpAddr>, config: Option<&dyn CapturePolicy>) -> Self {
         let mut pod = Self::new(addresses, config);
         for family in Family::BOTH {
@@ -122,12 +115,11 @@ impl PodContext {
         pod
     }
 
-    /// The same with what is known of the proxy; what is not stays as it is.
     #[must_use]
     pub fn with_proxy(self, proxy: &Proxy) -> Self {
         let (uid, gid) = self.proxy;
         let proxys = (proxy.uids.first().copied().unwrap_or(uid), proxy.gids.first().copied().unwrap_or(gid));
-        // A proxy whose group rules do not name usually has that of its user's number.
+        // A proxy without a group in the rules usually has the group of its user's number.
         let gids = match proxy.gids.is_empty() {
             true => proxy.uids.iter().copied().map(Gid::from).collect(),
             false => proxy.gids.clone(),
@@ -143,7 +135,7 @@ impl PodContext {
         Self { application, user_remark, is_user_known: user.uid.is_some(), ..self }
     }
 
-    /// A pod by its declared addresses, else by those of the host, where there is one to ask; else by a placeholder.
+    /// Pod with its declared addresses, else those of `host`, else a placeholder.
     pub fn from_settings(raw: &Raw, config: Option<&dyn CapturePolicy>, host: Option<&dyn Host>) -> Self {
         let declared = declared_addresses(raw);
         let is_known = declared.is_some() || host.is_some_and(Host::knows_addresses);
@@ -155,7 +147,7 @@ impl PodContext {
         }
     }
 
-    /// The first of its addresses in a family; true if that is its own.
+    /// First address in a family; true if it is the pod's own.
     pub(super) fn address(&self, family: Family) -> (IpAddr, bool) {
         let own = self.addresses.iter().copied().find(|own| Family::of(*own) == family);
         (own.unwrap_or(placeholder(family)), own.is_some() && self.is_known)
@@ -172,7 +164,6 @@ impl PodContext {
         if sender == Sender::Proxy { self.mark } else { 0 }
     }
 
-    /// The interface by which packets to an address leave.
     pub(crate) fn route(&self, destination: IpAddr) -> &'static str {
         let own = destination.is_loopback()
             || destination == IpAddr::V6(PASSTHROUGH_V6)
@@ -181,7 +172,6 @@ impl PodContext {
     }
 }
 
-/// The addresses that `--pod-ips` declares; `None` if it is not given.
 pub(crate) fn declared_addresses(raw: &Raw) -> Option<Vec<IpAddr>> {
     let given = raw.get(Setting::PodIps)?;
     Some(given.value.split(',').filter_map(|item| item.trim().parse().ok()).collect())
@@ -197,7 +187,6 @@ fn placeholder(family: Family) -> IpAddr {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingPacket {
     pub to: SocketAddr,
-    /// `None` unless its sender names one.
     pub from: Option<IpAddr>,
     pub source_port: Option<u16>,
     pub protocol: Protocol,
@@ -213,15 +202,15 @@ pub struct IncomingPacket<'a> {
     pub mark: u32,
 }
 
-/// The route that a packet takes out of the pod; `lo` where it stays.
+/// Route of a packet out of the pod; `lo` if it stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     pub interface: String,
-    /// The address that it comes from, where its sender names none.
+    /// Source address if the sender chooses none.
     pub source: Option<IpAddr>,
-    /// Other interfaces by which it leaves with other source ports.
+    /// Other interfaces, used with other source ports.
     pub others: Vec<String>,
-    /// True for addresses of broadcast and multicast.
+    /// True for broadcast and multicast addresses.
     pub is_group: bool,
 }
 
@@ -234,29 +223,29 @@ impl Route {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
     pub interface: String,
-    /// Its destination is here.
+    /// True if the destination is in this pod.
     pub local: bool,
 }
 
-/// The ports that the kernel picks for calls by default (`net.ipv4.ip_local_port_range`).
+/// Source ports that the kernel chooses by default (`net.ipv4.ip_local_port_range`).
 pub const LOCAL_PORTS: (u16, u16) = (32_768, 60_999);
 
 pub trait Routes {
     /// Fails with the reason why no such packet is sent, as a clause.
     fn leaving(&self, packet: &OutgoingPacket) -> Result<Route, String>;
 
-    /// Fails with the reason why no such packet is taken in, as a clause.
+    /// Fails with the reason why no such packet is accepted, as a clause.
     fn arriving(&self, packet: &IncomingPacket<'_>) -> Result<Arrival, String>;
 
     fn local_ports(&self) -> (u16, u16) {
         LOCAL_PORTS
     }
 
-    /// The address of an interface that REDIRECT chooses. Fails with the reason why there is none, so that it drops.
+    /// Address of an interface that REDIRECT chooses. Fails with the reason why it has none, so that REDIRECT drops.
     fn address_at(&self, interface: &str, family: Family) -> Result<IpAddr, String>;
 }
 
-/// As in the usual pod: by `lo` to itself, and by one interface to everybody else.
+/// Routes of a usual pod: `lo` to itself, and one interface to all other addresses.
 impl Routes for PodContext {
     fn leaving(&self, packet: &OutgoingPacket) -> Result<Route, String> {
         let interface = self.route(packet.to.ip()).to_owned();
@@ -277,7 +266,6 @@ impl Routes for PodContext {
     }
 }
 
-/// Rules of one family, with the routing that they rely on.
 #[derive(Clone, Debug)]
 pub struct RuleView {
     pub family: Family,
@@ -305,7 +293,7 @@ impl RuleView {
         Self { family, view: View::empty(family), routing }
     }
 
-    /// The rules of a listing, which shows no policy rules: those that TPROXY relies on are taken to be there.
+    /// Rules of a listing. It lacks policy rules: those on which TPROXY relies are assumed to exist.
     pub fn of_listing(listing: Listing, pod: &PodContext) -> Self {
         let family = listing.family;
         let mangle = listing.chains.iter().filter(|((table, _), _)| *table == Table::Mangle);
@@ -316,7 +304,7 @@ impl RuleView {
     }
 }
 
-/// The mark that TPROXY gives packets, which a policy rule has to route.
+/// Mark that TPROXY sets, which a policy rule has to route.
 pub(crate) fn tproxy_mark(action: &Action) -> Option<Mark> {
     match action {
         Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(*mark),
@@ -332,7 +320,6 @@ mod tests {
     use mesh::pod::Id;
     use std::io;
 
-    /// A machine whose addresses are not the pod's.
     struct OtherMachine;
 
     impl Host for OtherMachine {
@@ -350,14 +337,14 @@ mod tests {
     }
 
     #[test]
-    fn a_family_of_which_others_reach_no_address_has_a_placeholder() {
+    fn family_without_reachable_address_has_a_placeholder() {
         let unreachable: [IpAddr; 2] = ["127.0.0.1", "fe80::1"].map(|text| text.parse().expect("an address"));
         let pod = PodContext::with_placeholders(unreachable.to_vec(), None);
         assert_eq!(pod.addresses, Family::BOTH.map(placeholder));
     }
 
     #[test]
-    fn containers_of_one_user_are_asked_about_once() {
+    fn containers_of_one_user_are_one_question() {
         let id = |number| Some(Id { number, is_of_pod: false });
         let of = |container: &str, user, group| Application { container: container.to_owned(), user, group };
         let applications =
@@ -378,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_count_as_the_pods_where_they_are_declared_or_the_host_knows_them() {
+    fn addresses_are_known_if_declared_or_provided_by_the_host() {
         let declared = configured(Mesh::Istio, &[("pod-ips", "10.3.0.2")]).expect("valid").0;
         let plain = configured(Mesh::Istio, &[]).expect("valid").0;
         let is_known = |raw| PodContext::from_settings(raw, None, Some(&OtherMachine)).is_known;

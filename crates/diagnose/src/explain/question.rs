@@ -1,4 +1,4 @@
-//! The packet of a question, from settings. Strict: every problem at once.
+//! Packet of a question, from settings. Reports every problem at once.
 
 use super::destination::destination;
 use super::pod::{Arrival, IncomingPacket, OUTSIDE, OutgoingPacket, PodContext, Route, Routes, Sender};
@@ -15,7 +15,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 pub struct QuestionContext<'a> {
     pub pod: &'a PodContext,
     pub routes: &'a dyn Routes,
-    /// The addresses of a name; `None` where names are not resolved.
     pub names: &'a dyn Fn(&str) -> Option<io::Result<Vec<IpAddr>>>,
 }
 
@@ -23,30 +22,26 @@ pub struct QuestionContext<'a> {
 pub struct PacketQuery {
     pub packet: Packet,
     pub endpoint_names: EndpointNames,
-    /// The reason, as a clause, why no such packet is sent or taken in; `None` for one with a route.
+    /// Reason, as a clause, why no such packet is sent or accepted; `None` for a packet with a route.
     pub no_route: Option<String>,
-    /// The application of the pod sends it, as its own user.
     pub is_apps: bool,
-    /// All packets that the question may be about, where it leaves something open.
+    /// All packets that the question may concern, if it leaves properties open.
     pub(crate) open: Option<PacketSet>,
 }
 
-/// The names of a packet's ends, where they are not shown by their addresses.
+/// Names of a packet's ends that are not shown as addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndpointNames {
-    /// Given where the address of the source is only a placeholder, as it is not known.
+    /// `Some` if the address of the source is a placeholder for an unknown one.
     source: Option<&'static str>,
     destination: Option<String>,
-    /// So is the address of the destination.
     stands_in: bool,
-    /// The interface is only a placeholder, as it is not known.
     interface_unknown: bool,
-    /// A remark about the sender's user where it is assumed; else empty.
     pub(super) user_remark: &'static str,
 }
 
 impl EndpointNames {
-    /// The address, with the port if the question names one.
+    /// Address, with the port if the question names one.
     pub fn source(&self, packet: &Packet) -> String {
         match (self.source, packet.source.port()) {
             (None, 0) => packet.source.ip().to_string(),
@@ -63,13 +58,11 @@ impl EndpointNames {
         }
     }
 
-    /// `None` for an address that is not known.
     pub fn addresses(&self, packet: &Packet) -> (Option<IpAddr>, Option<IpAddr>) {
         let known = |end: SocketAddr, stands_in: bool| (!stands_in).then_some(end.ip());
         (known(packet.source, self.source.is_some()), known(packet.destination, self.stands_in))
     }
 
-    /// `None` if it is not known, or the packet arrives.
     pub fn user(&self, packet: &Packet) -> Option<u32> {
         match &packet.direction {
             Direction::Outbound { uid, .. } if self.user_remark.is_empty() => Some(uid.number()),
@@ -83,7 +76,6 @@ impl EndpointNames {
         (!self.interface_unknown).then_some(interface)
     }
 
-    /// Names for those ends of an example that only placeholders have.
     pub(crate) fn of_example(example: &Packet, packets: &PodPackets, pod: &PodContext) -> Self {
         let name = |address: IpAddr| match address {
             address if packets.is_outside_example(address) => Some(OUTSIDE_ADDRESS_NAME),
@@ -95,11 +87,9 @@ impl EndpointNames {
     }
 }
 
-/// Shown instead of an address that is not known.
 pub(super) const POD_ADDRESS_NAME: &str = "the pod's address";
 const OUTSIDE_ADDRESS_NAME: &str = "an address outside";
 
-/// `None` if there is a problem.
 pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> Option<PacketQuery> {
     let before = reader.problem_count();
     let senders = [("app", Sender::App), ("proxy", Sender::Proxy), ("external", Sender::External)];
@@ -155,8 +145,8 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
     Some(PacketQuery { packet, endpoint_names, no_route, is_apps, open })
 }
 
-/// All packets that are like this one but for its source address, its source port and the sender's user and group where those
-/// are open, and for other interfaces by which it leaves with other source ports; `None` if nothing is open.
+/// All packets like this one except for an open source address, source port, or user and group, and for other interfaces used
+/// with other source ports; `None` if nothing is open.
 fn around(
     packet: &Packet,
     context: &QuestionContext<'_>,
@@ -196,8 +186,7 @@ fn around(
 }
 
 impl PacketQuery {
-    /// The reason why the packet is not sent or taken in. NAT in PREROUTING precedes the route, so that one to the new
-    /// destination is needed.
+    /// Reason why the packet is not sent or accepted. NAT in PREROUTING precedes routing, so the new destination needs a route.
     pub fn no_route_by(&self, outcome: &Outcome, routes: &dyn Routes) -> Option<String> {
         let no_route = self.no_route.clone()?;
         let Direction::Inbound { interface, .. } = &self.packet.direction else { return Some(no_route) };
@@ -212,23 +201,19 @@ impl PacketQuery {
     }
 }
 
-/// A packet before its route is looked up.
 struct Question {
-    /// Its settings; the user is that of one that leaves.
+    /// Its settings; the user counts only for outbound packets.
     given: OutgoingPacket,
     gid: Gid,
     interface: Option<String>,
-    /// The destination is a placeholder for the pod's own address, which is not known.
+    /// True if the destination is a placeholder for the pod's own, unknown address.
     of_pod: bool,
 }
 
 struct PacketRoute {
     direction: Direction,
-    /// Its source, with a name where the address is a placeholder for one that is not known.
     source: (SocketAddr, Option<&'static str>),
-    /// The reason, as a clause, where it has no route.
     no_route: Option<String>,
-    /// Other interfaces by which it leaves with other source ports.
     others: Vec<String>,
 }
 
@@ -252,7 +237,6 @@ impl Question {
         PacketRoute { direction, source, no_route, others: Vec::new() }
     }
 
-    /// `None` where nothing is known of the pod's address.
     fn leaving(&self, context: &QuestionContext<'_>) -> Option<PacketRoute> {
         let Self { given: given @ OutgoingPacket { to, protocol, uid, .. }, gid, interface, .. } = self;
         // Packets to a declared address of the pod stay in it, even if no interface has the address.
@@ -283,7 +267,6 @@ impl Question {
     }
 }
 
-/// The usual first packet of this sender.
 #[cfg(test)]
 pub(crate) fn usual_packet(
     sender: Sender,
@@ -302,7 +285,6 @@ pub(crate) fn usual_packet(
     Packet { direction, protocol, source, destination, mark, connmark: 0, state: ConnState::New }
 }
 
-/// The value of a setting that is one of these names.
 fn choice<T: Copy>(reader: &mut SettingReader<'_>, setting: Setting, choices: &[(&str, T)]) -> Option<T> {
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     let named = |text: &str| choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
@@ -324,15 +306,14 @@ fn inbound(reader: &mut SettingReader<'_>, sender: Option<Sender>) -> bool {
     given.or(external).unwrap_or(to_own_port || says(Setting::InInterface, |_| true))
 }
 
-/// A placeholder for the address of a caller outside.
 pub(super) fn outsider(to: IpAddr) -> IpAddr {
     outside_addresses(Family::of(to))[0]
 }
 
-/// The source address of the pod's packets, and whether it is known; `None` where it has none of the family.
+/// Source address of the pod's packets, and true if it is known; `None` if the pod has none of the family.
 pub(crate) fn default_source(pod: &PodContext, to: IpAddr) -> Option<(IpAddr, bool)> {
     match to {
-        // The route of all of 127.0.0.0/8 names this source.
+        // The route of 127.0.0.0/8 sets this source.
         IpAddr::V4(to) if to.is_loopback() => Some((Ipv4Addr::LOCALHOST.into(), true)),
         to if pod.route(to) == LOOPBACK => Some((to, pod.is_known || !pod.addresses.contains(&to))),
         to => {

@@ -1,4 +1,4 @@
-//! The explanation as a document, for programs and as text, also of one that another machine has made.
+//! Explanation as a document, for programs and as text; also of a document made on another machine.
 
 use super::PacketQuery;
 use crate::basis::{Basis, BasisReport};
@@ -60,12 +60,11 @@ impl PacketReport {
         }
     }
 
-    /// The explanation in lines of so many columns, where their words allow it.
     pub fn text(&self, width: usize) -> String {
         painted(&[self.head(), vec![TextLine::default()], self.explained.way()].concat(), width)
     }
 
-    /// The reason why no such packet can exist; `None` if it can.
+    /// Reason why no such packet can exist; `None` if it can.
     pub fn note(&self) -> Option<String> {
         self.unsent.as_ref().map(|why| format!("{why}; by the rules alone:"))
     }
@@ -75,7 +74,7 @@ impl PacketReport {
         note.into_iter().chain(self.explained.head()).collect()
     }
 
-    /// True if a listener gets the packet; `None` if that is unknown, or no such packet can exist.
+    /// True if a listener gets the packet; `None` if unknown, or if no such packet can exist.
     pub fn is_captured(&self) -> Option<bool> {
         self.explained.end.verdict.is_captured().filter(|_| self.unsent.is_none())
     }
@@ -194,7 +193,6 @@ pub enum VerdictKind {
 }
 
 impl VerdictKind {
-    /// The kind of a verdict, and the listeners' ports.
     pub fn of(verdict: Verdict) -> (Self, Option<PortRange>) {
         match verdict {
             Verdict::Pass => (Self::NotCaptured, None),
@@ -205,7 +203,7 @@ impl VerdictKind {
         }
     }
 
-    /// The listeners' first port, and the last one where they share a range.
+    /// First port of the listeners, and the last one if they share a range.
     pub(crate) fn bounds(ports: Option<PortRange>) -> (Option<u16>, Option<u16>) {
         let last = ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number());
         (ports.map(|ports| ports.first().number()), last)
@@ -230,7 +228,7 @@ impl VerdictKind {
         }
     }
 
-    /// True if a listener gets the packet; `None` if it is dropped, or if that is unknown.
+    /// True if a listener gets the packet; `None` if it is dropped or unknown.
     pub fn is_captured(self) -> Option<bool> {
         match self {
             Self::Captured => Some(true),
@@ -240,7 +238,7 @@ impl VerdictKind {
     }
 }
 
-/// The column at which a rule's text begins.
+/// Column of a rule's text.
 const RULE: usize = 6;
 
 impl PacketEnd {
@@ -248,12 +246,11 @@ impl PacketEnd {
         format!("{}: {}", self.verdict.word(), self.summary)
     }
 
-    /// The verdict and its reason in one sentence, without a full stop.
+    /// Verdict and reason in one sentence, without a full stop.
     pub fn sentence(&self) -> String {
         format!("{}, because {}", self.words(), self.reason)
     }
 
-    /// The sentence in a line after its title.
     pub(crate) fn line(&self, title: TextLine) -> TextLine {
         title.styled(self.verdict.style(), self.words()).plain(format!(", because {}", self.reason))
     }
@@ -270,7 +267,7 @@ impl ExplanationReport {
         })
     }
 
-    /// The verdict and its reason; of several, each in a line after their title.
+    /// Verdict and reason; of several cases, each in a line after its title.
     pub fn head(&self) -> Vec<TextLine> {
         let Some(on) = &self.depends_on else { return vec![self.end.line(TextLine::hanging(2))] };
         let case = |PacketCase { text, end, .. }: &PacketCase| {
@@ -280,7 +277,7 @@ impl ExplanationReport {
         [title].into_iter().chain(self.cases.iter().map(case)).collect()
     }
 
-    /// The packet, and each rule that it meets. The rule that decides is marked, and rules that do not match are dim.
+    /// Packet and each rule that it meets. The deciding rule is marked; rules that don't match are dim.
     pub fn way(&self) -> Vec<TextLine> {
         let mut lines = vec![TextLine::hanging(2).plain(&self.example)];
         for Limited { text, remedy, .. } in &self.limits {
@@ -337,7 +334,7 @@ impl ExplainedRule {
     }
 }
 
-/// The place of the rule, such as `rule 2 of OUTPUT in table nat`.
+/// Place of the rule, such as `rule 2 of OUTPUT in table nat`.
 impl Display for ExplainedRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (table, chain) = (visible(&self.table), visible(&self.chain));
@@ -356,9 +353,9 @@ mod tests {
     use rules::simulate::{Routing, View};
     use rules::{Action, Family, Hook, Policy, Protocol, Target};
 
-    /// The owner of a table chooses the names of its chains, and the comments in it.
+    /// The owner of a table chooses its chains' names and its comments.
     #[test]
-    fn names_and_texts_of_others_move_no_cursor() {
+    fn foreign_names_and_texts_are_escaped() {
         let rule = LiveRule {
             text: "drop comment \"r\u{1b}[2J\"".to_owned(),
             conditions: Vec::new(),

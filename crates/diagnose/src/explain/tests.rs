@@ -1,4 +1,4 @@
-//! Limits of ambient mode, each on the path of the packets that run into it; and questions that leave something open.
+//! Limits of ambient mode, each on the path of an affected packet; and questions with open properties.
 
 use super::{PodContext, QuestionContext, RuleView, VerdictKind, explain};
 use crate::random_tests::configured;
@@ -55,17 +55,16 @@ fn check(flags: &[(&str, &str)], packet: &Packet, port: Option<u16>, expected: &
 }
 
 #[test]
-fn every_way_has_its_port_and_its_limits() {
+fn every_path_has_its_port_and_its_limits() {
     use Protocol::{Tcp, Udp};
     let routes = [
-        // What leaves, of the application and of processes with ztunnel's mark.
+        // Outbound packets, of the application and of processes with ztunnel's mark.
         (packet("by eth0", Tcp, 0, "10.1.0.9:4000", "192.0.2.1:80"), Some(15001), &[][..]),
         (packet("by eth0", Tcp, 0x539, "10.1.0.9:4000", "192.0.2.1:80"), None, &["SI023"]),
         (packet("by eth0", Tcp, 0xab539, "10.1.0.9:4000", "192.0.2.1:80"), None, &["SI023"]),
         (packet("by eth0", Udp, 0x539, "10.1.0.9:4000", "192.0.2.53:53"), None, &[]),
         (packet("by eth0", Tcp, 0x538, "10.1.0.9:4000", "192.0.2.1:80"), Some(15001), &[]),
         (packet("by lo", Tcp, 0, "10.1.0.9:4000", "10.1.0.9:80"), None, &[]),
-        // Queries.
         (packet("by eth0", Udp, 0, "10.1.0.9:4000", "192.0.2.53:53"), Some(15053), &[]),
         (packet("by eth0", Tcp, 0, "10.1.0.9:4000", "192.0.2.53:53"), Some(15053), &[]),
         (packet("by lo", Udp, 0, "127.0.0.1:4000", "127.0.0.53:53"), None, &["SI024"]),
@@ -73,7 +72,7 @@ fn every_way_has_its_port_and_its_limits() {
         (packet("by lo", Tcp, 0, "[fd00:1::9]:4000", "[fd00:1::9]:53"), Some(15053), &["SI024"]),
         (packet("by lo", Udp, 0, "127.0.0.1:4000", "127.0.0.1:53"), None, &[]),
         (packet("by lo", Tcp, 0, "[::1]:4000", "[::1]:53"), None, &[]),
-        // What arrives: from others, by the tunnel, from the host.
+        // Inbound packets: from other hosts, through the tunnel, from the host.
         (packet("at eth0", Tcp, 0, "192.0.2.9:4000", "10.1.0.9:80"), Some(15006), &[]),
         (packet("at eth0", Tcp, 0, "192.0.2.9:4000", "10.1.0.9:15008"), None, &[]),
     ];
@@ -93,7 +92,7 @@ fn every_way_has_its_port_and_its_limits() {
 }
 
 #[test]
-fn what_a_question_leaves_open_is_all_that_it_may_be() {
+fn open_properties_of_a_question_cover_all_their_values() {
     let check = |rules: &str,
                  question: &[(Setting, &str)],
                  captured: Option<bool>,

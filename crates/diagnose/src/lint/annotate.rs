@@ -1,21 +1,19 @@
-//! Findings in the forms that pull requests show beside the lines of a file: SARIF 2.1.0, and workflow commands of GitHub.
+//! Findings in formats that pull requests show beside the lines of a file: SARIF 2.1.0, and workflow commands of GitHub.
 
 use super::{Code, Level};
 use crate::finding::FindingReport;
 use mesh::pod::ObjectPlace;
 use serde_json::{Value, json};
 
-/// The place of the findings' settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FindingLocation<'a> {
-    /// The path of the manifest; `None` for flags, and for standard input.
+    /// Path of the manifest; `None` for flags and standard input.
     pub file: Option<&'a str>,
     pub place: Option<&'a ObjectPlace>,
-    /// The object that the findings are about.
     pub title: Option<&'a str>,
 }
 
-/// One line for each finding, such as `::warning file=pod.yaml,line=7,title=SI007::TEXT`.
+/// Renders one line per finding, such as `::warning file=pod.yaml,line=7,title=SI007::TEXT`.
 pub fn github(findings: &[FindingReport], place: &FindingLocation<'_>) -> String {
     let line = |finding: &FindingReport| {
         let command = match finding.level {
@@ -84,14 +82,14 @@ impl FindingLocation<'_> {
         format!("{title}{subject}{text}{remedy}")
     }
 
-    /// The line of the object that names what the finding names; else its first.
+    /// First line of the object with a word of the finding; else the object's first line.
     fn line(&self, finding: &FindingReport) -> usize {
         let Some(place) = self.place else { return 1 };
         let own = place.own_text();
         let lines: Vec<&str> = own.lines().collect();
         let words = finding.subject.as_deref().into_iter().chain(finding.text.split_whitespace());
         let words = words.map(|word| word.trim_matches([',', ':', '"', '\'', ';'])).filter(|word| {
-            // Annotations, variables, long flags and fields; other words are found anywhere.
+            // Only annotations, variables, long flags and fields: other words occur anywhere.
             word.len() > 4
                 && (word.contains(['/', '_', '=']) || word.starts_with("--") || word.starts_with("runAs"))
         });
@@ -108,7 +106,7 @@ fn escape_property(text: &str) -> String {
     escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// A path as the reference of a URI (RFC 3986).
+/// Path as a URI reference (RFC 3986).
 fn uri(path: &str) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._~-".contains(byte);
     let escaped = path.bytes().map(|byte| match is_plain(&byte) {

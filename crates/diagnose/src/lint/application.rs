@@ -1,5 +1,5 @@
-//! Findings about a pod beside its settings: containers that run as the proxy, init containers that need the network before
-//! there is one; second interfaces; IPv6 that is not captured.
+//! Findings about a pod apart from its settings: containers that run as the proxy, init containers that need the network
+//! before it works, second interfaces, IPv6 that is not captured.
 
 use super::comparison::{LintComparison, MAX_WORK};
 use super::excluded::calls;
@@ -14,14 +14,13 @@ use rules::simulate::Work;
 use std::net::{IpAddr, Ipv6Addr};
 
 pub fn of_subject(subject: &Subject, capture: &Capture) -> Vec<Finding> {
-    // Where nothing of an application is captured anyway, it makes no difference.
+    // Without any capture, the application makes no difference.
     match subject.reading().filter(|_| subject.skip().is_none()) {
         Some(reading) => of_pod(&subject.raw, reading, capture),
         None => Vec::new(),
     }
 }
 
-/// The same of a pod that is captured.
 pub fn of_pod(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Finding> {
     let proxy = &capture.proxy();
     let mut findings = as_proxy(&reading.applications, proxy);
@@ -65,7 +64,7 @@ fn as_proxy(applications: &[Application], proxy: &Proxy) -> Vec<Finding> {
     findings
 }
 
-/// Whether an init container calls anything is unknown, so that this is a note.
+/// A note, because it is unknown if an init container opens connections.
 fn before_proxy(reading: &Reading, proxy: &Proxy) -> Vec<Finding> {
     let captured = reading.early.iter().filter(|one| ids_of_proxy(one, proxy) == [None; 2]);
     let user = proxy.uids.first().map(|uid| format!(" (runAsUser: {})", uid.number())).unwrap_or_default();
@@ -109,19 +108,18 @@ fn second_interfaces(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Fin
     reading.interfaces.iter().filter(|name| !excluded.contains(name)).map(note).collect()
 }
 
-/// An IPv6 address of the network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceAddress {
     pub address: Ipv6Addr,
     pub interface: String,
 }
 
-/// Only where something else is captured does it matter whether the pod has IPv6.
+/// True if IPv6 is not captured while other traffic is: without any capture, the pod's IPv6 is irrelevant.
 pub fn leaves_ipv6_uncaptured(config: &dyn CapturePolicy) -> bool {
     !config.ipv6() && !config.facts().captures_nothing
 }
 
-/// The warning that the pod has a global IPv6 address, a declared one first, while IPv6 is not captured.
+/// Warning that the pod has a global IPv6 address, a declared one first, while IPv6 is not captured.
 pub fn uncaptured_ipv6(
     raw: &Raw,
     config: &dyn CapturePolicy,
@@ -148,7 +146,7 @@ pub fn uncaptured_ipv6(
     Some(Dialect::of(raw).name_in(finding))
 }
 
-/// Other hosts can reach it: unique local addresses count, which they do not for the standard library.
+/// True if other hosts can reach it: unlike in the standard library, unique local addresses count.
 fn is_global(address: Ipv6Addr) -> bool {
     let is_local = address.is_loopback() || address.is_unicast_link_local();
     !(is_local || address.is_multicast() || address.is_unspecified())

@@ -1,4 +1,4 @@
-//! Advice to leave out what has no effect: items that lie in others, rules that no packet reaches; and its edit, to try it first.
+//! Advice to drop settings without effect: items within others, and rules that no packet reaches; and its edit, for a trial.
 
 use super::comparison::LintComparison;
 use super::{Code, Finding};
@@ -10,17 +10,17 @@ use rules::simulate::Unreached;
 use rules::{Cidr, Family, Gid, Origin, Rule, Statement, Target, Uid};
 use std::{cell::OnceCell, cmp::Reverse, collections::BTreeMap, io, net::IpAddr};
 
-/// Something left out of an option.
+/// Removal of an option or of one of its items.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AdvisedChange {
     pub(crate) setting: Setting,
-    /// The item of its list; `None` for the option as a whole.
+    /// Item of the option's list; `None` for the whole option.
     pub(crate) item: Option<Selector>,
-    /// One of equal items is kept.
+    /// True to keep one of equal items.
     pub(crate) once: bool,
 }
 
-/// A finding about something without effect, and the change that removes it, after which every packet has to end as before.
+/// Finding about a setting without effect, with its removal, after which every packet has to end as before.
 #[derive(Clone, Debug)]
 pub(super) struct Redundant {
     pub(super) finding: Finding,
@@ -28,13 +28,12 @@ pub(super) struct Redundant {
 }
 
 impl Redundant {
-    /// The finding, with its remedy as a new value.
     pub(super) fn finding_with_edit(self, raw: &Raw) -> Finding {
         Finding { edit: self.change.edit(raw), ..self.finding }
     }
 }
 
-/// True if `text`, an item of a list, names the selector. Of its parts, interfaces come first and users last.
+/// True if `text`, an item of a list, names the selector. Interfaces come first in an item, users last.
 fn names(text: &str, selector: &Selector) -> bool {
     let text = text.trim();
     match selector {
@@ -54,12 +53,11 @@ fn names(text: &str, selector: &Selector) -> bool {
     }
 }
 
-/// A configuration with the settings that make it.
 #[derive(Clone, Debug)]
 pub(super) struct Configured {
     pub(super) capture: Capture,
     pub(super) raw: Raw,
-    /// The settings alone make the configuration; found when first needed, as it takes reading them.
+    /// True if the settings alone determine the configuration; computed on demand, since it parses them.
     is_complete: OnceCell<bool>,
 }
 
@@ -83,7 +81,7 @@ impl AdvisedChange {
         Self { setting: *setting, item: Some(selector.clone()), once: false }
     }
 
-    /// The configuration after the advice; `None` where the settings do not determine it.
+    /// Configuration after the advice; `None` if the settings do not determine it.
     pub(super) fn follow(&self, configured: &Configured) -> Option<Configured> {
         if !configured.is_complete() {
             return None;
@@ -92,7 +90,7 @@ impl AdvisedChange {
         Some(Configured::new(read(&raw, &Remembered(&configured.capture))?, raw))
     }
 
-    /// The advice as a new value of its setting; `None` where what is given does not name the item.
+    /// Advice as a new value of its setting; `None` if the given value does not name the item.
     pub(super) fn edit(&self, raw: &Raw) -> Option<Edit> {
         let after = self.removed_from(raw)?;
         let value = after.get(self.setting).map(|given| given.value.clone());
@@ -102,7 +100,7 @@ impl AdvisedChange {
     fn removed_from(&self, raw: &Raw) -> Option<Raw> {
         let Given { value, source } = raw.get(self.setting)?;
         let Some(item) = &self.item else { return Some(raw.clone().without(self.setting)) };
-        // Items about users hold lists themselves.
+        // Items about users are lists themselves.
         let separator = if matches!(item, Selector::User(_)) { ";" } else { "," };
         let mut kept = !self.once;
         let mut is_removed = |text: &&str| names(text, item) && std::mem::replace(&mut kept, true);
@@ -119,7 +117,7 @@ fn read(raw: &Raw, host: &dyn Host) -> Option<Capture> {
     reader.finish().ok().map(|_| capture)
 }
 
-/// The host as a configuration shows it: enough if the settings, read with it, make the same configuration again.
+/// Host as reconstructed from a configuration, which suffices if the settings, parsed with it, give the same configuration.
 struct Remembered<'a>(&'a Capture);
 
 impl Host for Remembered<'_> {
@@ -135,7 +133,7 @@ impl Host for Remembered<'_> {
         Ok(self.0.proxy().gids.first().copied())
     }
 
-    /// Placeholders of the families that are captured; the first one may decide about IPv6.
+    /// Placeholders of the captured families; the first one may decide about IPv6.
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         let v6 = self.0.ipv6().then_some(STAND_IN.1.into());
         Ok(v6.into_iter().chain([STAND_IN.0.into()]).collect())
@@ -149,7 +147,6 @@ impl Host for Remembered<'_> {
         Ok(self.0.lists().into_iter().filter_map(server).collect())
     }
 
-    /// A chain of another program, where rules lead there.
     fn has_nat_chain(&self, family: Family, name: &str) -> io::Result<bool> {
         let rules = self.0.rules(family);
         let leads = |statement: &Statement| matches!(&statement.rule.target, Target::JumpForeign(chain) if chain.as_str() == name);
@@ -161,7 +158,6 @@ impl Host for Remembered<'_> {
     }
 }
 
-/// Networks and ports that lie in others of the same list.
 pub(super) fn overlaps(lists: &[ListItem]) -> Vec<Redundant> {
     let mut of_fields: BTreeMap<(Setting, Field), Vec<(&ListItem, Interval)>> = BTreeMap::new();
     for listed in lists {
@@ -174,7 +170,7 @@ pub(super) fn overlaps(lists: &[ListItem]) -> Vec<Redundant> {
     of_fields.values().flat_map(|items| covered(items)).collect()
 }
 
-/// The items that lie in another one, in their order; of equal items, the later.
+/// Items that lie within another one, in their order; of equal items, the later.
 fn covered(items: &[(&ListItem, Interval)]) -> Vec<Redundant> {
     let values = |at: usize| items[at].1;
     let mut order: Vec<usize> = (0..items.len()).collect();
@@ -201,7 +197,7 @@ fn redundant(listed: &ListItem, wide: &ListItem) -> Redundant {
     Redundant { finding, change: AdvisedChange { once, ..AdvisedChange::without(listed) } }
 }
 
-/// The items of lists, by the name of their setting and the condition that their rules test.
+/// Items of lists, by the name of their setting and the condition of their rules.
 pub(super) struct ItemsByCondition<'a>(BTreeMap<(&'static str, Condition), &'a ListItem>);
 
 impl<'a> ItemsByCondition<'a> {
@@ -218,7 +214,7 @@ impl<'a> ItemsByCondition<'a> {
     }
 }
 
-/// Rules that nothing reaches, if an item of a list made them that can be left out.
+/// Unreachable rules made by an item of a list that can be dropped.
 pub(super) fn unreachable(
     comparison: &mut LintComparison<'_>,
     items: &ItemsByCondition<'_>,
@@ -233,7 +229,6 @@ pub(super) fn unreachable(
     comparison.unreached().into_iter().filter_map(redundant).collect()
 }
 
-/// The option that made a rule, as texts name it.
 fn mention(origin: Origin) -> String {
     RuleReason::setting_of(origin).map_or_else(|| origin.option_text(), |setting| setting.row().mention())
 }

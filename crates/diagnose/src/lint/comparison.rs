@@ -1,4 +1,4 @@
-//! Decides by walks of all packets: lint reports only what they confirm.
+//! Confirmation of findings by walks of all packets.
 
 use super::change::{AdvisedChange, Configured, Redundant};
 use crate::explain::{PodContext, RuleView, declared_addresses, item_texts, limits_met};
@@ -14,22 +14,22 @@ use rules::{Chain, Checked, Rule, Statement, Table};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rules met by packets, in all: some tenths of a second.
+/// Limit of the rules met by all packets: some tenths of a second.
 pub(super) const MAX_WORK: usize = 5_000_000;
 
-/// The most items of a list that are left out by way of trial: each trial makes all rules again.
+/// Maximum number of items per list that are dropped on trial: each trial makes all rules again.
 pub(super) const MAX_TRIALS: usize = 64;
 
-/// Compares how packets end in a configuration and in another one, as long as there is work left.
+/// Compares the ends of packets in a configuration and in a changed one, within the work limit.
 pub(super) struct LintComparison<'a> {
     pub(super) raw: &'a Raw,
     pub(super) capture: &'a Capture,
     baseline: Baseline,
-    /// The configuration after all advice so far, if there was any.
+    /// Configuration after all advice so far.
     after_change: Option<Baseline>,
     pod: PodContext,
     pub(super) work: Work,
-    /// A list has more than [`MAX_TRIALS`] items to try.
+    /// True if a list has more than [`MAX_TRIALS`] items to try.
     pub(super) is_cut: bool,
 }
 
@@ -41,18 +41,17 @@ impl<'a> LintComparison<'a> {
         Self { raw, capture, baseline, after_change: None, pod, work, is_cut: false }
     }
 
-    /// The rules of both families.
     pub(super) fn statements(&self) -> impl Iterator<Item = &Statement> {
         self.baseline.families.iter().flat_map(|family| &family.rules.rules().statements)
     }
 
-    /// Rules that no packet reaches, each with the one that takes its packets.
+    /// Rules that no packet reaches, each with the rule that takes its packets.
     pub(super) fn unreached(&mut self) -> Vec<Unreached<'_>> {
         let Self { baseline, work, .. } = self;
         baseline.families.iter().flat_map(|family| unreached(family.rules.rules(), work)).collect()
     }
 
-    /// The pieces of advice after which every packet ends as before, alone and together; of equal ones the first.
+    /// Advice after which every packet ends as before, singly and combined; of equal advice, the first.
     pub(super) fn confirmed(&mut self, candidates: Vec<Redundant>) -> Vec<Redundant> {
         let mut seen = BTreeSet::new();
         let mut redundant = Vec::new();
@@ -77,14 +76,14 @@ impl<'a> LintComparison<'a> {
         redundant
     }
 
-    /// True if every packet ends as before once this advice is followed, after all that was given; then it counts as given.
+    /// True if every packet ends as before once this advice and all advice so far are followed; then it counts as given.
     pub(super) fn is_redundant(&mut self, change: &AdvisedChange) -> bool {
         let Self { baseline, after_change, pod, work, .. } = self;
         let mut follow = |before: &Baseline| {
             let after = Baseline::of(change.follow(&before.configured)?, pod);
             before.is_like(&after, pod, work).then_some(after)
         };
-        // After all advice so far packets end as before, so that it is enough to compare with what was made of it.
+        // Packets end as before after all advice so far, so a comparison with that configuration is enough.
         let all = follow(baseline).and_then(|alone| after_change.as_ref().map_or(Some(alone), follow));
         let is_redundant = all.is_some();
         if is_redundant {
@@ -93,7 +92,7 @@ impl<'a> LintComparison<'a> {
         is_redundant
     }
 
-    /// True if any of the selected packets is captured once this is removed; false where that can't be found out.
+    /// True if any selected packet is captured after the change; false if undecided.
     pub(super) fn captures_without(
         &mut self,
         change: &AdvisedChange,
@@ -106,7 +105,7 @@ impl<'a> LintComparison<'a> {
         captures && !self.work.is_spent()
     }
 
-    /// True if any of the packets is captured that are selected of all. True, if there is not enough work left.
+    /// True if any of the selected packets is captured, or if the work limit is reached.
     pub(super) fn captures(&mut self, select: impl Fn(PacketSet) -> Option<PacketSet>) -> bool {
         let Self { baseline, pod, work, .. } = self;
         baseline.families.iter().any(|family| {
@@ -121,7 +120,7 @@ impl<'a> LintComparison<'a> {
         })
     }
 
-    /// The limits of the mesh's rules that some packet reaches, each with the values of the rules that it meets then.
+    /// Limits of the mesh's rules that affect some packet, each with the values of the rules that the packet meets.
     pub(super) fn limits_reached(&mut self) -> Vec<(&'static Limit, Vec<String>)> {
         let Self { baseline, pod, work, capture, .. } = self;
         let limits = capture.mesh().entry().limits;
@@ -132,7 +131,7 @@ impl<'a> LintComparison<'a> {
         for family in &baseline.families {
             let rule_view = &family.rule_view;
             let packets = PodPackets::of(&[&rule_view.view], pod, false);
-            // Limits are about queries and about marks, whether or not a rule asks for them.
+            // Limits concern DNS queries and marks, even if no rule tests for them.
             let query = Intervals::one(DNS_PORT.number().into());
             let mark = Marks::one(capture.proxy().mark.map_or(0, |mark| mark.value));
             let some = |Region { packets: set, .. }: &Region| {
@@ -156,7 +155,6 @@ impl<'a> LintComparison<'a> {
     }
 }
 
-/// A configuration with its rules, and the ends of all packets by them.
 struct Baseline {
     configured: Configured,
     families: Vec<FamilyBaseline>,
@@ -165,7 +163,7 @@ struct Baseline {
 struct FamilyBaseline {
     rules: Checked,
     rule_view: RuleView,
-    /// The ends of all packets, with the rules that they match, once that was asked for.
+    /// Ends of all packets, with the rules that they match; computed on demand.
     atlas: OnceCell<Atlas>,
 }
 
@@ -180,7 +178,7 @@ impl Baseline {
         Self { families: capture.families().map(of_family).collect(), configured }
     }
 
-    /// True if every packet ends by the other's rules as by these. False, where there is not enough work left.
+    /// True if every packet ends alike by both rule sets; false if the work limit is reached.
     fn is_like(&self, other: &Self, pod: &PodContext, work: &mut Work) -> bool {
         let mut pairs = self.families.iter().zip(&other.families);
         let [own, others] = [self, other].map(|one| &one.configured.capture);
@@ -190,7 +188,7 @@ impl Baseline {
 }
 
 impl FamilyBaseline {
-    /// All packets of a pod by their ends, as far as there is work left the first time.
+    /// All packets of a pod by their ends, as far as the work limit allowed at the first call.
     fn atlas(&self, pod: &PodContext, work: &mut Work) -> &Atlas {
         self.atlas.get_or_init(|| {
             let RuleView { view, routing, .. } = &self.rule_view;
@@ -206,8 +204,8 @@ impl FamilyBaseline {
         let (before, after) = (&self.rule_view, &other.rule_view);
         let changed = changed(&self.rules, &other.rules);
         let [own, others] = [&self.rules, &other.rules].map(|rules| KeptRules::of(rules, &changed));
-        // Rules that stay lead to where they led. Where they decide in the same order, only packets that match one that does not
-        // stay may end in another way.
+        // Kept rules lead to the same chains. If they decide in the same order, only packets that match a removed rule may
+        // end differently.
         let is_local = before.routing == after.routing && own.kept == others.kept;
         let ends = |region: &Region, by: &RuleView, work: &mut Work| {
             let atlas = Atlas::of(&by.view, &by.routing, [region.packets.clone()], work);
@@ -232,7 +230,7 @@ fn key(statement: &Statement) -> StatementKey<'_> {
     (statement.table, &statement.chain, &statement.rule)
 }
 
-/// Rules that one of the two has more often.
+/// Rules that occur more often in one of the two.
 fn changed<'a>(before: &'a Checked, after: &'a Checked) -> BTreeSet<StatementKey<'a>> {
     let mut counts: BTreeMap<StatementKey<'_>, i32> = BTreeMap::new();
     for (rules, step) in [(before, 1), (after, -1)] {
@@ -243,7 +241,7 @@ fn changed<'a>(before: &'a Checked, after: &'a Checked) -> BTreeSet<StatementKey
     counts.into_iter().filter(|(_, count)| *count != 0).map(|(key, _)| key).collect()
 }
 
-/// The rules of a rule set that do not stay, and in order all others.
+/// Removed rules of a rule set, and all others in order.
 struct KeptRules<'a> {
     gone: BTreeSet<At>,
     kept: Vec<StatementKey<'a>>,

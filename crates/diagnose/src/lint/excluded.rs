@@ -1,4 +1,4 @@
-//! Exclusions that leave nothing to capture: of all that the application sends, of DNS, or of a family.
+//! Exclusions that leave nothing to capture: of all outbound traffic, of DNS, or of a family.
 
 use super::change::AdvisedChange;
 use super::comparison::LintComparison;
@@ -10,7 +10,7 @@ use rules::nft::{Field, Intervals, protocol_number};
 use rules::simulate::{PacketSet, Way};
 use rules::{PortRange, Protocol};
 
-/// The list that excludes all outbound connections of the application that would be captured, DNS aside.
+/// List that excludes all outbound connections of the application that would be captured, except DNS.
 pub(super) fn all_outbound_excluded(
     comparison: &mut LintComparison<'_>,
     lists: &[ListItem],
@@ -42,7 +42,7 @@ pub(super) fn all_outbound_excluded(
     Some((setting, Finding::warning(Code::AllExcluded, &option, text, remedy)))
 }
 
-/// DNS queries that a list of ports excludes although they are to be captured.
+/// DNS queries that a list of ports excludes although their capture is configured.
 pub(super) fn dns_excluded(
     comparison: &mut LintComparison<'_>,
     lists: &[ListItem],
@@ -67,7 +67,7 @@ pub(super) fn dns_excluded(
     })
 }
 
-/// Items that exclude every address of a family, or every port, so that no rule after theirs captures such a connection.
+/// Items that exclude every address of a family, or every port, so that no later rule captures such a connection.
 pub(super) fn catch_all_exclusions(
     comparison: &mut LintComparison<'_>,
     lists: &[ListItem],
@@ -109,12 +109,12 @@ pub(super) fn leaving(set: PacketSet) -> Option<PacketSet> {
     Some(set).filter(|set| set.way == Way::Outbound)
 }
 
-/// The packets of a set that processes beside the proxy send.
+/// Packets of a set that processes other than the proxy send.
 pub(super) fn calls(set: PacketSet, proxy: &Proxy) -> Option<PacketSet> {
     of_others(leaving(set)?, proxy)
 }
 
-/// The packets of a set that are not the proxy's own.
+/// Packets of a set that are not the proxy's own.
 pub(super) fn of_others(mut set: PacketSet, proxy: &Proxy) -> Option<PacketSet> {
     if set.way == Way::Outbound {
         set = without_owners(set, &proxy.uids, &proxy.gids);

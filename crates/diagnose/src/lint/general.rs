@@ -1,4 +1,4 @@
-//! Suspicious settings of any mesh, by its rules, its lists and its proxy.
+//! Suspicious settings of any mesh, found by its rules, its lists and its proxy.
 
 use super::application::{InterfaceAddress, uncaptured_ipv6};
 use super::change::{AdvisedChange, ItemsByCondition, Redundant, overlaps, unreachable};
@@ -15,8 +15,8 @@ use rules::nft::{Field, Interval};
 use rules::simulate::{PacketSet, loopback_interface};
 use std::collections::BTreeSet;
 
-/// Findings that walks of packets confirm. Items that lie in others or whose rules no packet reaches are left out on trial, and
-/// lists that have such items; if `is_whole`, every list, and each item of at most [`MAX_TRIALS`].
+/// Findings confirmed by walks of packets. Items that lie within others or whose rules no packet reaches are dropped on
+/// trial, and lists with such items; if `is_whole`, every list, and each item of at most [`MAX_TRIALS`].
 pub(super) fn check_with_packets(
     comparison: &mut LintComparison<'_>,
     interface_addresses: &[InterfaceAddress],
@@ -53,7 +53,7 @@ pub(super) fn check_with_packets(
         Some((_, finding)) => findings.push(finding.clone()),
         None => findings.extend(catch_all_exclusions(comparison, &lists, &proxy)),
     }
-    // Where one list excludes all outbound traffic, other settings about it have no effect anyway.
+    // If one list excludes all outbound traffic, other settings about it have no effect anyway.
     let is_moot = |setting: Setting| {
         use Feature::{Groups, OutboundExcept, OutboundNetworks, OutboundNetworksExcept, OutboundOnly};
         let of_outbound = [Groups, OutboundExcept, OutboundNetworks, OutboundNetworksExcept, OutboundOnly];
@@ -61,7 +61,7 @@ pub(super) fn check_with_packets(
         excluded.as_ref().is_some_and(|(by, _)| *by != setting) && is_of_outbound()
     };
     let raw = comparison.raw;
-    // No user has written a preset, so it can't be dropped.
+    // A preset was not set by the user, so it can't be dropped.
     let is_preset = |setting| raw.get(setting).is_some_and(|given| matches!(given.source, Source::Preset(_)));
     let counts = |redundant: &Redundant| {
         let setting = redundant.change.setting;
@@ -94,7 +94,7 @@ fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) 
     comparison.capture.mesh().entry().cautions.iter().filter(|caution| (caution.applies)(&facts)).collect()
 }
 
-/// Users of the proxy whose calls to their own pod are taken for the application's.
+/// Users of the proxy whose calls to their own pod are mistaken for the application's.
 fn several_users(
     comparison: &mut LintComparison<'_>,
     policy: &dyn CapturePolicy,
@@ -117,7 +117,6 @@ fn several_users(
     })
 }
 
-/// Findings that settings, lists and the proxy show without trying a packet.
 pub(super) fn check_without_packets(
     raw: &Raw,
     policy: &dyn CapturePolicy,
@@ -187,7 +186,7 @@ fn proxy_identity(policy: &dyn CapturePolicy, proxy: &Proxy) -> Option<Finding> 
     })
 }
 
-/// Items of a family without rules; of many, the first.
+/// Items of a family without rules; of many items, the first.
 fn of_other_family(raw: &Raw, policy: &dyn CapturePolicy, lists: &[ListItem]) -> Vec<(Setting, Finding)> {
     if policy.ipv6() {
         return Vec::new();
@@ -209,7 +208,7 @@ fn of_other_family(raw: &Raw, policy: &dyn CapturePolicy, lists: &[ListItem]) ->
     lists.iter().filter(is_ipv6_network).take(MAX_TRIALS).map(finding).collect()
 }
 
-/// Whole options that may have no effect: those of which the configuration itself says so, and lists.
+/// Whole options that may have no effect: options that the configuration reports as unused, and lists.
 fn whole_options(
     comparison: &LintComparison<'_>,
     unused: &[&Caution],
@@ -230,9 +229,9 @@ fn whole_options(
         SettingKind::Value(form) => form.ends_with(".."),
         SettingKind::Switch => false,
     };
-    // Other options, such as how a drop-in runs, make no rules and have an effect all the same.
+    // Other options, such as those of a drop-in, make no rules but have effects.
     let of_capture = |row: &&SettingRow| row.topic == Topic::Capture;
-    // It is right to name the proxy's user even where it is the default.
+    // Naming the proxy's user is right even if it is the default.
     let is_identity = |row: &&SettingRow| row.features.contains(&Feature::Identity);
     let is_explained = |row: &&SettingRow| unused.iter().any(|one| one.setting == row.setting);
     let rows = comparison.capture.mesh().settings().iter().filter(of_capture).filter(takes_several);
@@ -243,7 +242,7 @@ fn whole_options(
     explained.chain(lists).collect()
 }
 
-/// Each item of lists that hold several, as one that may have no effect; in the order of the settings.
+/// Each item of lists with several, as one that may have no effect, in the order of the settings.
 fn one_by_one(lists: &[ListItem], policy: &dyn CapturePolicy) -> Vec<Redundant> {
     let is_captured = |listed: &&ListItem| listed.selector.family() != Some(Family::V6) || policy.ipv6();
     let of_several =
@@ -262,7 +261,7 @@ fn one_by_one(lists: &[ListItem], policy: &dyn CapturePolicy) -> Vec<Redundant> 
     lists.iter().filter(is_given).filter(is_captured).filter(of_several).map(redundant).collect()
 }
 
-/// A note for each limit of the mesh's own rules that packets can run into. It names what all rules with that limit match.
+/// One note per limit of the mesh's own rules that affects packets, with the values of all rules with that limit.
 pub(super) fn limits(comparison: &mut LintComparison<'_>) -> Vec<Finding> {
     let met = comparison.limits_reached();
     let note = |(limit, about): (&Limit, Vec<String>)| {

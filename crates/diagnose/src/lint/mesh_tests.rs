@@ -1,4 +1,4 @@
-//! Properties of lint for meshes whose findings come from their rules alone.
+//! Properties of lint for meshes whose findings come only from their rules.
 
 use super::change::{Configured, ItemsByCondition, Redundant};
 use super::comparison::LintComparison;
@@ -63,9 +63,9 @@ fn check_given(mesh: Mesh, flags: &[(&str, &str)], expected: &[&str]) {
     assert_eq!(reported, expected, "{flags:?}");
 }
 
-/// The golden of ambient's answers has the words of the limits.
+/// The golden file of ambient's answers contains the wording of the limits.
 #[test]
-fn limits_of_rules_are_told_where_there_are_such_rules() {
+fn limits_are_reported_for_rules_that_have_them() {
     let check = |mesh, flags: &[(&str, &str)], expected: &[&str]| {
         let (raw, capture) = configured(mesh, flags).expect("valid");
         let notes = lint(&raw, &capture, &[]).into_iter().filter(|finding| finding.level == Level::Note);
@@ -85,7 +85,7 @@ fn limits_of_rules_are_told_where_there_are_such_rules() {
 }
 
 #[test]
-fn what_does_nothing_is_told_of_every_mesh() {
+fn settings_without_effect_are_reported_for_every_mesh() {
     type Case = (Mesh, &'static [(&'static str, &'static str)], &'static [&'static str]);
     use Mesh::{Ambient, Kuma, Linkerd};
     let cases: [Case; 18] = [
@@ -135,7 +135,7 @@ fn what_does_nothing_is_told_of_every_mesh() {
             ],
         ),
         (Linkerd, &[("proxy-uid", "-1"), ("proxy-gid", "2102")], &[]),
-        // Queries by UDP are captured as well as without the list.
+        // DNS queries over UDP are captured even without the list.
         (Kuma, &[("redirect-dns", "true"), ("exclude-outbound-ports", "53")], &[]),
         (
             Linkerd,
@@ -185,9 +185,8 @@ fn what_does_nothing_is_told_of_every_mesh() {
     }
 }
 
-/// Lists so long that they are not looked at before rules are set.
 #[test]
-fn of_long_lists_nothing_is_told_that_lint_does_not_tell() {
+fn brief_reports_a_subset_of_lint_for_long_lists() {
     let list = |most: u32, item: fn(u32) -> String| (0..most).map(item).collect::<Vec<_>>().join(",");
     let ports = list(60, |n| (1000 + 2 * n).to_string());
     let interfaces = list(20, |n| format!("vm{n}"));
@@ -214,9 +213,8 @@ fn of_long_lists_nothing_is_told_that_lint_does_not_tell() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Setting rules warns of what lint warns of, where lists are short.
     #[test]
-    fn what_is_told_before_rules_are_set_is_what_lint_tells((raw, capture) in any_of(Mesh::ALL)) {
+    fn warnings_before_rules_are_set_are_those_of_lint((raw, capture) in any_of(Mesh::ALL)) {
         let warnings = |findings: Vec<Finding>| -> Vec<Finding> {
             findings.into_iter().filter(|finding| finding.level == Level::Warning).collect()
         };
@@ -224,7 +222,7 @@ proptest! {
         let (reported, all) = (warnings(brief(&raw, &capture, &[])), warnings(lint(&raw, &capture, &[])));
         prop_assert!(reported.iter().all(|finding| all.contains(finding)), "{:?}\n{:?}", reported, all);
         if rules <= BRIEF_RULES {
-            // Lists and items that nothing makes suspicious are not tried.
+            // Lists and items without suspicion are not tried.
             let is_tried = |finding: &&Finding| finding.code != Code::NoEffect;
             let missing: Vec<&Finding> =
                 all.iter().filter(|finding| !reported.contains(finding)).filter(is_tried).collect();
@@ -233,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn advice_of_rules_alone_leaves_every_packet_as_it_was(
+    fn advice_leaves_the_end_of_every_packet_unchanged(
         (raw, capture) in any_of(Mesh::ALL),
         packets in vec(packet(), 200),
     ) {

@@ -1,6 +1,6 @@
-//! Suspicious settings of a configuration in which every value is valid. A warning is about traffic that goes elsewhere than
-//! its author thinks, or an option that does nothing; a note is about a limit of the rules. Before lint advises to leave out
-//! something that does nothing, it tries packets without it: each ends as before.
+//! Suspicious settings in a configuration of valid values. A warning concerns traffic with an unexpected destination, or an
+//! option without effect; a note concerns a limit of the rules. Advice to drop a setting is confirmed by a trial: every
+//! packet ends as before.
 
 pub mod annotate;
 mod application;
@@ -23,26 +23,25 @@ use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
 use rules::simulate::Work;
 
-/// All findings, warnings first; of configurations whose lists are too long, those found in time. `interface_addresses` are
-/// the IPv6 addresses of the pod's interfaces as far as they are known; flags may declare others.
+/// All findings, warnings first; for very long lists, those found within the work limit. `interface_addresses` are the known
+/// IPv6 addresses of the pod's interfaces; flags may declare others.
 pub fn lint(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     lint_within(Work::new(MAX_WORK), None, raw, capture, interface_addresses)
 }
 
-/// [`brief`] tries packets where there are at most so many rules: a small part of the time that setting them takes.
+/// Number of rules up to which [`brief`] walks packets: a small part of the time that setting the rules takes.
 const BRIEF_RULES: usize = 100;
 
-/// As [`lint`], but in little time, just before the rules are set: without packets for many rules, without limits of rules.
+/// Fast form of [`lint`], for use just before rules are set: no packets for many rules, no limits of rules.
 pub fn brief(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     lint_within(Work::new(MAX_WORK), Some(BRIEF_RULES), raw, capture, interface_addresses)
 }
 
-/// As [`brief`], without packets: findings about the proxy, its ports and the families.
+/// Form of [`brief`] without packets: findings about the proxy, its ports and the families.
 pub fn quick_check(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     named(raw, general::check_without_packets(raw, &**capture, interface_addresses))
 }
 
-/// The findings, with settings as their author names them.
 fn named(raw: &Raw, findings: Vec<Finding>) -> Vec<Finding> {
     let dialect = Dialect::of(raw);
     findings.into_iter().map(|finding| dialect.name_in(finding)).collect()
@@ -56,7 +55,7 @@ fn lint_within(
     interface_addresses: &[InterfaceAddress],
 ) -> Vec<Finding> {
     let is_long = |rules: usize| max_rules.is_some_and(|most| rules > most);
-    // To count the items of lists takes a small part of the time that making their rules does.
+    // Counting the items of lists takes a small part of the time that making their rules does.
     let comparison = (!is_long(capture.lists().len())).then(|| LintComparison::new(raw, capture, work));
     let Some(mut comparison) = comparison.filter(|comparison| !is_long(comparison.statements().count()))
     else {
@@ -81,7 +80,7 @@ fn lint_within(
     named(raw, findings)
 }
 
-/// All findings about a subject, the worst first: remarks about its form, the `warnings` of reading it, and `findings`.
+/// All findings about a subject, the worst first: remarks about its form, the `warnings` of parsing it, and `findings`.
 pub fn all(subject: &Subject, warnings: &[String], findings: Vec<Finding>) -> Vec<Finding> {
     let of_value = |text: &String| Finding::plain(Level::Warning, Code::SurprisingValue, text);
     let mut all = subject.warnings_of_form().to_vec();
@@ -91,7 +90,6 @@ pub fn all(subject: &Subject, warnings: &[String], findings: Vec<Finding>) -> Ve
     all
 }
 
-/// The findings in lines of at most `width` columns; `No findings` where there are none.
 pub fn text(findings: &[FindingReport], width: usize) -> String {
     match findings {
         [] => "No findings\n".to_owned(),

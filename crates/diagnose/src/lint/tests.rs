@@ -1,4 +1,4 @@
-//! Configurations of Istio's sidecar and packets at random, for properties, and the faults that lint had, one test each.
+//! Random configurations of Istio's sidecar and random packets, for properties; and regression tests of lint.
 
 use super::{Code, Finding, InterfaceAddress, MAX_WORK, lint, lint_within, uncaptured_ipv6};
 use crate::random_tests::configured;
@@ -100,7 +100,7 @@ const INBOUND: (&str, &str) = ("istio-inbound-ports", "*");
 const IPV6: (&str, &str) = ("dual-stack", "true");
 
 #[test]
-fn a_network_is_left_out_only_if_nothing_else_hangs_on_it() {
+fn networks_are_dropped_only_if_no_other_setting_depends_on_them() {
     let outbound = |included, more: &[(&str, &str)], expected: &[(&str, &str)]| {
         check(&[&[INBOUND, (INCLUDED, included)], more].concat(), expected);
     };
@@ -117,13 +117,13 @@ fn a_network_is_left_out_only_if_nothing_else_hangs_on_it() {
 }
 
 #[test]
-fn what_is_excluded_as_a_whole_is_told_once() {
+fn whole_exclusions_are_reported_once() {
     let leave = ("--istio-service-exclude-cidr", "leave out of it what is to be captured");
     let ipv4 = ("pod-ips", "10.1.0.9");
     check(&[INBOUND, ipv4, (INCLUDED, "10.0.0.0/8"), (EXCLUDED, "10.0.0.0/9,10.128.0.0/9")], &[leave]);
     check(&[INBOUND, ipv4, (INCLUDED, "10.0.0.0/8,10.1.0.0/16"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
     check(&[INBOUND, ipv4, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
-    // IPv6 remains, which has another text.
+    // IPv6 is still captured, which has another wording.
     check(&[INBOUND, IPV6, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
     check(&[ipv4, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
     let ports = ("istio-local-outbound-ports-exclude", "1-65535");
@@ -145,7 +145,7 @@ fn an_item_behind_another_of_its_option_is_dropped() {
 }
 
 #[test]
-fn where_nothing_is_captured_nothing_else_is_told() {
+fn only_missing_capture_is_reported_where_nothing_is_captured() {
     let remedy = "say what to capture, such as -i '*' and -b '*', or give -m NONE";
     let given = [("istio-local-exclude-ports", "80"), ("dns-servers", "10.0.0.1")];
     check(&given, &[("--istio-service-cidr", remedy)]);
@@ -158,7 +158,7 @@ fn where_nothing_is_captured_nothing_else_is_told() {
 }
 
 #[test]
-fn options_without_effect_say_why() {
+fn options_without_effect_are_explained() {
     let check = |flags: &[(&str, &str)], expected: &str| {
         let flags = [&[INBOUND, ("drop-invalid", "true")], flags].concat();
         let (raw, capture) = configured(Mesh::Istio, &flags).expect("valid");
@@ -206,7 +206,7 @@ fn listeners_share_no_port() {
 }
 
 #[test]
-fn of_two_exclusions_the_one_that_leaves_nothing_is_reported() {
+fn the_exclusion_that_leaves_no_capture_is_reported() {
     for (ports, networks, expected) in [
         ("80", "10.0.0.0/8", "--istio-service-exclude-cidr"),
         ("1-65535", "10.1.0.0/16", "--istio-local-outbound-ports-exclude"),
@@ -221,7 +221,7 @@ fn of_two_exclusions_the_one_that_leaves_nothing_is_reported() {
 }
 
 #[test]
-fn dns_that_is_excluded_by_its_port_is_told() {
+fn dns_excluded_by_its_port_is_reported() {
     let excluded = ("istio-local-outbound-ports-exclude", "53,80");
     let remedy = "take port 53 out of the option";
     check(
@@ -232,7 +232,7 @@ fn dns_that_is_excluded_by_its_port_is_told() {
 }
 
 #[test]
-fn machines_do_not_go_with_tproxy() {
+fn virtual_machines_are_not_combined_with_tproxy() {
     let machines = [INBOUND, (INCLUDED, "*"), ("kube-virt-interfaces", "vm0")];
     check(&machines, &[]);
     let tproxy = [&machines[..], &[("istio-inbound-interception-mode", "TPROXY")]].concat();
@@ -240,7 +240,7 @@ fn machines_do_not_go_with_tproxy() {
 }
 
 #[test]
-fn an_address_whose_family_is_not_captured_is_told() {
+fn addresses_of_a_family_that_is_not_captured_are_reported() {
     let pod = |addresses, more: &[(&str, &str)], expected: &[(&str, &str)]| {
         check(&[&[INBOUND, (INCLUDED, "10.0.0.0/8"), ("pod-ips", addresses)], more].concat(), expected);
     };
@@ -287,7 +287,7 @@ fn calls_of_the_second_user_are_captured_where_loopback_is() {
 }
 
 #[test]
-fn many_networks_of_many_virtual_machines_are_looked_at_in_time() {
+fn many_networks_of_many_virtual_machines_are_checked_in_time() {
     let list = |items: Vec<String>| items.join(",");
     let networks = (0..300).map(|n| format!("10.{}.{}.0/24", n / 200, n % 200));
     let networks = list(networks.chain(["10.0.7.0/25".to_owned()]).collect());
@@ -299,7 +299,7 @@ fn many_networks_of_many_virtual_machines_are_looked_at_in_time() {
 }
 
 #[test]
-fn what_is_not_looked_at_is_said() {
+fn incomplete_checks_are_reported() {
     let (raw, capture) =
         configured(Mesh::Istio, &[INBOUND, (INCLUDED, "10.1.0.0/16,10.0.0.0/8")]).expect("valid");
     let reported = |work| lint_within(Work::new(work), None, &raw, &capture, &[]);
@@ -308,9 +308,8 @@ fn what_is_not_looked_at_is_said() {
     assert!(!is_cut(&reported(MAX_WORK)));
 }
 
-/// Findings about a usual init container, some of whose flags are the default anyway.
 #[test]
-fn a_usual_call_is_not_warned_of() {
+fn usual_flags_cause_no_warning() {
     let usual = [
         ("envoy-port", "15001"),
         ("inbound-capture-port", "15006"),
@@ -326,15 +325,15 @@ fn a_usual_call_is_not_warned_of() {
     check(&[&usual[..], &[IPV6, ("redirect-dns", "true")]].concat(), &[]);
 }
 
-/// The kernel drops it before any rule: no host outside has an address of loopback (`ip_route_input_slow`).
+/// True for packets that the kernel drops before any rule: no outside host has a loopback address (`ip_route_input_slow`).
 pub(super) fn is_martian(packet: &Packet) -> bool {
     let ends = [packet.source.ip(), packet.destination.ip()];
     matches!(packet.direction, Direction::Inbound { .. }) && ends.iter().any(IpAddr::is_loopback)
 }
 
-/// Each trial makes all rules again: those of a thousand items would make a million.
+/// Each trial makes all rules again: trials of a thousand items would make a million rules.
 #[test]
-fn of_many_items_without_effect_the_first_are_tried() {
+fn only_the_first_of_many_items_without_effect_are_tried() {
     let codes = |count: usize| {
         let nested: Vec<String> =
             (0..count).map(|item| format!("10.{}.{}.0/24", item / 256, item % 256)).collect();

@@ -1,4 +1,4 @@
-//! A node at a glance: the state of each of its network namespaces, the worst first.
+//! Overview of a node: the state of each of its network namespaces, the worst first.
 
 use crate::finding::FindingReport;
 use crate::status::{CaptureStatus, InstalledRules, Listening};
@@ -47,7 +47,7 @@ impl NamespaceState {
         }
     }
 
-    /// Its name, as JSON and metrics have it.
+    /// Name in JSON and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -80,7 +80,7 @@ pub struct NamespaceRow {
     pub pod: Option<PodName>,
     /// A container in it, by its whole id; null without one.
     pub container: Option<String>,
-    /// Whether it can be a pod's: it has a container or a name, and not a process alone.
+    /// True for a possible pod: it has a container or a name, not only a process.
     #[serde(skip)]
     pub is_sandbox: bool,
     /// unknown, drifted, overruled, failing, partial, captured or not-captured.
@@ -99,7 +99,6 @@ pub struct NamespaceRow {
 }
 
 impl NamespaceRow {
-    /// The row with what was read of its namespace, or with why it could not be.
     pub fn read(self, outcome: Result<CaptureStatus, String>) -> Self {
         match outcome {
             Ok(status) => {
@@ -115,7 +114,7 @@ impl NamespaceRow {
         }
     }
 
-    /// The finding that its state comes from; none where it comes from what is captured.
+    /// Finding behind the state; `None` for a state that follows from the captured traffic.
     pub fn reason(&self) -> Option<&FindingReport> {
         let codes: &[Code] = match self.state {
             NamespaceState::Drifted => &[Code::Changed],
@@ -128,7 +127,7 @@ impl NamespaceRow {
         self.findings.iter().filter(is_reason).min_by_key(|one| one.level)
     }
 
-    /// Its meshes: those that capture, else those whose rules are there.
+    /// Meshes that capture; without any, the owners of the installed rules.
     pub fn mesh(&self) -> String {
         let mut meshes = self.meshes.clone();
         if meshes.is_empty() {
@@ -153,7 +152,7 @@ impl Overview {
         Self { namespaces }
     }
 
-    /// Capture fails in a namespace, or is unknown.
+    /// True if capture fails in a namespace, or is unknown.
     pub fn fails(&self) -> bool {
         self.namespaces.iter().flat_map(|row| &row.findings).any(|finding| finding.level == Level::Failure)
     }
@@ -162,7 +161,7 @@ impl Overview {
         self.namespaces.iter().any(|row| row.state == NamespaceState::Drifted)
     }
 
-    /// The text for a terminal with so many columns; ages count until `now`.
+    /// Text for a terminal of `width` columns; ages count until `now`.
     pub fn text(&self, width: usize, now: SystemTime) -> String {
         let mut text = format!("{}\n", Style::Strong.paint(self.counts()));
         if self.namespaces.is_empty() {
@@ -204,9 +203,9 @@ impl Overview {
 }
 
 const HEAD: [&str; 6] = ["STATE", "NAMESPACE", "MESH", "LISTENERS", "MADE BY", "AGE"];
-/// The column that is shortened where there is not enough room.
+/// Column that is shortened if space is short.
 const NAME: usize = 1;
-/// So much of a name is shown however narrow the terminal is.
+/// Minimum width of a name, however narrow the terminal is.
 const MIN_NAME: usize = 16;
 const GAP: &str = "  ";
 
@@ -226,7 +225,6 @@ fn style(state: NamespaceState) -> Style {
     }
 }
 
-/// A line; the style is that of its first cell.
 fn line(cells: &[String; 6], widths: &[usize; 6], of_state: Option<Style>) -> String {
     let padded = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
         let cell = if column == NAME { shortened(cell, *width) } else { cell.clone() };
@@ -281,9 +279,9 @@ fn maker(command: &str) -> &str {
     }
 }
 
-/// A time span as `kubectl get` prints ages (`HumanDuration` of k8s.io/apimachinery).
+/// Time span as `kubectl get` prints ages (`HumanDuration` of k8s.io/apimachinery).
 fn age(span: Duration) -> String {
-    // The seconds of a unit, the count from which it is used, and the one from which it is used alone.
+    // Name and seconds of a unit, its minimum count, and the count from which the smaller unit is omitted.
     let units: [(&str, u64, u64, u64); 5] =
         [("s", 1, 0, 0), ("m", 60, 2, 10), ("h", 3_600, 3, 8), ("d", 86_400, 2, 8), ("y", 31_536_000, 2, 8)];
     let seconds = span.as_secs();
@@ -297,7 +295,7 @@ fn age(span: Duration) -> String {
     }
 }
 
-/// A name in so many columns: of a long one its start and its end, by which pods of a workload differ.
+/// Shortens a name to its start and its end, by which pods of a workload differ.
 fn shortened(name: &str, width: usize) -> String {
     let count = name.chars().count();
     if count <= width {
@@ -330,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_records_move_no_cursor() {
+    fn control_characters_of_names_and_records_are_escaped() {
         let made = Record { command: "a\u{1b}[2J".to_owned(), ..record() };
         let mut row = row("e\u{1b}[2J", NamespaceState::Unknown);
         row.held_by.push(InstalledRules { made: Some(made), ..held() });

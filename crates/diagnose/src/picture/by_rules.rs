@@ -1,4 +1,4 @@
-//! Draws the picture of rules: an arrow is a row of the traffic, with the setting that decides.
+//! Picture of rules: an arrow is a row of the traffic, with the setting that decides.
 
 use super::model::{FlowEndpoint, Panel, Picture, PictureFlow, UNKNOWN_PROXY};
 use super::words::{Before, Known, Label};
@@ -12,7 +12,6 @@ use mesh::{Capture, ListItem, Proxy, RuleReason, Selector};
 use rules::InterfaceName;
 use rules::simulate::Verdict;
 
-/// The picture of a configuration's traffic, with settings named as their author writes them.
 pub fn of(capture: &Capture, dialect: &Dialect, pod: &PodContext) -> Picture {
     let views: Vec<RuleView> =
         capture.families().map(|family| RuleView::of_config(&**capture, family, pod)).collect();
@@ -36,7 +35,7 @@ pub fn of_rules(rule_views: &[&RuleView], pod: &PodContext) -> Picture {
     let proxy = one_of(found.iter().map(|of_family| proxy_of(of_family)));
     let found: Vec<&RecognizedRule<'_>> = found.iter().flatten().collect();
     let mesh = found.first().map(|rule| rule.mesh);
-    // Where a rule says so, the proxies of all meshes call the application from the same addresses.
+    // With such a rule, the proxies of all meshes call the application from the same addresses.
     let has_passthrough = found.iter().any(|rule| rule.meaning() == Some(Meaning::ProxyToApplication));
     let known = Known {
         proxy: Proxy { has_passthrough, ..proxy },
@@ -68,7 +67,7 @@ fn draw(
     let parts: Vec<TrafficPart> = TrafficPart::ALL.into_iter().filter(is_shown).collect();
     let of_family = |view: &&RuleView| parts.iter().map(|part| rows(view, *part, &context)).collect();
     let mut families: Vec<Vec<TrafficRows>> = views.iter().map(of_family).collect();
-    // Where nothing is done to one family, the other is shown alone.
+    // If rules act on only one family, the other is omitted.
     let is_done = |row: &TrafficRow| {
         row.end.is_translated || !matches!(row.end.verdict, Verdict::Pass | Verdict::Unknown)
     };
@@ -92,7 +91,7 @@ fn draw(
     Picture { program: known.program, ..Picture::new(note, panels) }
 }
 
-/// Adds the rows of another family, in their order. A row that both have is one.
+/// Adds the rows of another family, in their order. A row of both families becomes one.
 fn merge(rows: &mut Vec<TrafficRow>, more: Vec<TrafficRow>) {
     let mut from = 0;
     for row in more {
@@ -125,7 +124,7 @@ fn flows(
         let verdict = row.end.verdict;
         let (from, to) = (known.sender(&row.packets, part), known.recipient(&row, part));
         let flow = PictureFlow { rows: vec![row], from, to, verdict, label: Label::default(), option };
-        // Users and groups of the proxy are one sender, though two settings name them.
+        // Users and groups of the proxy are one sender, even though two settings name them.
         let is_of_proxy = |flow: &PictureFlow| {
             flow.from == FlowEndpoint::Proxy
                 && flow.verdict == Verdict::Pass

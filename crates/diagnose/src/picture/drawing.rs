@@ -1,10 +1,9 @@
-//! A picture laid out: shapes and texts with their places, which tests compare, and the room that text takes.
+//! Layout of a picture: shapes and texts with their places, which tests compare, and the widths of texts.
 
-/// The meaning of a text's colour.
+/// Meaning of the colour of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     Plain,
-    /// Text that a reader may skip.
     Quiet,
     Captured,
     Passing,
@@ -14,17 +13,15 @@ pub(super) enum Ink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fill {
     Page,
-    /// The frame around the pod.
     Pod,
-    /// A place where arrows start or end.
     Place,
-    /// The proxy, or the agent beside it.
+    /// Proxy, or the agent beside it.
     Proxy,
-    /// Behind the path of the packet in question.
+    /// Background of the path of the packet in question.
     Lit,
 }
 
-/// Styles of lines, which differ without colours.
+/// Styles of lines, distinguishable without colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stroke {
     /// Solid and thick, with a full tip.
@@ -35,11 +32,11 @@ pub(super) enum Stroke {
     Dropped,
     /// Dotted, without an end.
     Unknown,
-    /// Thin: traffic that the proxy sends on.
+    /// Thin: traffic that the proxy forwards.
     HandedOn,
 }
 
-/// In pixels.
+/// Rectangle in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Area {
     pub(super) x: u32,
@@ -50,9 +47,9 @@ pub(super) struct Area {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Text {
-    /// Where it starts, or its middle.
+    /// Start of the text, or its middle if it is centred.
     pub(super) x: u32,
-    /// Its base line.
+    /// Baseline.
     pub(super) y: u32,
     pub(super) centred: bool,
     pub(super) font: Font,
@@ -60,18 +57,16 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// The area that it takes, at most.
     #[cfg(test)]
     pub(super) fn area(&self) -> Area {
         let Font { size, .. } = self.font;
         let width: u32 = self.pieces.iter().map(|(_, text)| self.font.width(text)).sum();
         let x = if self.centred { self.x.saturating_sub(width / 2) } else { self.x };
-        // Letters of DejaVu Sans reach 0.76 of the size above the base line, and 0.24 below it.
+        // Letters of DejaVu Sans reach 0.76 of the size above the baseline, and 0.24 below it.
         Area { x, y: self.y - size * 4 / 5, width, height: size }
     }
 }
 
-/// A horizontal line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) stroke: Stroke,
@@ -84,10 +79,10 @@ pub(super) struct Line {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineEnd {
-    /// It goes on behind a box.
+    /// Continues behind a box.
     Open,
     Tip,
-    /// It goes back to the box that it comes from, and has its tip there.
+    /// Returns to the box that it comes from, with its tip there.
     Turn,
 }
 
@@ -102,9 +97,8 @@ pub(super) enum DrawingItem {
 pub(super) struct Drawing {
     pub(super) width: u32,
     pub(super) height: u32,
-    /// In the order in which they are drawn.
     pub(super) items: Vec<DrawingItem>,
-    /// The area of each arrow with its text, by panel and place there.
+    /// Area of each arrow with its text, by panel and index there.
     pub(super) rows: Vec<((usize, usize), Area)>,
 }
 
@@ -134,10 +128,10 @@ const WIDTHS: [u16; 95] = [
     500, 500, 613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579, 278, 974, 634, 612, 635, 635, 411, 521,
     392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
 ];
-/// The same of any other character.
+/// Width of any other character.
 const OTHER: u16 = 1000;
 
-/// `size` is in pixels.
+/// Font with its size in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Font {
     pub(super) size: u32,
@@ -145,25 +139,24 @@ pub(super) struct Font {
 }
 
 impl Font {
-    /// In pixels, at most.
+    /// Maximum width in pixels.
     pub(super) fn width(self, text: &str) -> u32 {
         let width = |c: char| {
             let index = u32::from(c).checked_sub(32).and_then(|index| usize::try_from(index).ok());
             u32::from(index.and_then(|index| WIDTHS.get(index)).copied().unwrap_or(OTHER))
         };
         let thousandths: u32 = text.chars().map(width).sum::<u32>() * self.size;
-        // Bold letters are wider, by 14 of 100 in the words that pictures use.
+        // Bold letters are wider, by 14 of 100 in the words of pictures.
         let thousandths = if self.bold { thousandths * 116 / 100 } else { thousandths };
         thousandths.div_ceil(1000)
     }
 
-    /// `width` is in pixels.
     pub(super) fn lines(self, text: &str, width: u32) -> Vec<String> {
         lines(text, |line| self.width(line) <= width)
     }
 }
 
-/// The text in lines that fit. Words that are too long are broken, after a slash, a comma or an underscore where there is one.
+/// Text in lines that fit. Long words are broken, after a slash, a comma or an underscore if possible.
 pub(super) fn lines(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -196,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_wrapped_at_spaces_and_long_words_where_they_can_be_read() {
+    fn text_is_wrapped_at_spaces_and_long_words_at_separators() {
         check("one two three", 50, &["one two", "three"]);
         check("traffic.example/excludeNetworks", 100, &["traffic.example/", "excludeNetworks"]);
         check("", 10, &[""]);
@@ -204,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_asked_for() {
+    fn no_line_is_wider_than_the_limit() {
         let text = "a0123456789".repeat(20);
         for line in PLAIN.lines(&text, 70) {
             assert!(PLAIN.width(&line) <= 70, "{line}");

@@ -1,5 +1,5 @@
-//! Places of a drawing: network, proxy and application side by side, and below each other a row for each arrow. Traffic that
-//! bypasses the proxy runs behind its box. Captured traffic ends there, at a port, and goes on from there.
+//! Layout of a drawing: network, proxy and application side by side, and below each other one row per arrow. Traffic that
+//! bypasses the proxy runs behind its box. Captured traffic ends there at a port, and continues from there.
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill, Font, Ink, Line, LineEnd, Stroke};
 use super::model::{FlowEndpoint, PacketPath, Panel, Picture, PictureFlow};
@@ -7,25 +7,24 @@ use crate::explain::VerdictKind;
 use crate::traffic::TrafficPart;
 use std::ops::Range;
 
-/// Columns in pixels, as left edge and width: as wide as the page and a README show them without scaling.
+/// Columns in pixels, as left edge and width: as wide as the page and a README show them unscaled.
 const WIDTH: u32 = 700;
 const MARGIN: u32 = 8;
 const NETWORK: (u32, u32) = (MARGIN, 76);
 const TEXT: (u32, u32) = (94, 342);
-/// From the left edge of the text, after the word for the verdict.
+/// Distance from the left edge of the text, after the word for the verdict.
 const WORD: u32 = 100;
 const POD: (u32, u32) = (440, 254);
 const PROXY: (u32, u32) = (450, 88);
 const APPLICATION: (u32, u32) = (584, 100);
 
 const LINE: u32 = 18;
-/// Rows are high enough for a line of text above an arrow.
+/// Minimum height of a row: a line of text above an arrow.
 const ROW: u32 = 36;
-/// The height of a heading above its rows.
 const HEAD: u32 = 26;
-/// The picture of one packet is not higher, whatever surrounds it.
+/// Maximum height of the picture of one packet.
 const HIGHEST: u32 = 300;
-/// The lines that a rule takes there at most.
+/// Maximum number of a rule's lines there.
 const RULE_LINES: usize = 4;
 
 const TITLE: Font = Font { size: 18, bold: true };
@@ -38,11 +37,11 @@ const fn right((x, width): (u32, u32)) -> u32 {
     x + width
 }
 
-/// Lays a picture out: all of it, or of a packet's path the part that the packet belongs to, at most [`HIGHEST`] pixels high.
+/// Lays out a whole picture, or the part with the path of a packet, at most [`HIGHEST`] pixels high.
 pub(super) fn drawing(picture: &Picture) -> Drawing {
     let mut drawing = Drawing { width: WIDTH, ..Drawing::default() };
     let mut y = 6;
-    // What is written beside the picture is not repeated: the verdict on a packet, and what a summary is about.
+    // Text beside the picture is not repeated: the verdict for a packet, and the subject of a summary.
     let (title, font, notes) = match &picture.path {
         Some(path) => (Some(&path.packet), HEADING, &[][..]),
         None if picture.is_summary => (None, TITLE, &[][..]),
@@ -61,10 +60,8 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
         }
     }
     let mut panels: Vec<(usize, &Panel)> = picture.shown_panels().collect();
-    // Where others send, after all that the application sends and gets.
     panels.sort_by_key(|(_, panel)| panel.part == TrafficPart::Machines);
     let top = y + if y > 6 { 14 } else { 2 };
-    // Names above the first row.
     y = top + 24 + 15 * u32::try_from(name_lines(picture.program.name, PROXY.1 - 8).len()).unwrap_or(2);
     let mut sections = Vec::new();
     for (number, panel) in panels {
@@ -93,34 +90,32 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
     drawing
 }
 
-/// A part with its rows, measured.
 struct Section<'a> {
     panel: &'a Panel,
     rows: Vec<LayoutRow<'a>>,
-    /// Words for omitted rows, with the height of their line.
+    /// Texts for omitted rows, with the height of their line.
     omitted: Vec<(u32, String)>,
     top: u32,
     bottom: u32,
 }
 
 struct LayoutRow<'a> {
-    /// Its panel and its place there.
+    /// Panel and index of the row there.
     at: (usize, usize),
     flow: &'a PictureFlow,
-    /// The packet that is asked about takes it; `None` if there is none.
+    /// True if the packet in question takes it; `None` without such a packet.
     lit: Option<bool>,
     lines: Vec<Vec<(Ink, String)>>,
-    /// The number of lines that are its label.
     label: usize,
     top: u32,
     height: u32,
-    /// The height of its arrow, and of its first line of text.
+    /// Height of the arrow, and of the first line of text.
     arrow: u32,
     text: u32,
 }
 
 impl<'a> LayoutRow<'a> {
-    /// With `rule` below the label. Within the pod, arrows are beside the text; elsewhere they run below it.
+    /// Lays out a row with `rule` below the label. Within the pod, arrows are beside the text; elsewhere they run below it.
     fn of(panel: &'a Panel, at: (usize, usize), lit: Option<bool>, rule: &[String], top: u32) -> Self {
         let flow = &panel.flows[at.1];
         let mut lines = lines(flow, lit);
@@ -135,7 +130,7 @@ impl<'a> LayoutRow<'a> {
     }
 }
 
-/// The rows of a part below each other, each as `row` lays it out at its height.
+/// Rows of a part below each other, each laid out by `row` at its height.
 fn section<'a>(
     panel: &'a Panel,
     top: u32,
@@ -149,11 +144,11 @@ fn section<'a>(
         row
     };
     let rows = rows.map(placed).collect();
-    // Beside the heading alone there is room for two lines of a name.
+    // Two lines of a name fit beside a heading without rows.
     Section { panel, rows, omitted: Vec::new(), top, bottom: (y + 6).max(top + 44) }
 }
 
-/// The rows around that of a packet and the rule that decides: first what precedes it, which the packet does not match.
+/// Rows around that of a packet, with the deciding rule. Preceding rows, which the packet does not match, are kept first.
 fn path_section<'a>(path: &PacketPath, panel: &'a Panel, top: u32) -> Section<'a> {
     let ((number, at), count) = (path.at, panel.flows.len());
     let rule: Vec<String> = path.rule.iter().flat_map(|rule| SMALL.lines(rule, TEXT.1 - WORD)).collect();
@@ -190,7 +185,6 @@ fn omitted(count: usize, place: &str) -> String {
     format!("... {count} more {} {place}", if count == 1 { "row" } else { "rows" })
 }
 
-/// Omitted lines are marked.
 fn shortened(lines: &[String], count: usize) -> Vec<String> {
     let mut kept: Vec<String> = lines.iter().take(count).cloned().collect();
     if let (true, Some(last)) = (count < lines.len(), kept.last_mut()) {
@@ -202,7 +196,6 @@ fn shortened(lines: &[String], count: usize) -> Vec<String> {
     kept
 }
 
-/// The pod, its proxy and its application, and what is outside.
 fn frame(drawing: &mut Drawing, picture: &Picture, sections: &[Section<'_>], (top, bottom): (u32, u32)) {
     let pod = Area { x: POD.0, y: top, width: POD.1, height: bottom - top };
     drawing.items.push(DrawingItem::Box(Fill::Pod, pod));
@@ -226,11 +219,9 @@ fn frame(drawing: &mut Drawing, picture: &Picture, sections: &[Section<'_>], (to
         let top = border.map_or(inner, |border| border + 2);
         place(APPLICATION, Fill::Place, (top, bottom - 10), FlowEndpoint::Machine.name());
     }
-    // One network, beside all that is sent.
     place(NETWORK, Fill::Place, (inner, bottom - 10), FlowEndpoint::Network.name());
 }
 
-/// A name in lines that fit, broken at a space or after a dash.
 fn name_lines(name: &str, width: u32) -> Vec<String> {
     match name.find('-') {
         Some(at) if STRONG.width(name) > width && !name.contains(' ') => {
@@ -240,13 +231,11 @@ fn name_lines(name: &str, width: u32) -> Vec<String> {
     }
 }
 
-/// The label of a row, and the option.
 fn lines(flow: &PictureFlow, lit: Option<bool>) -> Vec<Vec<(Ink, String)>> {
     let font = label_font(lit);
     let width = TEXT.1 - WORD;
     let wrapped = |text: &str| font.lines(text, width);
     let option = flow.option.as_ref().map(|option| format!(" ({option})")).unwrap_or_default();
-    // A long option has a line of its own anyway.
     let behind = if font.width(&option) <= width / 2 { option.as_str() } else { "" };
     let label = flow.label.text(|text| wrapped(&format!("{text}{behind}")).len() <= 2);
     let ink = if lit == Some(false) { Ink::Quiet } else { Ink::Plain };
@@ -279,7 +268,6 @@ fn row_at(drawing: &mut Drawing, part: TrafficPart, row: &LayoutRow<'_>) {
     let (kind, ports) = flow.end();
     let (ink, _) = drawn(kind);
     let word = kind.word().to_owned();
-    // What passes is the quietest.
     let font = if kind == VerdictKind::NotCaptured { label_font(*lit) } else { STRONG };
     drawing.text(TEXT.0, *text, font, [(if quiet { Ink::Quiet } else { ink }, word)]);
     for ((number, line), y) in lines.iter().enumerate().zip((*text..).step_by(LINE as usize)) {
@@ -303,7 +291,6 @@ fn drawn(kind: VerdictKind) -> (Ink, Stroke) {
     }
 }
 
-/// The path of packets at this height, in pieces.
 fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<Line> {
     let (kind, ports) = flow.end();
     let (_, stroke) = drawn(kind);
@@ -349,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_breaks_at_its_dash_only_where_it_does_not_fit() {
+    fn names_break_at_a_dash_only_if_they_do_not_fit() {
         assert_eq!(name_lines("linkerd2-proxy", 1000), ["linkerd2-proxy"]);
         assert_eq!(name_lines("linkerd2-proxy", 10), ["linkerd2-", "proxy"]);
     }

@@ -1,6 +1,6 @@
-//! Pictures of traffic: a model of parts, each with arrows in the order in which rules decide, drawn as SVG ([`Picture::svg`])
-//! or as text ([`Picture::text`]). Tests hold each arrow against the simulator's walks through the rules of the same
-//! configuration. The path of a packet in question is highlighted.
+//! Pictures of traffic: a model of parts, each with arrows in the order in which rules decide, drawn as SVG
+//! ([`Picture::svg`]) or as text ([`Picture::text`]), optionally with the highlighted path of a packet. Tests compare each
+//! arrow with the simulator's walks through the rules.
 
 mod by_rules;
 mod drawing;

@@ -1,4 +1,4 @@
-//! The model of a picture: its parts with their arrows, in the order in which rules decide, and the path of a packet.
+//! Model of a picture: its parts with their arrows, in the order in which rules decide, and the path of a packet.
 
 use super::words::{Known, Label};
 use crate::explain::{Explanation, VerdictKind};
@@ -11,39 +11,34 @@ use rules::{InterfaceName, PortRange};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
     pub(super) title: String,
-    /// Sentences about all of it.
     pub notes: Vec<String>,
-    /// In the order in which they are shown.
     pub panels: Vec<Panel>,
     pub(super) program: ProxyProgram,
-    /// Only the main paths are shown.
+    /// True if only the main paths are shown.
     pub(super) is_summary: bool,
     pub(super) path: Option<PacketPath>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PacketPath {
-    /// The panel and the arrow in it.
+    /// Panel and arrow in it.
     pub(super) at: (usize, usize),
     pub(super) packet: String,
-    /// As a sentence.
     pub(super) rule: Option<String>,
 }
 
 impl Picture {
-    /// `note` states what holds for all parts.
     pub(crate) fn new(note: String, panels: Vec<Panel>) -> Self {
         let title = "Where the pod's traffic goes".to_owned();
         Self { title, notes: vec![note], panels, program: UNKNOWN_PROXY, is_summary: false, path: None }
     }
 
-    /// Names whose traffic it is, such as a pod.
     pub fn of_object(mut self, name: &str) -> Self {
         self.title = format!("Where the traffic of {name} goes");
         self
     }
 
-    /// The main paths into the pod and out of it, without what always passes.
+    /// Keeps the main paths into and out of the pod, without traffic that is never captured.
     pub fn summary(mut self) -> Self {
         self.is_summary = true;
         self.panels.retain(|panel| matches!(panel.part, TrafficPart::Inbound | TrafficPart::Outbound));
@@ -51,7 +46,7 @@ impl Picture {
         self
     }
 
-    /// Of captured queries, the component that answers them.
+    /// Recipient of an arrow; for captured DNS queries, the component that answers them.
     pub(super) fn recipient(&self, flow: &PictureFlow) -> &'static str {
         let ProxyProgram { name, resolver, .. } = self.program;
         match flow.verdict {
@@ -63,18 +58,18 @@ impl Picture {
         }
     }
 
-    /// The parts that are shown, with their numbers: all, or the one that a packet belongs to.
+    /// Shown parts with their numbers: all, or the part of a packet.
     pub(super) fn shown_panels(&self) -> impl Iterator<Item = (usize, &Panel)> {
         let is_shown = |number: usize| self.path.as_ref().is_none_or(|path| path.at.0 == number);
         self.panels.iter().enumerate().filter(move |(number, _)| is_shown(*number))
     }
 
-    /// The numbers of the part and of the arrow in it that a packet takes; `None` for a later packet of a connection.
+    /// Numbers of the part and of its arrow that a packet takes; `None` for a later packet of a connection.
     pub fn at(&self, packet: &Packet) -> Option<(usize, usize)> {
         self.panels.iter().enumerate().find_map(|(panel, one)| Some((panel, one.row_of(packet)?)))
     }
 
-    /// Highlights the path of the packet and the rule that decides. One that no arrow speaks of gets a separate arrow.
+    /// Highlights the path of the packet and the deciding rule. A packet without an arrow gets a separate one.
     pub fn with_path(mut self, explanation: &Explanation<'_>) -> Self {
         let packet = explanation.packet();
         let verdict = explanation.outcome().verdict;
@@ -103,17 +98,16 @@ impl Picture {
     }
 }
 
-/// The proxy of rules that are no mesh's.
+/// Proxy for rules without a mesh.
 pub(super) const UNKNOWN_PROXY: ProxyProgram =
     ProxyProgram { name: "proxy", resolver: None, tunnel: None, ports: &[] };
 
-/// An arrow that no packet is looked up for.
+/// Arrow for display only: no packets are matched with it.
 fn plain_flow(part: TrafficPart, verdict: Verdict, label: &str) -> PictureFlow {
     let (from, to) = part.ends();
     PictureFlow { rows: Vec::new(), from, to, verdict, label: Label::plain(label), option: None }
 }
 
-/// The picture of a pod of which nothing is captured, whatever its settings.
 pub fn of_skipped(reason: &str) -> Picture {
     let panel = |part: TrafficPart| Panel::of(part, vec![plain_flow(part, Verdict::Pass, "everything")]);
     let note = format!("Nothing of the pod is captured: {reason}.");
@@ -122,11 +116,10 @@ pub fn of_skipped(reason: &str) -> Picture {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlowEndpoint {
-    /// Everything outside of the pod.
+    /// All hosts outside of the pod.
     Network,
-    /// A virtual machine behind an interface of the pod.
     Machine,
-    /// Any process of the pod but the proxy.
+    /// Any process of the pod except the proxy.
     Application,
     Proxy,
 }
@@ -142,26 +135,24 @@ impl FlowEndpoint {
     }
 }
 
-/// Packets with the same ends and the same verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureFlow {
-    /// The rows of the traffic that are drawn as one.
     pub(crate) rows: Vec<TrafficRow>,
     pub(crate) from: FlowEndpoint,
     pub(crate) to: FlowEndpoint,
     pub(crate) verdict: Verdict,
     pub(crate) label: Label,
-    /// The option that decides, as its author writes it.
+    /// Deciding option, under its name in the configuration.
     pub(crate) option: Option<String>,
 }
 
 impl PictureFlow {
-    /// The arrow is about such packets, if none before it is.
+    /// True if the arrow covers the packet, unless an earlier arrow does.
     pub fn fits(&self, packet: &Packet) -> bool {
         self.rows.iter().any(|row| row.fits(packet))
     }
 
-    /// A packet that takes the arrow; `None` where there is no such interface.
+    /// Packet that takes the arrow; `None` if its interface does not exist.
     pub fn example(&self) -> Option<&Packet> {
         self.rows.iter().find_map(|row| row.example.as_ref())
     }
@@ -179,7 +170,7 @@ impl PictureFlow {
         };
     }
 
-    /// It is about all that no other rule takes.
+    /// True for the arrow of all packets that no other rule takes.
     pub(crate) fn is_remainder(&self) -> bool {
         self.verdict == Verdict::Pass && self.rows.iter().any(|row| row.packets.is_everything())
     }
@@ -192,7 +183,7 @@ impl PictureFlow {
 impl TrafficPart {
     pub(crate) const ALL: [Self; 4] = [Self::Inbound, Self::Machines, Self::Outbound, Self::Within];
 
-    /// Its title, its name in documents, and the source and the destination of its packets.
+    /// Title, name in documents, and source and destination of the packets.
     fn row(self) -> (&'static str, &'static str, FlowEndpoint, FlowEndpoint) {
         use FlowEndpoint::{Application, Machine, Network};
         match self {
@@ -211,12 +202,10 @@ impl TrafficPart {
         self.row().1
     }
 
-    /// Processes of the pod send its packets.
     pub(crate) fn is_sent_here(self) -> bool {
         self.ends().0 == FlowEndpoint::Application
     }
 
-    /// The source and the destination of its packets.
     pub(crate) fn ends(self) -> (FlowEndpoint, FlowEndpoint) {
         let (.., source, destination) = self.row();
         (source, destination)
@@ -226,11 +215,11 @@ impl TrafficPart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panel {
     pub part: TrafficPart,
-    /// Its arrows; the first of them that fits a packet has its disposition.
+    /// Arrows; a packet has the verdict of the first that fits.
     pub flows: Vec<PictureFlow>,
-    /// The packets that no arrow speaks of: nothing usual sends them.
+    /// Packets without an arrow: no usual sender has them.
     pub(crate) unusual: Vec<PacketSet>,
-    /// Packets of each kind that the rules tell apart.
+    /// One packet of each kind that the rules distinguish.
     pub examples: Vec<Packet>,
 }
 
@@ -239,7 +228,8 @@ impl Panel {
         Self { part, flows, unusual: Vec::new(), examples: Vec::new() }
     }
 
-    /// Keeps the arrows of a summary: no remainder that passes, unless that is all, and one arrow for all ports of the proxy.
+    /// Keeps the arrows of a summary: no remainder that passes, unless it is the only one, and one arrow for all ports of the
+    /// proxy.
     pub(crate) fn summarize(&mut self) {
         let mut kept: Vec<PictureFlow> = Vec::new();
         let is_alike = |flow: &PictureFlow| {

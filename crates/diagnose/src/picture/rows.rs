@@ -1,4 +1,4 @@
-//! All traffic as a document and as text, and the places of its rows in a drawn picture, so that a front end can make them answer.
+//! All traffic as a document and as text, and the places of its rows in a drawn picture, for interactive front ends.
 
 use super::drawing::{Area, Drawing, lines};
 use super::layout::drawing;
@@ -47,25 +47,20 @@ pub struct TrafficRowReport {
     pub kinds: Vec<Packets>,
 }
 
-/// An arrow of a picture that is drawn.
 #[derive(Clone, Debug, Serialize)]
 pub struct DrawnRow {
-    /// The number of its part, and its own number there.
+    /// Number of its part, and its own number there.
     pub at: (usize, usize),
     pub part: &'static str,
-    /// The packets that it is about, with the option that decides.
     pub packets: String,
-    /// The verdict, as a kind and in words.
     pub kind: VerdictKind,
     pub end: String,
-    /// The packet that is asked about takes it.
     pub lit: bool,
-    /// From the top of the picture, in its own pixels.
+    /// Distance from the top of the picture, in the picture's pixels.
     pub top: u32,
     pub height: u32,
 }
 
-/// In the picture's own pixels.
 #[derive(Clone, Debug, Serialize)]
 pub struct DrawnRows {
     pub width: u32,
@@ -74,7 +69,6 @@ pub struct DrawnRows {
 }
 
 impl Picture {
-    /// The arrows of [`Picture::svg`].
     pub fn rows(&self) -> DrawnRows {
         let Drawing { width, height, rows, .. } = drawing(self);
         let row = |&(at, Area { y: top, height, .. }): &((usize, usize), Area)| {
@@ -102,7 +96,7 @@ impl Picture {
         TrafficReport { basis: basis.report(), notes: self.notes.clone(), rows: self.rows_of(|_| true) }
     }
 
-    /// The rows of these arrows; none where no rule does anything.
+    /// Rows of the selected arrows; none if no rule has an effect.
     pub(crate) fn rows_where(&self, is_shown: impl Fn(&PictureFlow) -> bool) -> Vec<TrafficRowReport> {
         let mut flows = self.panels.iter().flat_map(|panel| &panel.flows);
         match flows.any(|flow| flow.verdict != Verdict::Pass || flow.option.is_some()) {
@@ -126,7 +120,7 @@ impl Picture {
         self.row_with(at, |text| text.len() <= MAX_LABEL)
     }
 
-    /// A row with as many items of its list as fit.
+    /// Row with as many items of its list as fit.
     pub(super) fn row_with(
         &self,
         (panel, at): (usize, usize),
@@ -149,7 +143,6 @@ impl Picture {
         }
     }
 
-    /// The picture for a terminal of so many columns. It holds escape sequences for colours.
     pub fn text(&self, width: usize) -> String {
         let page = RowPage::of(width, self.program.name);
         let mut lines = page.paragraph(Style::Strong, &self.title);
@@ -172,14 +165,13 @@ impl Picture {
     }
 }
 
-/// As many letters of a label are read in one go, in a list of arrows or by a screen reader.
+/// Maximum length of a label that is read at once, in a list of arrows or by a screen reader.
 pub(super) const MAX_LABEL: usize = 120;
 
-/// The columns that arrows and what they lead to take.
+/// Columns of verdicts and of recipients.
 const WORD: usize = 12;
 const PLACE: usize = 18;
 
-/// Rows of these parts for a terminal of so many columns.
 pub(crate) fn row_lines(rows: &[TrafficRowReport], parts: &[TrafficPart], width: usize) -> Vec<TextLine> {
     let captured = rows.iter().find(|row| row.verdict == VerdictKind::Captured);
     let page = RowPage::of(width, captured.map_or("", |row| &row.recipient));
@@ -197,7 +189,7 @@ fn title(part: TrafficPart) -> [TextLine; 2] {
 
 struct RowPage {
     width: usize,
-    /// The columns of recipients: the longest is the proxy with a port.
+    /// Columns of recipients: the longest is the proxy with a port.
     place: usize,
 }
 
@@ -214,13 +206,12 @@ impl RowPage {
         2 + WORD + 1 + 3 + 1 + self.place + 1
     }
 
-    /// The lines of packets, with the option that decides.
     fn label(&self, label: &str, option: Option<&str>) -> Vec<String> {
         let option = option.map(|option| format!(" ({option})")).unwrap_or_default();
         wrapped(&format!("{label}{option}"), self.width - self.indent())
     }
 
-    /// The lines of a row. The path of the packet in question is marked, and all others are dimmed.
+    /// Lines of a row. The path of the packet in question is marked, and all other rows are dimmed.
     fn row(&self, row: &TrafficRowReport, lit: Option<bool>) -> Vec<TextLine> {
         let TrafficRowReport { verdict, recipient, .. } = row;
         let (mark, style, of_label) = match lit {

@@ -1,4 +1,4 @@
-//! A picture as SVG: no fonts, scripts or hosts; light or dark as its reader's page is.
+//! Pictures as SVG, without fonts, scripts or external resources; light or dark like the surrounding page.
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Line, LineEnd, Stroke, Text};
 use super::layout::drawing;
@@ -8,7 +8,7 @@ use crate::explain::VerdictKind;
 use std::fmt::Write;
 
 impl Picture {
-    /// The picture as an SVG document, whose classes start with `t-`. Long lists are folded, so their length does not matter.
+    /// Picture as an SVG document, whose classes start with `t-`. Long lists are folded, so their length does not matter.
     pub fn svg(&self) -> String {
         let drawing = drawing(self);
         let Drawing { width, height, items, rows: _ } = &drawing;
@@ -30,7 +30,7 @@ impl Picture {
         out
     }
 
-    /// The picture in sentences, for who does not see it.
+    /// Picture in sentences, for screen readers.
     fn description(&self) -> String {
         let mut out = self.notes.join(" ");
         for (number, panel) in self.shown_panels() {
@@ -100,10 +100,10 @@ fn rectangle(out: &mut String, fill: Fill, Area { x, y, width, height }: Area) {
 }
 
 impl Line {
-    /// The tip is drawn beside the line: markers would need names that are unique on a page.
+    /// Draws the tip as a separate path: markers would need names that are unique on a page.
     fn draw(&self, out: &mut String) {
         let Self { stroke, quiet, from, to, y, end } = *self;
-        // The name of its colour, and the part of the line that a tip covers.
+        // Name of the line's colour, and the part of the line that a tip covers.
         let (name, covered) = match stroke {
             Stroke::Captured => ("captured", 9),
             Stroke::Passing => ("passing", 2),
@@ -113,7 +113,7 @@ impl Line {
         };
         let thin = if quiet { " t-thin" } else { "" };
         let lost = if matches!(stroke, Stroke::Dropped | Stroke::Unknown) { " t-lost" } else { "" };
-        // The tip, and whether it points to the right.
+        // Place of the tip, and true if it points to the right.
         let (x, y_of_tip, is_right) = match end {
             LineEnd::Open | LineEnd::Tip => (to, y, to > from),
             LineEnd::Turn => (from, y + 6, from > to),
@@ -155,7 +155,7 @@ fn text_at(out: &mut String, text: &Text) {
         return line(out, format_args!("{start} class=\"{}{bold}\">{}</text>", class(*ink), escaped(words)));
     }
     let pieces = pieces.iter().map(|(ink, words)| {
-        // Some renderers drop a space at the start of a piece, but not one that does not break.
+        // Some renderers drop a space at the start of a piece, but not a no-break space.
         let words = words.strip_prefix(' ').map_or(words.clone(), |rest| format!("\u{a0}{rest}"));
         format!("<tspan class=\"{}{bold}\">{}</tspan>", class(*ink), escaped(&words))
     });
@@ -181,13 +181,13 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-// Blue for captured traffic, grey for traffic that passes, and a red that differs from both by its lightness: they stay apart
-// for eyes that miss a kind of cones. Tests hold their contrast with whatever lies behind them.
+// Blue for captured traffic, grey for other traffic, and a red that differs from both in lightness, so that colour-blind
+// readers can distinguish them. Tests check their contrast with every background.
 
-/// A class of the style sheet, the property that it colours, and the colours on light and on dark pages.
+/// Class of the style sheet, the property that it colours, and the colours on light and on dark pages.
 pub(super) type Colour = (&'static str, &'static str, &'static str, &'static str);
 
-/// Colours of text. Lines have those of the same name.
+/// Colours of text, and of lines of the same name.
 pub(super) const TEXT: [Colour; 5] = [
     ("plain", "fill", "#1b2530", "#e8edf3"),
     ("quiet", "fill", "#515c68", "#aab6c2"),
@@ -196,7 +196,7 @@ pub(super) const TEXT: [Colour; 5] = [
     ("dropped", "fill", "#5c0a2e", "#ffd0d0"),
 ];
 
-/// Colours behind text.
+/// Backgrounds of text.
 pub(super) const BEHIND: [Colour; 5] = [
     ("page", "fill", "#ffffff", "#10151b"),
     ("pod", "fill", "#f3f6fa", "#19212a"),

@@ -1,5 +1,5 @@
-//! Properties of pictures over configurations and packets at random: each arrow agrees with the simulator about its packets,
-//! and everything can be read.
+//! Properties of pictures of random configurations and packets: each arrow agrees with the simulator about its packets, and
+//! all text is legible.
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill, LineEnd};
 use super::layout::drawing;
@@ -18,7 +18,6 @@ use rules::{ConnState, Family, Protocol};
 use std::ptr;
 use testkit::scope;
 
-/// The names of settings given by annotations: long ones.
 fn annotations() -> Dialect {
     let named = |row: &'static mapping::AnnotationRow| {
         let source = Source::Preset(row.setting.row().annotations[0].to_owned());
@@ -43,7 +42,7 @@ impl Area {
     }
 }
 
-/// Unreadable parts: text on text, text across a border, an arrow through text or through a box.
+/// Illegible parts: text on text, text across a border, an arrow through text or through a box.
 fn faults(drawing: &Drawing) -> Vec<String> {
     let mut faults = Vec::new();
     let texts: Vec<(Area, String)> = drawing
@@ -101,14 +100,13 @@ fn check(picture: &Picture) {
     }
 }
 
-/// Of one packet only its part is drawn, and no more than fits beside a sentence.
+/// A packet's picture contains only its part, and fits beside a sentence.
 fn check_way(picture: &Picture) {
     check(picture);
     let height = drawing(picture).height;
     assert!(height <= 300, "{height} pixels: {}", picture.text(80));
 }
 
-/// The arrow that a packet takes.
 fn flow_of<'a>(picture: &'a Picture, packet: &Packet) -> Option<&'a PictureFlow> {
     picture.at(packet).map(|(panel, flow)| &picture.panels[panel].flows[flow])
 }
@@ -165,7 +163,6 @@ fn tells_the_truth(capture: &Capture, packets: &[Packet]) -> Result<(), TestCase
     Ok(())
 }
 
-/// Half of them Istio's.
 fn any() -> impl Strategy<Value = (Raw, Capture)> {
     prop_oneof![up_to(16, &[Mesh::Istio]), up_to(16, OTHERS)]
 }
@@ -174,7 +171,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: scope::runs(400, 100), ..ProptestConfig::default() })]
 
     #[test]
-    fn an_arrow_tells_what_becomes_of_its_packets((_, capture) in any(), packets in vec(packet(), 100)) {
+    fn every_arrow_has_the_verdict_of_its_packets((_, capture) in any(), packets in vec(packet(), 100)) {
         tells_the_truth(&capture, &packets)?;
     }
 }
@@ -183,7 +180,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: scope::runs(80, 40), ..ProptestConfig::default() })]
 
     #[test]
-    fn everything_can_be_read((_, capture) in any(), packets in vec(packet(), 3)) {
+    fn everything_is_legible((_, capture) in any(), packets in vec(packet(), 3)) {
         let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&*capture));
         for dialect in [Dialect::default(), annotations()] {
             let picture = of(&capture, &dialect, &pod);

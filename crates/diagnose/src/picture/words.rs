@@ -1,4 +1,4 @@
-//! The packets of an arrow, in words.
+//! Wording of an arrow's packets.
 
 use super::model::{FlowEndpoint, PictureFlow};
 use crate::packets::{Packets, Values, count_in};
@@ -11,7 +11,7 @@ use std::fmt::Display;
 
 const UDP_PORTS: (&str, &str) = ("UDP port", "UDP ports");
 
-/// So many items of a list are written where another list is the longer one.
+/// Number of items shown of a list that is not the longest.
 const FEW: usize = 4;
 
 pub(super) struct Known {
@@ -19,13 +19,12 @@ pub(super) struct Known {
     pub(super) program: ProxyProgram,
 }
 
-/// Packets that rows before this one take.
+/// Packets already covered by earlier rows.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Before {
-    /// Some take TCP, or UDP.
     tcp: bool,
     udp: bool,
-    /// One has captured all TCP that was left.
+    /// True if a row has captured all remaining TCP.
     all_tcp: bool,
 }
 
@@ -67,7 +66,6 @@ impl Known {
         }
     }
 
-    /// The ports of rows that are about TCP ports alone.
     pub(super) fn ports(rows: &[TrafficRow]) -> Label {
         let ports = rows.iter().filter_map(|row| row.packets.ports.as_ref());
         let mut ports: Vec<PortRange> =
@@ -104,7 +102,7 @@ impl Known {
             return Label::list(&(service + family), nouns, &ports.values).with(after + &but);
         }
         let subject = subject(packets, pieces.is_empty(), family, before);
-        // The longest list is the one that may be folded.
+        // Only the longest list may be folded.
         let longest = (0..pieces.len()).rev().max_by_key(|at| pieces[*at].items.len());
         let Some(longest) = longest.filter(|at| !pieces[*at].items.is_empty()) else {
             let text: String = pieces.iter().map(Label::short).collect();
@@ -132,7 +130,7 @@ impl Known {
         if is_proxys && part == TrafficPart::Inbound { FlowEndpoint::Proxy } else { part.ends().1 }
     }
 
-    /// The name of the protocol of such a port, where the mesh gives it one.
+    /// Protocol of such a port, if the mesh names it.
     fn service(&self, row: &TrafficRow) -> Option<&'static str> {
         match row.end.verdict {
             Verdict::Pass => self.program.tunnel.filter(|_| self.is_tunnel(row)),
@@ -150,7 +148,6 @@ impl Known {
             || ports.is_some_and(|ports| ports.values.first() == tunnel.as_ref() && ports.values.len() == 1)
     }
 
-    /// The name for all of the proxy's own packets.
     fn own_calls(&self, packets: &Packets, pieces: &[Label]) -> Option<String> {
         let name = self.program.name;
         let [Label { before: text, .. }] = pieces else { return None };
@@ -169,7 +166,7 @@ impl Known {
         }
     }
 
-    /// Words about properties of the packets; true for those that the packets do not have.
+    /// Words for properties of the packets; true for properties that the packets don't have.
     fn pieces(&self, packets: &Packets, part: TrafficPart) -> Vec<(Label, bool)> {
         let name = self.program.name;
         let piece = |before, nouns, values: &Values| {
@@ -202,7 +199,7 @@ impl Known {
             pieces.push(piece(by, ("interface", "interfaces"), interfaces));
         }
         let (users, groups) = (&packets.users, &packets.groups);
-        // Who sends it comes last, as its name has a comma.
+        // The sender comes last, since its name contains a comma.
         for (own, except) in [(true, false), (false, true)] {
             let (users, groups) = (listed(users, except), listed(groups, except));
             if (users.is_empty() && groups.is_empty()) || (own && is_forwarded) {
@@ -232,7 +229,7 @@ impl Known {
         pieces
     }
 
-    /// By their user, group or mark.
+    /// True for the proxy's packets, by user, group or mark.
     fn is_owner(&self, packets: &Packets) -> bool {
         let is_marked =
             packets.marks.as_ref().is_some_and(|marks| !marks.except) && self.proxy.mark.is_some();
@@ -245,7 +242,7 @@ impl Known {
         users.len() + groups.len() > 0 && users.iter().all(is_user) && groups.iter().all(is_group)
     }
 
-    /// They come from the addresses from which the proxy itself calls the application (127.0.0.6 of Istio's).
+    /// True for packets from the addresses from which the proxy itself calls the application (127.0.0.6 for Istio).
     fn is_forwarded(&self, packets: &Packets) -> bool {
         let own = Family::BOTH.map(|family| self.proxy.passthrough(family).map(|one| one.to_string()));
         let sources = packets.sources.as_ref().filter(|sources| !sources.except);
@@ -253,7 +250,7 @@ impl Known {
     }
 }
 
-/// The values of a list that names packets, or of one that excepts them.
+/// Values of a list that names packets, or of one that excepts them.
 fn listed(values: &Option<Values>, except: bool) -> Vec<String> {
     let values = values.as_ref().filter(|values| values.except == except);
     values.map(|values| values.values.clone()).unwrap_or_default()
@@ -283,7 +280,7 @@ fn subject(packets: &Packets, is_plain: bool, family: &str, before: Before) -> S
     }
 }
 
-/// Addresses, where each holds one only.
+/// Addresses, if each item holds only one.
 fn nouns(networks: &Values) -> (&'static str, &'static str) {
     match networks.values.iter().any(|one| one.contains(['/', '-'])) {
         true => ("network", "networks"),
@@ -304,25 +301,24 @@ fn owners(users: &[String], groups: &[String], between: &str) -> String {
     lists.into_iter().flatten().collect::<Vec<_>>().join(between)
 }
 
-/// So many items of a list are shown at most.
+/// Maximum number of list items shown.
 const MAX: usize = 24;
 
 pub(crate) const PORTS: (&str, &str) = ("port", "ports");
 pub(crate) const TCP_PORTS: (&str, &str) = ("TCP port", "TCP ports");
 pub(crate) const TCP_AND_UDP_PORTS: (&str, &str) = ("TCP and UDP port", "TCP and UDP ports");
 
-/// Words, a list, and words after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {
-    /// Before the noun, with its own space.
+    /// Words before the noun, with trailing space.
     before: String,
-    /// The noun of one item, and of several.
+    /// Noun for one item, and for several.
     nouns: (&'static str, &'static str),
-    /// The first items, as many as may be shown and one more.
+    /// First items, one more than may be shown.
     items: Vec<String>,
-    /// The number of items; of ports, each one in a range counts.
+    /// Number of items; each port of a range counts.
     count: usize,
-    /// Behind the list, with its own space or comma.
+    /// Words after the list, with leading space or comma.
     after: String,
 }
 
@@ -331,7 +327,7 @@ impl Label {
         Self { before: text.into(), ..Self::default() }
     }
 
-    /// A list whose items are named by `nouns`. Of ports, users and groups each one in a range counts.
+    /// List whose items are named by `nouns`. Each port, user and group of a range counts.
     pub(crate) fn list(
         before: &str,
         nouns: (&'static str, &'static str),
@@ -353,7 +349,6 @@ impl Label {
         Self { after: self.after + after.as_ref(), ..self }
     }
 
-    /// The words, with as many items as fit.
     pub(crate) fn text(&self, fits: impl Fn(&str) -> bool) -> String {
         let whole = self.whole();
         match whole {
@@ -366,15 +361,13 @@ impl Label {
         }
     }
 
-    /// A long list as a number.
     fn short(&self) -> String {
         if self.items.len() > FEW { self.folded(0) } else { self.text(|_| true) }
     }
 
-    /// With every item, if those are known.
     fn whole(&self) -> Option<String> {
         let Self { before, nouns, items, after, .. } = self;
-        // A range of ports or users is plural; interfaces have dashes in their names too.
+        // A range of ports or users is plural; interface names may contain dashes, too.
         let is_range =
             |item: &str| item.contains('-') && item.bytes().all(|b| b.is_ascii_digit() || b == b'-');
         let single = items.len() == 1 && !is_range(&items[0]);
@@ -409,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn items_that_do_not_fit_are_counted() {
         check(1, 5, "to network 10.0.0.0/16");
         check(3, 60, "to networks 10.0.0.0/16, 10.1.0.0/16, 10.2.0.0/16");
         check(3, 45, "to 3 networks: 10.0.0.0/16, 10.1.0.0/16, ...");

@@ -1,9 +1,8 @@
-//! Connections worth trying in a pod, and the verdict of a configuration on each. Nothing is tried here.
+//! Test connections of a pod, and their verdicts by a configuration. No connection is made here.
 //!
-//! The list has a call for each region of the packets that processes of the pod send by the rules. The expectation of a call
-//! is the verdict of the walk of its first packet. Its destination is chosen so that it does no harm if it is not captured:
-//! the pod itself, addresses for documentation, which no host has (RFC 5737, RFC 3849), and a network only where just that
-//! determines what is to be seen.
+//! The list has a call for each region of outbound packets that the rules distinguish. Its expectation is the verdict of the
+//! walk of its first packet. Destinations do no harm if the call is not captured: the pod itself, addresses for
+//! documentation, which no host has (RFC 5737, RFC 3849), and a network only if just that decides about capture.
 
 #[cfg(test)]
 mod tests;
@@ -28,15 +27,10 @@ use std::{collections::BTreeMap, fmt};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Caller {
     Application,
-    /// An application of a group that a list names.
     Group(Gid),
-    /// An application of a user that a list names.
     User(Uid),
-    /// The proxy, by its user and its group.
     Proxy,
-    /// One that is the proxy's by its user alone.
     ProxyUser(Uid),
-    /// One that is the proxy's by its group alone.
     ProxyGroup(Gid),
 }
 
@@ -58,13 +52,12 @@ pub struct Call {
     pub caller: Caller,
     pub owner: (Uid, Gid),
     pub protocol: Protocol,
-    /// `None` where the kernel chooses it.
+    /// `None` if the kernel chooses it.
     pub from: Option<IpAddr>,
     pub to: SocketAddr,
     pub packet: Packet,
     pub expected: Verdict,
     pub because: String,
-    /// `None` where no rule decides.
     pub rule: Option<ExplainedRule>,
 }
 
@@ -78,18 +71,16 @@ impl Call {
     }
 }
 
-/// Facts of a pod beside its configuration.
 pub struct ProbeContext<'a> {
     pub pod: PodContext,
-    /// Our own user and group: calls as these need no privilege.
+    /// Current user and group: calls with these need no privilege.
     pub own: (Uid, Gid),
-    /// The port that is called where none is given: no process listens there.
+    /// Default port of calls, on which no process listens.
     pub port: Port,
     pub route: &'a dyn Fn(IpAddr) -> Option<Route>,
     pub dialect: Dialect,
 }
 
-/// Every call worth trying, of the families that are captured.
 pub fn calls(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |family| {
         let rule_view = RuleView::of_config(config, family, &facts.pod);
@@ -98,7 +89,7 @@ pub fn calls(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> 
     config.families().flat_map(of).collect()
 }
 
-/// Every call worth trying by live rules, of the captured families. Of what made them, only the proxy's user is known.
+/// Test calls by live rules, of the captured families. Of the configuration, only the proxy's user is known.
 pub fn calls_by_rules(rule_views: &[RuleView], facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |rule_view: &RuleView| {
         let calls = CallList::new(rule_view, live_proxy([&rule_view.view]), facts).all();
@@ -107,8 +98,8 @@ pub fn calls_by_rules(rule_views: &[RuleView], facts: &ProbeContext<'_>) -> Vec<
     rule_views.iter().flat_map(of).collect()
 }
 
-/// The calls that prove that capture works without one that could leave the pod: for each family, the proxy calls the
-/// application, and where that passes, the pod's own address; where that passes too, nothing proves anything.
+/// Calls that prove capture without a packet that could leave the pod: for each family, the proxy calls the application or,
+/// if that is not captured, the pod's own address. A family without a captured one of these has no proof.
 pub fn proofs(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |family| {
         let rule_view = RuleView::of_config(config, family, &facts.pod);
@@ -142,21 +133,21 @@ fn packet(
     }
 }
 
-/// Rules that all packets of a family meet.
+/// Limit of the rules that all packets of a family meet.
 const MAX_WORK: usize = 1_000_000;
 
-/// Calls that are tried of those that rules of one origin decide alike.
+/// Maximum number of calls that rules of one origin decide alike.
 const MAX: usize = 4;
 
 struct CallList<'a> {
     rule_view: &'a RuleView,
     proxy: Proxy,
     facts: &'a ProbeContext<'a>,
-    /// An owner that no rule names: ours, if that is so.
+    /// Owner that no rule names: the current one if possible.
     application: (Uid, Gid),
 }
 
-/// The properties by which calls show the same, so that some of them stand for all.
+/// Properties by which calls have the same result, so that a few of them are enough.
 type AlikeCalls = (Protocol, Verdict, Option<Origin>);
 
 impl<'a> CallList<'a> {
@@ -164,17 +155,16 @@ impl<'a> CallList<'a> {
         Self { rule_view, proxy, facts, application: application(rule_view, facts.own) }
     }
 
-    /// In the order of their callers.
     fn all(&self) -> Vec<Call> {
         let [outside, within] = self.starts();
         let mut calls = [self.calls(outside, false), self.calls(within, true)].concat();
-        // The rules for users and for groups are tried apart.
+        // The rules for users and for groups are tested separately.
         calls.retain(|call| call.caller != Caller::Proxy);
         calls.sort_by_key(|call| (call.protocol == Protocol::Udp, call.caller));
         calls
     }
 
-    /// The proxy's calls within the pod: first as it hands connections over to the application.
+    /// The proxy's calls within the pod, beginning with one forwarded to the application.
     fn of_proxy(&self) -> Vec<Call> {
         let (family, (uid, gid)) = (self.rule_view.family, self.facts.pod.proxy);
         let [_, within] = self.starts();
@@ -189,7 +179,7 @@ impl<'a> CallList<'a> {
         handed.into_iter().chain([own]).flat_map(|set| self.calls(set, true)).collect()
     }
 
-    /// The first packets of calls to others, and of TCP within the pod, with the ports and marks that processes have.
+    /// First packets of calls to other hosts, and of TCP within the pod, with usual ports and marks.
     fn starts(&self) -> [PacketSet; 2] {
         let Self { rule_view: RuleView { family, view, .. }, facts, application, .. } = self;
         let starts = PodPackets::of(&[view], &facts.pod, true).starts;
@@ -198,7 +188,7 @@ impl<'a> CallList<'a> {
             |set: &PacketSet| set.clone().marked(Marks::one(0), Marks::one(0)).with(Field::SourcePort, &port);
         let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
         let (outside, within) = (plain(&starts[0].sets[0]), plain(&starts[1].sets[0]));
-        // A pod without addresses has routes all the same.
+        // A pod without addresses may still have routes.
         let to = SocketAddr::new(outside_addresses(*family)[0], facts.port.number());
         let source = packet(facts, Protocol::Tcp, *application, None, to).source.ip();
         let own = facts.pod.addresses.iter().copied().filter(|own| Family::of(*own) == *family);
@@ -207,7 +197,7 @@ impl<'a> CallList<'a> {
         [outside, within.with(Field::Protocol, &tcp)]
     }
 
-    /// A call of each caller that matches other rules of those that the packets of a set match; of many of one origin, some.
+    /// Calls of each caller that match different rules, for the packets of a set; of many with one origin, some.
     fn calls(&self, set: PacketSet, is_within: bool) -> Vec<Call> {
         let RuleView { view, routing, .. } = self.rule_view;
         let mut by_rules: BTreeMap<(Vec<At>, Caller, u8), (AlikeCalls, Call)> = BTreeMap::new();
@@ -236,7 +226,6 @@ impl<'a> CallList<'a> {
         alike.iter().flat_map(|(_, calls)| some_of(calls)).map(explained).collect()
     }
 
-    /// The port that calls have where rules leave a choice.
     fn usual_port(&self, protocol: Protocol) -> u16 {
         match protocol {
             Protocol::Tcp => self.facts.port.number(),
@@ -244,7 +233,7 @@ impl<'a> CallList<'a> {
         }
     }
 
-    /// A call whose packet is in the set, to where it does no harm. Of UDP, rules are about queries for names alone.
+    /// Call whose packet is in the set, to a harmless destination. For UDP, rules concern only DNS queries.
     fn call(&self, set: &PacketSet, ending: Ending, is_within: bool) -> Option<Call> {
         let caller = self.caller(set, is_within)?;
         let owner = self.owner(caller);
@@ -266,7 +255,7 @@ impl<'a> CallList<'a> {
         Some(Call { caller, owner, protocol, from, to, packet, expected, because, rule })
     }
 
-    /// The caller whose calls show most: within the pod, calls that all may make are captured if they are the proxy's.
+    /// Caller with the most significant result: within the pod, the proxy comes first, since its calls may be captured.
     fn caller(&self, set: &PacketSet, is_within: bool) -> Option<Caller> {
         let (uids, gids) = (set.values(Field::Uid)?, set.values(Field::Gid)?);
         let users = self.proxy.uids.iter().copied().map(Caller::ProxyUser);
@@ -283,7 +272,7 @@ impl<'a> CallList<'a> {
         })
     }
 
-    /// Where rules name one of user and group, the other is the application's.
+    /// User and group of a caller: the application's, except for the one that rules name.
     fn owner(&self, caller: Caller) -> (Uid, Gid) {
         let (uid, gid) = self.application;
         match caller {
@@ -294,8 +283,8 @@ impl<'a> CallList<'a> {
         }
     }
 
-    /// An address that no host has, else one of the pod's own or of loopback, else the first of a network, which no host has by
-    /// convention unless it is the only one. `None` where that can't be called.
+    /// Address without a host, else one of the pod's own or of loopback, else the first address of a network, which by
+    /// convention no host has unless it is the only one. `None` if that can't be called.
     fn destination(&self, set: &PacketSet) -> Option<IpAddr> {
         let values = set.values(Field::Destination(set.family))?;
         let is_in = |one: &IpAddr| Family::of(*one) == set.family && values.meets(&self::one(*one));
@@ -305,7 +294,7 @@ impl<'a> CallList<'a> {
         let outside = outside_addresses(set.family).into_iter();
         let usual = outside.chain(own).chain(within).find(is_in);
         let firsts = values.ranges().iter().map(|range| address(set.family, range.first));
-        // Only some meshes put their proxy's source address on the loopback interface.
+        // Only some meshes add their proxy's source address to the loopback interface.
         let is_called = |one: &IpAddr| !one.is_unspecified() && !one.is_multicast() && *one != PASSTHROUGH_V6;
         usual.or_else(|| firsts.into_iter().find(is_called))
     }
@@ -315,7 +304,7 @@ fn one(address: IpAddr) -> Intervals {
     Intervals::one(number(address))
 }
 
-/// Our own user and group, if no rule names them; else others of which that is true.
+/// Current user and group, if no rule names them; else unnamed ones.
 fn application(rule_view: &RuleView, own: (Uid, Gid)) -> (Uid, Gid) {
     let rules = rule_view.view.chains().iter().flat_map(|chain| &chain.rules);
     let conditions: Vec<_> = rules.flat_map(|rule| &rule.conditions).filter_map(field_condition).collect();
@@ -331,7 +320,7 @@ fn application(rule_view: &RuleView, own: (Uid, Gid)) -> (Uid, Gid) {
     (uid, uid.into())
 }
 
-/// A short list, or some of a long one, from its start to its end.
+/// A short list, or samples of a long one, including its first and last item.
 fn some_of<T>(items: &[T]) -> impl Iterator<Item = &T> {
     let step = items.len().div_ceil(MAX - 1).max(1);
     let last = items.last().filter(|_| items.len() > MAX && !(items.len() - 1).is_multiple_of(step));
@@ -339,7 +328,7 @@ fn some_of<T>(items: &[T]) -> impl Iterator<Item = &T> {
     items.iter().step_by(step).chain(last)
 }
 
-/// The smallest number from 1000 that is not named, a smaller one where all of those are, and 1000 where all are.
+/// Smallest unnamed number from 1000; without one, a smaller number; without any, 1000.
 fn unnamed_user(named: &Intervals) -> Uid {
     // The first user of applications, by the convention of Linux distributions.
     const FIRST: u32 = 1000;

@@ -1,4 +1,4 @@
-//! Calls of pods with two addresses, by the configurations of all meshes.
+//! Calls of pods with two addresses, for configurations of all meshes.
 
 use super::*;
 use crate::random_tests::configured;
@@ -30,7 +30,7 @@ fn listed_by((uid, gid): (u32, u32), mesh: Mesh, flags: &[(&str, &str)]) -> Stri
 }
 
 #[test]
-fn everything_is_captured_but_what_the_lists_exclude() {
+fn all_calls_except_excluded_ones_are_captured() {
     let flags = [
         ("istio-inbound-ports", "*"),
         ("istio-service-cidr", "*"),
@@ -79,7 +79,7 @@ fn the_application_has_neither_user_nor_group_of_the_proxy() {
 }
 
 #[test]
-fn an_unnamed_user_is_found_at_once_whatever_is_named() {
+fn an_unnamed_user_is_found_fast_for_any_ranges() {
     let unnamed = |ranges: &[(u128, u128)]| {
         unnamed_user(&ranges.iter().map(|&(first, last)| Interval { first, last }).collect()).number()
     };

@@ -1,4 +1,4 @@
-//! Counters of rules, in groups that mean the same.
+//! Counters of rules, grouped by meaning.
 
 use crate::packets::first_of;
 use mesh::reason::{Meaning, Phrase};
@@ -45,7 +45,7 @@ pub struct Counted {
     pub bytes: u64,
 }
 
-/// All groups, in the order of their first rules; of both families together.
+/// Groups of both families, in the order of their first rules.
 pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit> {
     let mut groups: Vec<Hit> = Vec::new();
     for (family, recognized) in recognized.iter() {
@@ -67,7 +67,7 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
                 (&*group.reason, &group.text, &group.option) == (reason.name(), &text, &option)
             };
             let at = groups.iter_mut().find(same);
-            // A rule for packets of both families is in the views of both.
+            // Views of both families contain a rule for both.
             let is_shared = |group: &Hit| {
                 let place = |rule: &Counted| (rule.table.clone(), rule.chain.clone(), rule.rule);
                 rule.table.starts_with("inet ")
@@ -98,7 +98,6 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
     groups
 }
 
-/// Words for the packets that a rule counts.
 fn counted_as(meaning: Meaning, recognized: &RecognizedRule<'_>) -> String {
     let item = recognized.rule.origin.and_then(|origin| origin.item);
     let list = |field: Field| {
@@ -119,11 +118,10 @@ fn counted_as(meaning: Meaning, recognized: &RecognizedRule<'_>) -> String {
     let Phrase { before, all, after } = meaning.row().counted;
     match lists.join(", ").as_str() {
         "" => all.to_owned(),
-        // The whole list goes by one name.
         _ if before.is_empty() && !all.is_empty() => all.to_owned(),
         items => format!("{before}{items}{after}"),
     }
 }
 
-/// Items of a list that a sentence shows.
+/// Number of list items shown in a sentence.
 pub(super) const SHOWN: usize = 6;

@@ -1,4 +1,4 @@
-//! Rules that say nothing about themselves are read as what the policy meant by them, whichever mesh has made them.
+//! Rules without comments are recognized with the meaning that the policy gave them, for every mesh.
 
 use crate::random_tests::any_of;
 use mesh::recognition::recognized;
@@ -11,7 +11,7 @@ use testkit::scope;
 
 type Place = (String, String, usize);
 
-/// The reason and the words of each rule that decides something, by its place.
+/// Reason and text of each deciding rule, by its place.
 fn places(view: &View) -> BTreeMap<Place, (Option<RuleReason>, Option<&str>)> {
     let decides = |at: At| view.rule(at).is_some_and(|rule| !rule.action.surely_continues());
     let place = |at: At| {
@@ -23,18 +23,18 @@ fn places(view: &View) -> BTreeMap<Place, (Option<RuleReason>, Option<&str>)> {
     rules.map(|rule| (place(rule.at), (rule.reason, words(rule.at)))).collect()
 }
 
-/// The number of compared rules.
+/// Returns the number of compared rules.
 fn compare(capture: &Capture, family: Family) -> usize {
     let rules = capture.rules(family);
     let made = View::of_rules(rules.rules());
     let intended = places(&made);
     let text = render::iptables::restore(&rules);
-    // Ours by their comment, and upstream's without any.
+    // Our rules with their comment, and upstream's without any.
     for text in [text.clone(), text.replace("-m comment --comment \"sidecar-init\" ", "")] {
         let view = View::of_listing(parse::listing(&text, family).expect("our own text"));
         let found = places(&view);
         for (place, (reason, words)) in &found {
-            // Of rules of a chain that say the same, the reason of either is right.
+            // Equal rules in a chain may have each other's reason.
             let is_alike = |(other, (_, said)): &(&Place, &(_, Option<&str>))| {
                 (&other.0, &other.1) == (&place.0, &place.1) && said == words
             };
@@ -45,7 +45,7 @@ fn compare(capture: &Capture, family: Family) -> usize {
                 intended.get(place)
             );
         }
-        // Where nothing of a table leads to chains of ours, an interface's rule without a comment may be anybody's.
+        // Without a jump to a chain of a mesh in the table, an interface's rule without a comment may be another program's.
         let mangle = text.split("* mangle").nth(1).and_then(|rest| rest.split("COMMIT").next()).unwrap_or("");
         let is_anybodys = |place: &Place, reason: Option<RuleReason>| {
             place.0 == "mangle"
@@ -60,7 +60,7 @@ fn compare(capture: &Capture, family: Family) -> usize {
 }
 
 #[test]
-fn rules_of_iptables_are_read_as_they_were_meant() {
+fn rules_of_iptables_are_recognized_with_their_meaning() {
     let (mut runner, turns) = (TestRunner::deterministic(), scope::runs(800, 200));
     let configurations =
         (0..turns).map(|_| any_of(Mesh::ALL).new_tree(&mut runner).expect("valid").current());
@@ -70,7 +70,6 @@ fn rules_of_iptables_are_read_as_they_were_meant() {
     assert!(compared > 12 * turns, "only {compared} rules");
 }
 
-/// Whatever is before a listing's rules, the numbers that they have counted are read.
 #[test]
 fn counters_of_a_listing_are_read() {
     let text = "*nat\n:OUTPUT ACCEPT [7:8]\n:ISTIO_OUTPUT - [0:0]\n[12:720] -A OUTPUT -j ISTIO_OUTPUT\n\

@@ -1,4 +1,4 @@
-//! Receivers of captured traffic: the ports that rules name, and the sockets there.
+//! Receivers of captured traffic: the ports that rules name, and their sockets.
 
 use super::observation::{Observation, Socket, UserProcess};
 use crate::explain::{PodContext, RuleView};
@@ -56,16 +56,13 @@ struct Sent {
     is_redirected: bool,
 }
 
-/// Programs that run as the proxy's user by design, their names cut as the kernel does (`TASK_COMM_LEN`).
+/// Programs that run as the proxy's user by design, their names truncated as by the kernel (`TASK_COMM_LEN`).
 const PROXIES: [&str; 5] = ["envoy", "pilot-agent", "linkerd2-proxy", "kuma-dp", "coredns"];
 
-/// So many processes are named.
 const MAX_PROCESSES: usize = 3;
 
-/// Of a range of listeners, so many are looked at.
 const MAX_PORTS: usize = 64;
 
-/// The ports to which captured packets go, in order.
 pub(super) fn listening(
     seen: &Observation<'_>,
     proxies: &[Proxy],
@@ -100,7 +97,6 @@ pub(super) fn listening(
     ports.into_iter().map(at).collect()
 }
 
-/// The ports to which live rules send packets.
 pub fn ports(rules: &ByFamily<RuleView>) -> BTreeSet<u16> {
     let rules = rules.iter().flat_map(|(_, one)| one.view.chains()).flat_map(|chain| &chain.rules);
     let listener = |rule: &ViewRule| match &rule.action {
@@ -131,7 +127,7 @@ fn listening_at(
     let mut by: Vec<Process> = sockets.iter().flatten().map(|socket| process(socket)).collect();
     by.sort();
     by.dedup();
-    // Where it finds no socket, TPROXY drops the packet; to the same port others may be redirected.
+    // Without a socket, TPROXY drops the packet; other packets to the same port may be redirected.
     let consequence = match (protocol, sent.is_transparent, sent.is_redirected) {
         ("udp", ..) => "queries that are captured get no answer",
         (_, true, true) => "connections that are captured are dropped or refused",
@@ -175,8 +171,8 @@ fn listening_at(
     }
 }
 
-/// The address that captured packets are sent to: loopback by REDIRECT for packets of processes, and the interface's
-/// own address for packets that come in; a wildcard hears both. TPROXY leaves the address, which a wildcard hears.
+/// Destination of captured packets: by REDIRECT, loopback for packets of local processes, and the interface's own address for
+/// inbound packets; a wildcard socket receives both. TPROXY keeps the address, which a wildcard socket receives.
 fn redirected(seen: &Observation<'_>, sent: &Sent, family: Family) -> IpAddr {
     let comes_in = sent.purposes.contains("inbound");
     let reachable = PodContext::new(seen.addresses.iter().copied(), None).addresses;
@@ -189,7 +185,7 @@ fn process(socket: &Socket) -> Process {
     Process { uid: socket.uid, pid, name, transparent: socket.is_transparent }
 }
 
-/// True if a socket may be the proxy's, by its user, and by the group of its process where that can be seen.
+/// True if a socket may be the proxy's, by its user, and by the group of its process if visible.
 fn is_proxy(socket: &Socket, proxy: &BTreeSet<String>) -> bool {
     let is_group = match socket.gid {
         Some(gid) => proxy.contains(&format!("group {gid}")),
@@ -227,7 +223,7 @@ pub(super) fn findings(listening: &[Listening]) -> Vec<Finding> {
     listening.iter().filter_map(finding).collect()
 }
 
-/// The findings about processes that run as the proxy's users and do not listen where rules send traffic.
+/// Findings about processes with the proxy's user that do not listen where rules send traffic.
 pub(super) fn runs_as_proxy(seen: &Observation<'_>, listening: &[Listening]) -> Vec<Finding> {
     let is_proxy = |process: &&UserProcess| {
         PROXIES.contains(&process.name.as_str())
@@ -254,15 +250,13 @@ pub(super) fn runs_as_proxy(seen: &Observation<'_>, listening: &[Listening]) -> 
 
 pub(super) struct CapturedFlow<'a> {
     pub(super) flow: &'a PictureFlow,
-    /// `None` where a rule of another program decides.
     pub(super) mesh: Option<Mesh>,
     /// `outbound`, `inbound` or `dns`.
     pub(super) purpose: &'static str,
-    /// They leave the pod or come into it.
+    /// True if the packets leave or enter the pod.
     pub(super) crosses: bool,
 }
 
-/// The captured traffic of a picture, for one mesh or for all.
 pub(super) fn captured(picture: &Picture, only: Option<Mesh>) -> Vec<CapturedFlow<'_>> {
     let flows = picture.panels.iter().flat_map(|panel| panel.flows.iter().map(|flow| (panel.part, flow)));
     let captured = flows.filter(|(_, flow)| flow.verdict.captures()).map(|(part, flow)| {

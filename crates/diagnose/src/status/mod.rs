@@ -1,6 +1,6 @@
-//! Captured and excluded traffic of a network namespace, read from its live rules, for readers who know no flag. The rules may be
-//! ours or upstream's, in iptables or in nf_tables. Packets that they capture alone are walked through all rules, so that
-//! another program's rule that decides before is seen.
+//! Captured and excluded traffic of a network namespace, derived only from its live rules, of sidecar-init or of upstream, in
+//! iptables or in nf_tables. Packets that a mesh's rules alone capture are walked through all rules, which reveals rules of
+//! other programs that decide first.
 
 mod hits;
 #[cfg(test)]
@@ -127,12 +127,12 @@ impl CaptureStatus {
         self.findings.iter().any(|finding| finding.is(Code::Changed))
     }
 
-    /// Capture can't work, or is unknown.
+    /// True if capture can't work, or is unknown.
     pub fn fails(&self) -> bool {
         self.findings.iter().any(|finding| finding.level == Level::Failure)
     }
 
-    /// Sets the packets a second since an earlier reading; rules that were made again since count from nothing.
+    /// Sets the packets per second since an earlier reading; rules applied again since then count from zero.
     pub fn rate(&mut self, earlier: &Self, seconds: f64) {
         for hit in &mut self.hits {
             let same = |other: &&Hit| {
@@ -164,7 +164,6 @@ fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], direct
                 (true, false) => "rules of an unknown program".to_owned(),
                 (false, _) => by.join(" and "),
             };
-            // The default mesh needs no mention.
             let whose = match meshes {
                 [] => String::new(),
                 [mesh] if *mesh == Mesh::default() => String::new(),
@@ -179,7 +178,7 @@ fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], direct
     }
 }
 
-/// Addresses whose traffic bypasses the proxy, while that of the other family goes there.
+/// Addresses whose traffic is not captured, while that of the other family is.
 fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Finding> {
     let reachable = PodContext::new(seen.addresses.iter().copied(), None).addresses;
     let missing =

@@ -1,4 +1,4 @@
-//! Readings of a network namespace: its rules and their makers, its addresses, its sockets.
+//! Readings of a network namespace: its rules and their authors, its addresses, its sockets.
 
 use crate::explain::RuleView;
 use mesh::Mesh;
@@ -10,17 +10,15 @@ use std::net::IpAddr;
 
 #[derive(Debug)]
 pub struct Observation<'a> {
-    /// All rules that a packet meets, with what they have counted, and what routing does beside them.
+    /// All rules that a packet meets, with their counters and the routing beside them.
     pub rules: &'a ByFamily<RuleView>,
     pub addresses: &'a [IpAddr],
-    /// `None` where listeners can't be seen.
+    /// `None` if listeners are not visible.
     pub sockets: Option<&'a [Socket]>,
-    /// Processes of the proxy's users, as far as they can be seen.
     pub processes: &'a [UserProcess],
     pub held: Vec<InstalledRules>,
-    /// `None` for all meshes that are there.
+    /// `None` for all installed meshes.
     pub only: Option<Mesh>,
-    /// Faults that the engine has found.
     pub findings: Vec<Finding>,
 }
 
@@ -57,21 +55,20 @@ pub struct Record {
     pub changed_since: bool,
 }
 
-/// A socket that waits for peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Socket {
     pub protocol: Protocol,
     pub port: u16,
-    /// Of the addresses of the namespace, those by which it is reached.
+    /// Addresses of the namespace by which it is reached.
     pub hears: Vec<IpAddr>,
-    /// It is bound to an interface, and gets nothing that arrives at others.
+    /// True if it is bound to an interface, and receives no packets from others.
     pub is_bound: bool,
     pub uid: u32,
-    /// Number and name; `None` where they can't be seen.
+    /// Number and name; `None` if not visible.
     pub process: Option<(u32, String)>,
-    /// The group of its process; `None` where it can't be seen.
+    /// Group of its process; `None` if not visible.
     pub gid: Option<u32>,
-    /// TPROXY can hand packets to it; `None` where that can't be seen.
+    /// True if TPROXY can deliver packets to it; `None` if not visible.
     pub is_transparent: Option<bool>,
 }
 
@@ -80,6 +77,6 @@ pub struct UserProcess {
     pub id: u32,
     pub name: String,
     pub uid: u32,
-    /// It is surely in the network namespace.
+    /// True if it is certainly in the network namespace.
     pub is_here: bool,
 }

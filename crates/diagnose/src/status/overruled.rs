@@ -1,4 +1,4 @@
-//! Packets that the mesh's rules alone would capture, and their end by all; and chains and marks without effect.
+//! Packets that the mesh's rules alone would capture, and their end by all rules; and chains and marks without effect.
 
 use super::observation::Observation;
 use crate::compare;
@@ -14,21 +14,20 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 
-/// Rules that packets of a family meet, in all: less than a tenth of a second.
+/// Limit of the rules that packets of a family meet: less than a tenth of a second.
 const MAX_WORK: usize = 500_000;
 
 const SEE_LIVE: &str = "see all rules that it meets with sidecar-init explain --live";
 
-/// A packet that a rule of the mesh's captures alone, and that ends otherwise with others.
+/// Packet that only the mesh's rules capture, with another end by all rules.
 struct Overruled {
-    /// The end is known, and the number of usual parts.
+    /// True if the end is known, and the number of usual parts.
     rank: (bool, usize),
     packet: Packet,
-    /// The end by the mesh's rules alone, and by all.
+    /// End by only the mesh's rules, and by all rules.
     ends: [Ending; 2],
 }
 
-/// Findings by packets, and by chains that no packet comes to.
 pub(super) fn findings(seen: &Observation<'_>, of_mesh: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for (family, of_mesh) in of_mesh.iter() {
@@ -41,7 +40,7 @@ pub(super) fn findings(seen: &Observation<'_>, of_mesh: &ByFamily<Vec<Recognized
     found
 }
 
-/// Of each of the mesh's rules that others overrule, the most usual packet; one of each of their rules.
+/// Most usual packet of each overruled rule of the mesh; one per overruling rule.
 fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Finding> {
     let RuleView { view, routing, .. } = seen.rules.get(family);
     let own = seen.addresses.iter().copied().filter(|own| Family::of(*own) == family);
@@ -93,7 +92,7 @@ fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Findin
     found
 }
 
-/// True if some TCP from or to this address of the pod passes; `None` where only rules that are not understood let it.
+/// True if some TCP from or to this address of the pod is not captured; `None` if only unknown rules let it pass.
 pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> Option<bool> {
     let RuleView { view, routing, .. } = seen.rules.get(Family::of(address));
     let packets = PodPackets::of(&[view], &PodContext::new([address], None), true);
@@ -103,7 +102,7 @@ pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> Option<bool> {
     (passes || atlas.is_complete() && !has(Verdict::Unknown)).then_some(passes)
 }
 
-/// Chains of iptables that no rule leads to: a killed run or the removal of jumps leaves them.
+/// Chains of iptables without a jump to them, as after a killed run or a removal of jumps.
 fn unreached(family: Family, alone: &[RecognizedRule<'_>]) -> Vec<Finding> {
     let matters = |recognized: &&RecognizedRule<'_>| match recognized.role {
         Role::Outbound => true,
@@ -125,7 +124,6 @@ fn unreached(family: Family, alone: &[RecognizedRule<'_>]) -> Vec<Finding> {
     .collect()
 }
 
-/// TPROXY that nothing routes for.
 fn unrouted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule<'_>]) -> Option<Finding> {
     let marks = &seen.rules.get(family).routing.local_marks;
     let mut reached = recognized.iter().filter(|recognized| recognized.is_reached);

@@ -1,4 +1,4 @@
-//! Rules of every mesh, read back: from our own as they were written, and from listings as upstream's programs leave them.
+//! Recognition of every mesh's rules: ours in their original form, and upstream's in listings.
 
 use super::{CaptureStatus, Observation, status};
 use crate::explain::{PodContext, RuleView};
@@ -31,7 +31,6 @@ fn seen(views: &ByFamily<View>, addresses: &[IpAddr]) -> CaptureStatus {
     seen_of(None, views, addresses)
 }
 
-/// Of one mesh alone, or of all.
 fn seen_of(only: Option<Mesh>, views: &ByFamily<View>, addresses: &[IpAddr]) -> CaptureStatus {
     let routing = || Routing { local_marks: Vec::new(), addresses: addresses.to_vec() };
     let [v4, v6] =
@@ -48,7 +47,7 @@ fn seen_of(only: Option<Mesh>, views: &ByFamily<View>, addresses: &[IpAddr]) -> 
 }
 
 #[test]
-fn of_a_mesh_without_rules_the_meshes_that_have_some_are_named() {
+fn installed_meshes_are_named_for_a_mesh_without_rules() {
     let istio = capture(Mesh::Istio, &[(Setting::InboundPorts, "*")]).rules(Family::V4);
     let views = |v4| ByFamily { v4, v6: View::empty(Family::V6) };
     let summary = |v4| seen_of(Some(Mesh::Linkerd), &views(v4), &[]).summary;
@@ -57,7 +56,7 @@ fn of_a_mesh_without_rules_the_meshes_that_have_some_are_named() {
     assert_eq!(summary(View::empty(Family::V4)), "nothing is captured for linkerd");
 }
 
-/// A foreign rule before the mesh's: each claim that it contradicts is shown with a packet of that claim.
+/// Each claim that a foreign rule before the mesh's contradicts is shown with a packet.
 #[test]
 fn foreign_rules_that_come_first_are_shown_with_a_packet() {
     let flags = [
@@ -94,7 +93,7 @@ fn foreign_rules_that_come_first_are_shown_with_a_packet() {
 }
 
 #[test]
-fn a_family_that_others_drop_bypasses_no_proxy() {
+fn a_family_dropped_by_other_rules_bypasses_no_proxy() {
     let captured = render::iptables::restore(&capture(Mesh::Linkerd, &LINKERD).rules(Family::V4));
     let listed =
         |text: &str, family| named(View::of_listing(parse::listing(text, family).expect("a listing")));
@@ -112,9 +111,9 @@ fn a_family_that_others_drop_bypasses_no_proxy() {
     }
 }
 
-/// The owner of a table names its chains.
+/// The owner of a table chooses its chains' names.
 #[test]
-fn names_of_others_move_no_cursor() {
+fn foreign_names_are_escaped() {
     let views = ByFamily { v4: View::empty(Family::V4), v6: View::empty(Family::V6) };
     let mut status = seen(&views, &[]);
     status
@@ -124,9 +123,9 @@ fn names_of_others_move_no_cursor() {
     assert!(text.contains("chain c\\u{1b}[2J decides") && text.contains("-> see c\\u{7}"), "{text:?}");
 }
 
-/// With TPROXY, only the proxy's calls to its own pod are redirected to the inbound port.
+/// TPROXY mode, in which only the proxy's calls to its own pod are redirected to the inbound port.
 #[test]
-fn without_a_listener_tproxy_drops_and_others_are_refused() {
+fn without_a_listener_tproxy_drops_and_redirect_refuses() {
     let flags =
         [(Setting::InboundPorts, "*"), (Setting::ServiceCidr, "*"), (Setting::InterceptionMode, "TPROXY")];
     let text = render::iptables::restore(&capture(Mesh::Istio, &flags).rules(Family::V4));
@@ -155,7 +154,7 @@ fn without_a_listener_tproxy_drops_and_others_are_refused() {
 }
 
 #[test]
-fn a_jump_behind_a_rule_that_takes_all_is_not_a_missing_jump() {
+fn a_jump_after_a_catch_all_rule_is_not_a_missing_jump() {
     let jump = "-A OUTPUT -j ISTIO_OUTPUT\n";
     let check = |jumps: &str, code: Code, text: &str| {
         let rules = format!(
@@ -205,13 +204,12 @@ fn status_of(listing: &str) -> CaptureStatus {
     seen(&views, &["10.1.2.3".parse().expect("an address")])
 }
 
-/// The rows of the traffic, without repeated spaces.
 fn rows(status: &CaptureStatus) -> Vec<String> {
     let text = crate::plain(&status.text(120, true));
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// What proxy-init leaves, as `iptables-save` shows it.
+/// Rules of proxy-init, as listed by `iptables-save`.
 const BY_PROXY_INIT: &str = r#"*nat
 :PREROUTING ACCEPT [0:0]
 :INPUT ACCEPT [0:0]
@@ -262,7 +260,7 @@ fn older_rules_for_dns_are_the_agents() {
 }
 
 #[test]
-fn two_meshes_at_once_are_told_apart() {
+fn two_meshes_at_once_are_distinguished() {
     let sidecar = "*nat\n:OUTPUT ACCEPT [0:0]\n:ISTIO_OUTPUT - [0:0]\n:ISTIO_REDIRECT - [0:0]\n\
                    -A OUTPUT -j ISTIO_OUTPUT\n-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN\n\
                    -A ISTIO_OUTPUT -j ISTIO_REDIRECT\n\

@@ -1,4 +1,4 @@
-//! The status for people, as wide as their terminal: from its document.
+//! Status as text, as wide as the terminal, from its document.
 
 use super::{CaptureStatus, Hit, InstalledRules, Record};
 use crate::picture::{TrafficPart, row_lines};
@@ -7,13 +7,13 @@ use crate::{Style, TextLine, painted};
 use rules::Family;
 use std::cmp::Reverse;
 
-/// Sections whose lines follow a word of this width.
+/// Width of the word that precedes the lines of a section.
 const WORD: usize = 10;
-/// No line gets narrower than this, whatever the terminal.
+/// Minimum width of a line, whatever the terminal.
 const LEAST: usize = 24;
 
 impl CaptureStatus {
-    /// The text for people, for as many columns: all of it, or what is captured, what is wrong, and what was met.
+    /// Text in `width` columns: `all` of it, or captured traffic, findings and counters above zero.
     pub fn text(&self, width: usize, all: bool) -> String {
         let mut page = Page { out: String::new(), width };
         let style = if self.capturing == Some(true) { Style::Captured } else { Style::Passing };
@@ -84,7 +84,7 @@ impl Page {
         };
         let indent = counts("", None).chars().count() + 4;
         let mut quiet = 0;
-        // What was met most is what people look for. Stable: the others keep the order of the rules.
+        // The highest counters are the most relevant. The sort is stable: equal ones keep the order of the rules.
         let mut hits: Vec<&Hit> = hits.iter().collect();
         hits.sort_by_key(|hit| Reverse(hit.packets));
         for hit in hits {

@@ -1,4 +1,4 @@
-//! A packet with all that it has met, for people and for programs; and the filter of those to show.
+//! Packet with the rules that it has met, as text and as JSON; and the filter of packets to show.
 
 use crate::explain::{PacketEnd, VerdictKind};
 use crate::{Style, TextLine, painted};
@@ -65,7 +65,6 @@ pub struct MetRule {
 }
 
 impl Block {
-    /// Text of lines as wide as a terminal. Some words are in colour.
     pub fn text(&self, width: usize) -> String {
         let mut lines = vec![self.header()];
         let mut place = None;
@@ -109,7 +108,6 @@ impl Block {
     }
 }
 
-/// The indent of lines that go on with one before.
 const HANG: usize = 4;
 
 impl MetRule {
@@ -119,7 +117,7 @@ impl MetRule {
         let name = self.name.as_ref().map(|name| format!("{name}{options}"));
         let line = TextLine::hanging(HANG + 4);
         let Some(text) = &self.text else { return line.plain(format!("    {}", name.unwrap_or_default())) };
-        // In nf_tables its name is its comment too.
+        // In nf_tables, the name is the comment, too.
         let comment = text.rfind(" comment \"").filter(|_| name.is_some());
         let text = &text[..comment.unwrap_or(text.len())];
         let number = self.rule.map(|number| number.to_string()).unwrap_or_default();
@@ -135,24 +133,22 @@ fn end(address: Option<IpAddr>, port: Option<u16>) -> Option<String> {
     })
 }
 
-/// A time as RFC 3339 writes it, in UTC, with microseconds; times before 1970 count as 1970.
+/// Time in RFC 3339, in UTC, with microseconds; times before 1970 become 1970.
 pub fn utc(time: SystemTime) -> String {
     humantime::format_rfc3339_micros(time.max(SystemTime::UNIX_EPOCH)).to_string()
 }
 
-/// Nothing given lets everything through.
+/// Filter of packets; an empty one accepts all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// The mesh of a rule that it has met.
     pub mesh: Option<Mesh>,
-    /// The name of a rule that it has met.
+    /// Name of a rule that the packet has met.
     pub rule: Option<String>,
     pub protocol: Option<String>,
     pub verdict: Option<VerdictKind>,
     pub destination: Option<DestinationFilter>,
 }
 
-/// A network, a port or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DestinationFilter {
     pub network: Option<Cidr>,
@@ -162,7 +158,7 @@ pub struct DestinationFilter {
 impl FromStr for DestinationFilter {
     type Err = ();
 
-    /// `PORT`, `ADDRESS`, `NETWORK` or `ADDRESS:PORT`.
+    /// Parses `PORT`, `ADDRESS`, `NETWORK` or `ADDRESS:PORT`.
     fn from_str(text: &str) -> Result<Self, ()> {
         if let Ok(port) = text.parse() {
             return Ok(Self { network: None, port: Some(port) });
@@ -210,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn names_move_no_cursor() {
+    fn control_characters_of_names_are_escaped() {
         let [table, chain, interface] = ["t\u{1b}[2J", "c", "e\u{1b}0"].map(|name| Some(name.to_owned()));
         let rules = vec![MetRule { table, chain, ..MetRule::default() }];
         let text = crate::plain(&Block { in_interface: interface, rules, ..Block::default() }.text(80));

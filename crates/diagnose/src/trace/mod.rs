@@ -1,4 +1,4 @@
-//! Packets as they meet rules: reports of the kernel, for people and programs, packet by packet.
+//! Traces of packets: reports of the kernel, per packet, as text and as JSON.
 
 mod block;
 mod outcome;
@@ -10,13 +10,13 @@ pub use walks::{Groups, TraceChains, Walk, Walks};
 
 use mesh::RuleReason;
 
-/// The options that make rules of this name; none for what is always there, and for names that are not ours.
+/// Options that make rules of this name; none for unconditional rules and foreign names.
 fn options(rule: &str) -> Vec<String> {
     let settings = RuleReason::named(rule).map(RuleReason::settings).unwrap_or_default();
     settings.iter().map(|setting| setting.row().option()).collect()
 }
 
-/// `NF_INET_*`.
+/// Name of a hook (`NF_INET_*`).
 fn hook(number: u8) -> &'static str {
     ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"].get(usize::from(number)).unwrap_or(&"?")
 }

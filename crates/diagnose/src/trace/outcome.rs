@@ -1,5 +1,5 @@
-//! The outcome for a packet. The kernel's word counts; where our own walk through the rules agrees with it, that has the better
-//! words, as it knows which conditions failed; else the reason is read off the rules that the kernel has named.
+//! Outcome of a packet. The kernel's reports decide. If the simulated walk agrees with them, it provides the reason, since it
+//! knows the failed conditions; else the reason comes from the reported rules.
 
 use super::block::{Block, MetRule};
 use super::walks::Walk;
@@ -15,17 +15,15 @@ use rules::{Action, ConnState, Family, Gid, Hook, Protocol, Target, TrafficEffec
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
-/// The rules that are there, and what the machine's routing does beside them.
 pub trait Rules {
     fn view(&self, family: Family) -> &View;
     fn routing(&self, family: Family) -> Routing;
-    /// A chain of a table, by the table's own family (`NFPROTO_*`).
+    /// Chain of a table, by the table's own family (`NFPROTO_*`).
     fn chain(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<usize>;
-    /// The rule of a number in such a chain.
     fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At>;
 }
 
-/// The report of a walk; as an error, what is known of it where the packet met a rule that was added since the reading.
+/// Report of a walk; as an error, the known part if the packet met a rule added since the reading.
 pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Block>> {
     let &Walk { mark, uid, gid, .. } = walked;
     let first = block(walked.first.as_ref().unwrap_or(&PacketSnapshot::default()));
@@ -60,13 +58,12 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     if !is_known {
         return Err(Box::new(unknown(block, UNCERTAIN)));
     }
-    // What INPUT drops does not come to the chain of the trace that is named so.
+    // Packets dropped in INPUT don't reach the trace's chain `input`.
     let is_local = hook == Hook::Input || walked.ended_in.as_deref() == Some("input");
     let Some(packet) = packet(&block, is_local, &headers) else {
         return Ok(of_other_protocol(block, dropped));
     };
     let can_be_simulated = walked.uid.is_some() || walked.is_inbound;
-    // A later packet of its connection than the first.
     let later = Packet { state: ConnState::Established, ..packet.clone() };
     let later = Some(&later).filter(|_| !is_untracked(view, &steps));
     for packet in [&packet].into_iter().chain(later).filter(|_| can_be_simulated) {
@@ -90,7 +87,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     Ok(judged(block, view, &explained, later.is_some()))
 }
 
-/// The report of a packet by the NFLOG messages of its rules, at least one, in order; as an error, what is known without rules.
+/// Report of a packet from the NFLOG messages of its rules, at least one, in order; as an error, the part known without rules.
 pub fn of_reports(
     reports: &[NflogMessage],
     now: SystemTime,
@@ -121,14 +118,14 @@ pub fn reports_anything(view: &View) -> bool {
     view.chains().iter().flat_map(|chain| &chain.rules).any(|rule| reports_as(rule).is_some())
 }
 
-/// The name under which a rule reports to the group that `trace` listens to.
+/// Name under which a rule reports to the group of `trace`.
 fn reports_as(rule: &ViewRule) -> Option<String> {
     let group = mesh::istio::defaults::LOG_GROUP;
     let of_action = match &rule.action {
         Action::Target(Target::Nflog { group: of, prefix }) if *of == group => Some(prefix.to_string()),
         _ => None,
     };
-    // In nf_tables one rule reports and acts, and only its text shows the former.
+    // In nf_tables, one rule both reports and acts; only its text shows the report.
     let of_text = || {
         let (_, rest) = rule.text.as_ref()?.split_once("log prefix \"")?;
         let (prefix, rest) = rest.split_once('"')?;
@@ -170,7 +167,6 @@ fn met(view: &View, at: At) -> Option<MetRule> {
     })
 }
 
-/// A rule that was added since the rules were read.
 fn added_rule(event: &TraceEvent, handle: u64) -> MetRule {
     MetRule {
         table: Some(event.table.clone()),
@@ -184,7 +180,7 @@ fn named(name: &str) -> MetRule {
     MetRule { name: Some(name.to_owned()), options: options(name), ..MetRule::default() }
 }
 
-/// `None` where our rules can't distinguish the packet.
+/// `None` if our rules can't distinguish the packet.
 fn packet(block: &Block, is_local: bool, headers: &Headers) -> Option<Packet> {
     let is_its = |protocol: &Protocol| protocol_number(*protocol) == headers.protocol;
     let protocol = [Protocol::Tcp, Protocol::Udp].into_iter().find(is_its)?;
@@ -219,7 +215,7 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
     let outcome = explained.outcome();
     let reason = match outcome.decided_by {
         None if !knows_what_failed => "no rule that it met says otherwise".to_owned(),
-        // TPROXY drops what it finds no socket for; in nf_tables a rule after it does.
+        // TPROXY drops packets without a socket; in nf_tables, a rule after it does.
         Some(at) if outcome.verdict == Verdict::Drop && hands_over(view, at) => {
             "it is to be handed to a transparent listener, and none is there".to_owned()
         }
@@ -228,7 +224,7 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
     Block { end: PacketEnd { reason, ..explained.end() }, ..block }
 }
 
-/// The rule hands packets to a transparent listener, or decides about them without one.
+/// True if the rule passes packets to a transparent listener, or decides about them without one.
 fn hands_over(view: &View, at: At) -> bool {
     view.rule(at).is_some_and(|rule| {
         let is_named = rule.origin.is_some_and(|origin| origin.effect == TrafficEffect::HandedOver);
@@ -236,7 +232,7 @@ fn hands_over(view: &View, at: At) -> bool {
     })
 }
 
-/// The report of a packet that is neither TCP nor UDP, which no capture is about.
+/// Report of a packet that is neither TCP nor UDP, and so never captured.
 fn of_other_protocol(block: Block, dropped: Option<At>) -> Block {
     if dropped.is_some() {
         let reason = "the last of these rules says so";

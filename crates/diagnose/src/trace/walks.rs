@@ -1,19 +1,19 @@
-//! Steps of traced packets, put together to the walks of single packets; and reports of NFLOG rules, packet by packet. Chains
-//! of the trace, `first` and `last` ones, show where a walk begins and ends. A packet that a machine sends to itself comes in
-//! again after it has gone out; both are one walk.
+//! Walks of single packets, assembled from traced steps; and reports of NFLOG rules, per packet. Chains of the trace, `first`
+//! and `last`, mark the beginning and the end of a walk. A packet to the machine itself is inbound after it is outbound; both
+//! are one walk.
 
 use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind};
 use rules::simulate::LOOPBACK;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-/// After so long without another step or report, no rule hears of a packet any more, whatever became of it.
+/// Time without a step or report after which a packet counts as finished, whatever its end.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The most packets that are kept open. Where so many are under way, the oldest have ended.
+/// Maximum number of open packets. Above it, the oldest count as finished.
 const MAX_OPEN: usize = 4_096;
 
-/// The chains of the trace itself.
+/// Chains of the trace itself.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceChains {
     pub table: &'static str,
@@ -26,36 +26,34 @@ pub struct Walk {
     id: u32,
     pub began: SystemTime,
     latest: SystemTime,
-    /// It came from outside.
     pub is_inbound: bool,
-    /// The packet at first, and at last.
+    /// First and last state of the packet.
     pub first: Option<PacketSnapshot>,
     pub last: Option<PacketSnapshot>,
     pub mark: u32,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
-    /// Without the trace's own chains.
+    /// Steps, without the trace's own chains.
     pub events: Vec<TraceEvent>,
-    /// The last of the trace's own chains that it came to, if it came so far.
+    /// Last of the trace's own chains that it reached.
     pub ended_in: Option<String>,
-    /// It has gone out to come in again.
+    /// True after it was sent, until it is received over loopback.
     waits: bool,
-    /// It has met only the first chain yet, out or in.
+    /// True if it has met only the first chain yet, outbound or inbound.
     is_fresh: bool,
-    /// Steps of it may have been lost.
     pub is_incomplete: bool,
 }
 
 pub struct Walks {
     chains: TraceChains,
     open: Vec<Walk>,
-    /// Users and groups of packets whose walk has not begun here.
+    /// Users and groups of packets whose walk has not begun.
     owners: BTreeMap<FlowKey, (SystemTime, Option<u32>, Option<u32>)>,
-    /// The kernel has dropped steps after those that wait to be read.
+    /// True if the kernel has dropped steps after those in the queue.
     has_lost: bool,
 }
 
-/// Protocol, addresses and ports, as text: they distinguish packets that are on their way at the same time.
+/// Protocol, addresses and ports as a string, which distinguishes simultaneous packets.
 type FlowKey = String;
 
 impl Walks {
@@ -63,26 +61,26 @@ impl Walks {
         Self { chains, open: Vec::new(), owners: BTreeMap::new(), has_lost: false }
     }
 
-    /// Marks the walks under way, and those that begin until [`Self::catch_up`], as incomplete: the kernel has dropped steps.
+    /// Marks open walks, and walks that begin until [`Self::catch_up`], as incomplete: the kernel has dropped steps.
     pub fn lose(&mut self) {
         self.has_lost = true;
         self.open.iter_mut().for_each(|walk| walk.is_incomplete = true);
     }
 
-    /// All steps are taken that waited; the kernel drops none again before new ones have come (`netlink_rcv_wake`).
+    /// The queue is empty: the kernel drops no further steps until new ones have come (`netlink_rcv_wake`).
     pub fn catch_up(&mut self) {
         self.has_lost = false;
     }
 
-    /// Takes the sender of a packet, which the kernel reports before the steps of the packet.
+    /// Takes the sender of a packet, which the kernel reports before the packet's steps.
     pub fn hear(&mut self, report: &NflogMessage, now: SystemTime) {
-        // A packet that comes back over loopback has lost its sender.
+        // A packet received over loopback has lost its sender.
         if let Some(flow) = flow(&report.packet).filter(|_| report.uid.is_some()) {
             self.owners.insert(flow, (now, report.uid, report.gid));
         }
     }
 
-    /// Takes a step; gives the walks that it ends.
+    /// Takes a step; returns the walks that it ends.
     pub fn take(&mut self, event: TraceEvent, now: SystemTime) -> Vec<Walk> {
         let mut ended = Vec::new();
         let is_ours = event.table == self.chains.table;
@@ -110,7 +108,7 @@ impl Walks {
             return ended;
         }
         walk.ended_in = Some(event.chain);
-        // What leaves by the loopback interface comes in again.
+        // Packets sent by the loopback interface are received again.
         let comes_back = walk.ended_in.as_deref() == Some(self.chains.last[1])
             && walk.last.as_ref().is_some_and(|seen| seen.out_interface.as_deref() == Some(LOOPBACK));
         walk.waits = comes_back;
@@ -120,7 +118,7 @@ impl Walks {
         ended
     }
 
-    /// Ends the walks that have had no step for a while, or all of them, and gives them.
+    /// Ends and returns the walks without a recent step; without `now`, all.
     pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Walk> {
         self.owners.retain(|_, (then, ..)| !is_old(*then, now));
         self.open.extract_if(.., |walk| is_old(walk.latest, now)).collect()
@@ -143,7 +141,7 @@ impl Walks {
                 return None;
             }
         }
-        // The number was that of an earlier packet.
+        // The id belonged to an earlier packet.
         let before = self.open.iter().position(|walk| walk.id == event.id);
         let crowd = (self.open.len() >= MAX_OPEN).then_some(0);
         let ended = before.or(crowd).map(|index| self.open.remove(index));
@@ -206,12 +204,11 @@ fn sender(packet: &[u8]) -> Option<(u8, std::net::IpAddr, Option<u16>)> {
     Some((headers.protocol, headers.source, headers.ports.map(|(source, _)| source)))
 }
 
-/// True if nothing is heard of a packet any more; without the time, of none.
+/// True if the last report is too old; always without `now`.
 fn is_old(latest: SystemTime, now: Option<SystemTime>) -> bool {
     now.is_none_or(|now| now.duration_since(latest).is_ok_and(|time| time >= TIMEOUT))
 }
 
-/// Packets that may meet further rules.
 #[derive(Default)]
 pub struct Groups(Vec<Group>);
 
@@ -221,9 +218,9 @@ struct Group {
 }
 
 impl Groups {
-    /// Takes a report; gives the reports of a packet that has made place, where there are too many.
+    /// Takes a report; returns the reports of the oldest packet if there are too many.
     pub fn take(&mut self, report: NflogMessage, now: SystemTime) -> Option<Vec<NflogMessage>> {
-        // The first bytes hold a number that senders give each packet (IPv4), or the place of its data in the stream (TCP).
+        // The first bytes contain an identification per packet (IPv4), or the position of its data in the stream (TCP).
         let same = |group: &&mut Group| {
             let first = &group.reports[0];
             (first.hook, &first.packet, first.uid) == (report.hook, &report.packet, report.uid)
@@ -238,7 +235,7 @@ impl Groups {
         crowd
     }
 
-    /// Gives the packets that nothing has been heard of for a while, or all.
+    /// Returns the packets without a recent report; without `now`, all.
     pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Vec<NflogMessage>> {
         self.0.extract_if(.., |group| is_old(group.latest, now)).map(|group| group.reports).collect()
     }
@@ -276,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_under_way_at_the_same_time_are_told_apart() {
+    fn simultaneous_packets_are_distinguished() {
         let (out, away) = (seen(1, [None, Some("eth0")]), seen(2, [None, Some("eth0")]));
         let ended = run(vec![
             event(1, "trace", "out", false, out),
@@ -291,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_over_loopback_is_the_same_packet() {
+    fn packet_received_over_loopback_is_the_same() {
         let ended = run(vec![
             event(1, "trace", "out", false, seen(1, [None, Some("eth0")])),
             event(1, "nat", "OUTPUT", false, None),
@@ -305,14 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_comes_again_is_another_packet() {
+    fn reused_id_is_another_packet() {
         let out = || event(1, "trace", "out", false, seen(1, [None, Some("eth0")]));
         let ended = run(vec![out(), out(), event(1, "nat", "OUTPUT", false, None), out()]);
         assert_eq!(ended, [(None, 1), (None, 0)]);
     }
 
     #[test]
-    fn a_packets_sender_is_heard_of_before_its_steps() {
+    fn sender_is_reported_before_the_steps() {
         let (mut walks, now) = (Walks::new(CHAINS), SystemTime::UNIX_EPOCH);
         let packet = |port| seen(port, [None, Some("eth0")]).expect("a packet").packet;
         let report =
@@ -341,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_without_steps_ends_after_a_while() {
+    fn walk_without_steps_ends_after_the_timeout() {
         let (mut walks, start) = (Walks::new(CHAINS), SystemTime::UNIX_EPOCH);
         walks.take(event(1, "trace", "out", false, None), start);
         assert!(walks.end(Some(start)).is_empty() && !walks.is_empty());

@@ -37,7 +37,7 @@ pub(super) struct PodCapture {
 }
 
 impl Captures {
-    /// Reports findings on a pod's settings and returns their capture; `None` where nothing is ever captured, or that is unknown.
+    /// Reports findings on a pod's settings and returns its capture; `None` if the pod is never captured, or that is unknown.
     pub(super) fn judge(
         &mut self,
         pod: &DescribedPod<'_>,
@@ -57,7 +57,7 @@ impl Captures {
         let of_mesh = reading.settings.raw.mesh();
         let is_captured = membership.has(of_mesh) || (!membership.is_known && !annotated.is_empty());
         for remark in &reading.warnings {
-            // A pod without any capture is judged by its webhooks.
+            // Webhooks decide about a pod without any capture.
             let is_about_capture = remark.level == Level::Warning && !is_never && is_captured;
             let is_of_form =
                 [Code::UnknownAnnotation, Code::Misplaced, Code::DroppedField].contains(&remark.code);
@@ -87,7 +87,7 @@ impl Captures {
     }
 }
 
-/// The settings without a pod's own name and addresses.
+/// The settings without the pod's name and addresses, so that equal captures are linted once.
 fn anonymous(mut settings: GivenSettings) -> GivenSettings {
     let given = settings.raw.iter().map(|(setting, given)| {
         let given = match setting {
@@ -128,7 +128,7 @@ impl LintedCapture {
 }
 
 impl PodCapture {
-    /// True if connections from outside to this port end at the proxy.
+    /// True if the proxy captures connections from outside to this port, or if that is unknown.
     pub(super) fn has_port(&self, port: u16) -> bool {
         let packet = Packet {
             direction: Direction::Inbound { interface: "eth0".to_owned(), local: true },
@@ -149,7 +149,7 @@ impl PodCapture {
         self.of.raw.mesh()
     }
 
-    /// The setting that leaves this port uncaptured (empty if there is none), and its effect.
+    /// The setting that excludes this port from capture (empty if none), and its effect.
     pub(super) fn why_not(&self, port: u16) -> (String, &'static str) {
         let dialect = Dialect::of(&self.of.raw);
         let named =
@@ -171,7 +171,6 @@ impl PodCapture {
     }
 }
 
-/// The addresses of a pod are its own, and those of the finding are placeholders.
 fn without_stand_ins(finding: Finding) -> Finding {
     let text = finding.text.replace(&STAND_IN.1.to_string(), "an IPv6 address");
     Finding { text, ..finding }

@@ -1,4 +1,4 @@
-//! Findings grouped by their text, each with all its objects, worst first; as lines for people, and as SARIF 2.1.0.
+//! Findings grouped by their text, each with its objects, worst first; as text for people, and as SARIF 2.1.0.
 
 use super::inventory::{DescribedPod, Inventory, ObjectName, name_in};
 use crate::webhook::Unjudged;
@@ -60,7 +60,7 @@ pub struct ItemObject {
 }
 
 impl ClusterLintReport {
-    /// Keeps failures and warnings, and notes if wanted, of all codes except `allowed`.
+    /// Keeps failures, warnings and, with `notes`, notes, except of codes in `allowed`.
     pub fn select(&mut self, notes: bool, allowed: &[Code]) {
         self.findings.retain(|one| {
             let is_shown = notes || one.finding.level <= Level::Warning;
@@ -68,7 +68,6 @@ impl ClusterLintReport {
         });
     }
 
-    /// True if a finding is at least a warning.
     pub fn has_warning(&self) -> bool {
         self.findings.iter().any(|one| one.finding.level <= Level::Warning)
     }
@@ -79,7 +78,7 @@ impl ClusterItem {
         self.objects.iter().map(|object| object.pod_count).sum()
     }
 
-    /// The worst first; then findings about every new pod; then by the number of pods and objects.
+    /// Sort key: the worst first, then findings about every new pod, then by the number of pods and objects.
     fn rank(&self) -> (Level, bool, Reverse<usize>, Reverse<usize>) {
         let of_webhooks = [Code::RivalWebhooks, Code::WebhookServiceMissing, Code::WebhookUntrusted];
         let concerns_all = of_webhooks.into_iter().any(|code| self.finding.is(code));
@@ -93,7 +92,7 @@ pub(super) struct FindingGroups {
     not_judged: BTreeMap<Unjudged, BTreeSet<String>>,
 }
 
-/// An object of a group: the number of its existing pods, and the place of its template, or of its first pod.
+/// The number of a group's existing pods, and the place of its template or first pod.
 type GroupedObject = (usize, Option<ObjectPlace>);
 
 impl FindingGroups {
@@ -109,7 +108,7 @@ impl FindingGroups {
         let objects = self.groups.entry(finding).or_default();
         let (pods, known) = objects.entry(name.clone()).or_default();
         *pods += usize::from(is_pod);
-        // Where the template of a workload is written, the change is made there.
+        // A workload is changed at its template, if the input has one.
         if known.is_none() || !is_pod {
             *known = place.cloned().or(known.take());
         }
@@ -167,7 +166,7 @@ fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `Deployment shop/web and 11 more (34 pods)`.
+/// Formats objects as `Deployment shop/web and 11 more (34 pods)`.
 fn objects(item: &ClusterItem) -> TextLine {
     let line = TextLine::hanging(HANG).plain(" ".repeat(HANG));
     let Some(ItemObject { object, .. }) = item.objects.first() else { return line };
@@ -183,7 +182,7 @@ fn objects(item: &ClusterItem) -> TextLine {
     line.styled(Style::Strong, object.to_string()).plain(more + &pods)
 }
 
-/// A SARIF log: a result for each object, at its line in its file; results about objects of a cluster have names in place of lines.
+/// SARIF log with a result for each object, at its line in its file; objects of a cluster have a name as their location.
 pub fn sarif(found: &ClusterLintReport, version: &str) -> String {
     let mut seen = BTreeMap::new();
     let each = found.findings.iter();
@@ -206,7 +205,7 @@ fn result(finding: &FindingReport, object: &ItemObject, seen: &mut BTreeMap<Stri
     result
 }
 
-/// Parts of a finding that stay the same while lines move and words change: code, subject, and number among several.
+/// Hash of the parts that survive moved lines and new wording: code, subject, and index among equals.
 fn fingerprint(finding: &FindingReport, title: &str, seen: &mut BTreeMap<String, usize>) -> String {
     let what = format!("{} {} {title}", finding.code, finding.subject.as_deref().unwrap_or_default());
     let number = seen.entry(what.clone()).or_default();

@@ -10,9 +10,9 @@ use rules::finding::{Code, Finding};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Membership {
-    /// Evidence that a mesh has the pod, or is to have it; one of each mesh.
+    /// Evidence for each mesh that has the pod or will get it.
     pub(super) signs: Vec<MeshSign>,
-    /// Set where all injectors that can be called for it are known.
+    /// All injectors that can be called for the pod are known.
     pub(super) is_known: bool,
 }
 
@@ -22,10 +22,10 @@ impl Membership {
     }
 }
 
-/// The annotation that the kubelet gives to the pods that it makes itself, for which no webhook can add anything.
+/// Annotation of the kubelet's mirror pods, whose containers no webhook can change.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// `injectors` is `None` where they are not known.
+/// `injectors` is `None` if they are unknown.
 pub(super) fn judge(
     pod: &DescribedPod<'_>,
     inventory: &Inventory<'_>,
@@ -90,7 +90,7 @@ fn wish(pod: &DescribedPod<'_>) -> Option<InjectionWish> {
             (Some("true"), ..) => (INJECT, true),
             (_, _, Some("enabled"), _) => (INJECTION, false),
             (_, _, _, Some(_)) => (REVISION, false),
-            // No webhook selects such values, "True" or "on" among them.
+            // Values that no webhook selects, such as "True" or "on".
             (Some(own), ..) if asks(own) => (INJECT, true),
             (_, _, Some(value), _) if asks(value) => (INJECTION, false),
             (_, None, _, None) => return None,
@@ -98,12 +98,11 @@ fn wish(pod: &DescribedPod<'_>) -> Option<InjectionWish> {
     Some(InjectionWish { option, is_of_pod })
 }
 
-/// A value that is meant as a yes, in whichever spelling.
 fn asks(value: &str) -> bool {
     ["true", "enabled", "yes", "on", "1"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }
 
-/// The text and the remedy, by the webhook that misses the least, and of those the one that looks at the label.
+/// Text and remedy for the webhook with the fewest unmet conditions, preferring one that has the wish's label as a condition.
 fn unserved(wish: &InjectionWish, admission: Option<&PodAdmission<'_>>) -> (String, &'static str) {
     let whose = if wish.is_of_pod { "the pod" } else { "the namespace" };
     let misses = |misses: &[Miss<'_>]| {

@@ -11,7 +11,7 @@ use mesh::pod::KubernetesObject;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Namespaces and names of the ConfigMaps that the injectors behind these MutatingWebhookConfigurations may go by.
+/// Candidate namespaces and names of the ConfigMaps of the injectors behind these MutatingWebhookConfigurations.
 pub fn config_maps<'a>(
     configurations: impl IntoIterator<Item = &'a KubernetesObject>,
 ) -> BTreeSet<(String, String)> {
@@ -21,7 +21,7 @@ pub fn config_maps<'a>(
     named.collect()
 }
 
-/// `None` where the webhooks are not known.
+/// `None` if the webhooks are unknown.
 pub(super) fn read(inventory: &Inventory<'_>, groups: &mut FindingGroups) -> Option<Vec<DeployedInjector>> {
     let configurations: Vec<&Value> = inventory.webhooks.iter().map(|one| &one.value).collect();
     judge_webhooks(&configurations, inventory, groups);
@@ -58,7 +58,7 @@ fn judge_webhooks(configurations: &[&Value], inventory: &Inventory<'_>, groups: 
     }
 }
 
-/// Istio's defaults where its ConfigMaps are not known.
+/// Istio's defaults if its ConfigMaps are unknown.
 fn configuration(
     identity: &InjectorIdentity,
     inventory: &Inventory<'_>,

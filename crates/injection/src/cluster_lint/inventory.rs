@@ -1,5 +1,5 @@
-//! The input: objects of a cluster as values, with the place of those that are written in files, and the same by kind: pods and
-//! templates of pods with the workload behind them, namespaces, Services, webhooks.
+//! The input by kind: a cluster's objects, with their place in a file, as pods and templates with their workloads, namespaces,
+//! Services, and webhooks.
 
 use crate::admission::{Namespace, Namespaces, ObjectLabels, Workload, controller_of};
 use mesh::data::document::at;
@@ -20,18 +20,15 @@ pub(super) struct Inventory<'a> {
     pub(super) is_whole: bool,
 }
 
-/// A pod, or the template of a workload.
 pub(super) struct DescribedPod<'a> {
     pub(super) workload: ObjectName,
     pub(super) template: &'a Value,
-    /// The same as it is read for settings.
     pub(super) read: ManifestObject,
     pub(super) namespace: Rc<Namespace>,
-    /// The labels of the namespace are known.
     pub(super) is_namespace_known: bool,
     pub(super) labels: ObjectLabels,
     pub(super) is_pod: bool,
-    /// Its containers have not ended for good.
+    /// The containers have not ended for good.
     pub(super) is_running: bool,
 }
 
@@ -74,7 +71,7 @@ impl<'a> Inventory<'a> {
         let is_pod = object.kind() == "Pod";
         let own = name_in(object, &namespace.name);
         let workload = if is_pod { of_pod(object, &own) } else { controller(object, &own) };
-        // An object of a Deployment or a CronJob has its present template, or an older one.
+        // An object of a Deployment or a CronJob has a copy of its template, or of an older one.
         let is_replaced = !is_pod && workload != own && workloads.contains(&workload);
         let is_idle = object.kind() == "ReplicaSet" && object.value["spec"]["replicas"] == 0;
         if is_replaced || is_idle {
@@ -104,7 +101,7 @@ impl<'a> Inventory<'a> {
     }
 }
 
-/// The workload of a pod. Not every dump has the prefix of a generated name, by which injectors recognize such pods.
+/// The workload of a pod. Dumps may lack the prefix of a generated name, which injectors require; so one is added.
 fn of_pod(object: &KubernetesObject, own: &ObjectName) -> ObjectName {
     let pod = serde_json::json!({ "metadata": {
         "name": own.name,
@@ -113,7 +110,7 @@ fn of_pod(object: &KubernetesObject, own: &ObjectName) -> ObjectName {
         "generateName": "-",
     }});
     let Workload { kind, name, namespace, .. } = Workload::of(&pod, &own.namespace);
-    // The node's own pods have it as their owner, each by itself.
+    // A node owns its mirror pods, which are separate workloads.
     if kind == "Node" { own.clone() } else { ObjectName { kind, namespace, name } }
 }
 
@@ -124,7 +121,7 @@ fn controller(object: &KubernetesObject, own: &ObjectName) -> ObjectName {
 }
 
 impl DescribedPod<'_> {
-    /// The containers that run beside each other: those of the pod, and native sidecars.
+    /// The containers that run concurrently: the pod's, and native sidecars.
     pub(super) fn containers(&self) -> impl Iterator<Item = &Value> {
         let spec = &self.template["spec"];
         let list = |place: &str| spec[place].as_array().into_iter().flatten();
@@ -135,10 +132,10 @@ impl DescribedPod<'_> {
 
 #[derive(Clone, Debug)]
 pub struct ClusterQuestion<'a> {
-    /// Lists are unpacked.
+    /// Objects; lists are unpacked.
     pub objects: &'a [KubernetesObject],
     pub namespaces: Namespaces,
-    /// The objects are all Namespaces, Services and webhooks of a cluster: an absent one does not exist.
+    /// The objects include all Namespaces, Services and webhooks of a cluster: a missing one does not exist.
     pub is_whole: bool,
 }
 
@@ -149,15 +146,15 @@ pub struct ObjectName {
     pub name: String,
 }
 
-/// A kind of object that findings are based on, as `kubectl get` takes it.
+/// A kind of object that findings are based on, as `kubectl get` accepts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeededResource {
-    /// With its group, such as `deployments.apps`.
+    /// Name with its group, such as `deployments.apps`.
     pub name: &'static str,
     pub is_namespaced: bool,
 }
 
-/// All kinds that findings are based on, beside ConfigMaps. Names of pods show the Deployment behind a ReplicaSet.
+/// All kinds that findings are based on, besides ConfigMaps. Pods' names show the Deployment behind a ReplicaSet.
 pub const RESOURCES: &[NeededResource] = &[
     NeededResource { name: "namespaces", is_namespaced: false },
     NeededResource {
@@ -173,8 +170,7 @@ pub const RESOURCES: &[NeededResource] = &[
     NeededResource { name: "cronjobs.batch", is_namespaced: true },
 ];
 
-/// The objects of a file, at least one. `name` is that of the file, for findings and problems. Refused where it is neither YAML nor
-/// JSON, or holds no object.
+/// The objects of a file; `name` is the file's, for findings and problems. An error unless it is YAML or JSON with an object.
 pub fn objects_of_file(name: &str, text: &str) -> Result<Vec<KubernetesObject>, Problems> {
     let found = KubernetesObject::all(name, text)?;
     let expected = "expected manifests, or what kubectl get -o yaml prints";
@@ -188,7 +184,7 @@ pub fn objects_of_file(name: &str, text: &str) -> Result<Vec<KubernetesObject>, 
     if found.is_empty() {
         return problem(format!("holds no object; {expected}"));
     }
-    // Problems of one form are one finding, wherever they stand.
+    // Equal problems are one finding, regardless of their position.
     Ok(found.into_iter().map(KubernetesObject::without_positions).collect())
 }
 

@@ -1,11 +1,11 @@
-//! Lint of the pods of a whole cluster: missing sidecars, ports that no proxy sees, webhooks that can't work.
+//! Lint of the pods of a whole cluster: missing sidecars, ports that no proxy captures, webhooks that can't work.
 //!
-//! The input is any set of objects. Subjects that can't be judged by them are reported beside the findings; nothing is guessed.
+//! The input is any set of objects. Subjects that they can't decide are reported beside the findings; nothing is guessed.
 //!
 //! ```text
-//! objects            inventory             pods and templates with the workload behind them, namespaces, Services
-//! webhooks           injectors             injectors and their rules; judgement of their webhooks
-//!                    injected              pods that lack a sidecar or have two
+//! objects            inventory             pods and templates with their workloads, namespaces, Services
+//! webhooks           injectors             injectors and their rules; findings on their webhooks
+//!                    injected              pods without a sidecar or with two
 //!                    capture, ports        each distinct capture once: lint of its settings, its inbound ports
 //! findings           findings              grouped, worst first
 //! ```
@@ -25,7 +25,6 @@ use capture::Captures;
 use findings::FindingGroups;
 use inventory::Inventory;
 
-/// All findings about the objects, notes included, worst first.
 pub fn lint_cluster(question: &ClusterQuestion<'_>) -> ClusterLintReport {
     let mut groups = FindingGroups::default();
     let inventory = Inventory::of(question);

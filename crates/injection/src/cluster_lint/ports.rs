@@ -1,4 +1,4 @@
-//! Ports of probes and Services that no proxy sees.
+//! Ports of probes and Services that no proxy captures.
 
 use super::capture::PodCapture;
 use super::findings::FindingGroups;
@@ -21,7 +21,7 @@ pub(super) fn judge(
         for probe in PROBES {
             let handler =
                 NETWORK_ACTIONS.iter().map(|name| &container[probe][name]).find(|one| !one.is_null());
-            // With a host, the kubelet calls that one in place of the pod.
+            // With a host, the kubelet calls that instead of the pod.
             let handler = handler.filter(|one| one["host"].as_str().unwrap_or_default().is_empty());
             let port = handler.and_then(|one| port_number(&one["port"], None, [container]));
             if let Some(port) = port.filter(|port| is_uncaptured(*port, pod, capture)) {
@@ -47,7 +47,7 @@ pub(super) fn judge(
             }
         }
     }
-    // Several Services may lead to one port, and the pod counts once.
+    // Several Services may lead to one port; the pod counts once.
     for target in uncaptured {
         groups.about(of_service(target, capture), pod);
     }
@@ -59,7 +59,7 @@ impl PodCapture {
     }
 }
 
-/// Ports on which the proxy itself listens are called past its rules by intention.
+/// True if a port bypasses the proxy. The proxy's own ports are excluded from its rules on purpose.
 fn is_uncaptured(port: u16, pod: &DescribedPod<'_>, capture: &PodCapture) -> bool {
     let declares = |container: &Value| {
         container["ports"].as_array().into_iter().flatten().any(|item| item["containerPort"] == port)

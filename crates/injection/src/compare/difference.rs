@@ -1,4 +1,4 @@
-//! Differences between two pods in their meaning.
+//! Semantic differences between two pods.
 
 use crate::configuration::selector::is_empty;
 use crate::merge::{MOUNT_PATH, SchemaKind, Strategy, clean, identity as key_of};
@@ -10,9 +10,9 @@ use std::fmt;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodDifference {
-    /// `spec.containers[istio-proxy].env[A].value`.
+    /// Such as `spec.containers[istio-proxy].env[A].value`.
     pub path: String,
-    /// The value that runs; `None` where the pod has none.
+    /// The running pod's value, if any.
     pub runs: Option<Value>,
     pub made: Option<Value>,
 }
@@ -73,7 +73,7 @@ fn walk(path: &str, runs: &Value, made: &Value, kind: SchemaKind, found: &mut Ve
     }
 }
 
-/// Containers start in their order; for variables, ports and mounts the order means nothing.
+/// Compares lists by key. The order of containers counts, as they start in it; that of variables, ports and mounts does not.
 fn items(
     path: &str,
     runs: &[Value],
@@ -87,7 +87,7 @@ fn items(
         other => other.to_string(),
     };
     let own = |item: &Value| key_of(item, key).map(|key| key.to_string()).unwrap_or_default();
-    // Ports of one number may differ in their protocol: where several items have one key, only equal ones are one item.
+    // Ports of one number may differ in their protocol: if several items have one key, only equal ones are the same item.
     let mut repeated = BTreeSet::new();
     for items in [runs, made] {
         let mut seen = BTreeSet::new();
@@ -123,13 +123,13 @@ fn items(
     }
 }
 
-/// A value of one side alone. Absent, null, false and an empty list or object are equal.
+/// A value of one side only. Absent, null, false and an empty list or object are equal.
 fn only(path: String, runs: Option<&Value>, made: Option<&Value>) -> Option<PodDifference> {
     runs.or(made).filter(|value| !is_empty(value) && **value != false)?;
     Some(PodDifference { path, runs: runs.cloned(), made: made.cloned() })
 }
 
-/// Quantities are compared as amounts, paths of mounts cleaned, and texts that hold JSON as that.
+/// Compares quantities as amounts, paths of mounts in clean form, and strings of JSON as JSON.
 fn same(path: &str, runs: &Value, made: &Value) -> bool {
     if runs == made {
         return true;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_is_no_difference() {
+    fn equivalent_forms_are_equal() {
         let runs = json!({"name": "a", "env": [{"name": "A", "value": "{\"a\": 1, \"b\": []}"}, {"name": "B"}],
             "resources": {"limits": {"cpu": "2", "memory": "1Gi"}}, "args": ["x", "{\"a\":null}"], "volumeMounts": [{"mountPath": "/a/./b/"}]});
         let made = json!({"name": "a", "env": [{"name": "B"}, {"name": "A", "value": "{\"b\":[],\"a\":1}"}],
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_json_are_compared_as_what_they_hold() {
+    fn strings_of_json_are_compared_as_json() {
         for (runs, made, is_same) in [
             ("{\"a\":1}", "{ \"a\" : 1 }", true),
             ("[1,2]", "[1, 2]", true),

@@ -1,5 +1,5 @@
-//! A pod with the API server's defaults (`pkg/apis/core/v1/defaults.go` of Kubernetes), as far as injectors write such fields,
-//! and without its additions to every container.
+//! A pod with the API server's defaults (`pkg/apis/core/v1/defaults.go` of Kubernetes) for fields that injectors write, and
+//! without the API server's additions to every container.
 
 use crate::configuration::selector::is_empty;
 use crate::merge::{MOUNT_PATH, clean};
@@ -67,7 +67,7 @@ fn container(fields: &mut Map<String, Value>) {
     if let Some(Value::Array(mounts)) = fields.get_mut("volumeMounts") {
         mounts.retain(|mount| mount[MOUNT_PATH].as_str().is_none_or(|path| clean(path) != TOKEN));
     }
-    // Empty lists and objects say as much as none.
+    // Empty lists and objects equal absent ones.
     fields.retain(|_, value| !is_empty(value));
 }
 

@@ -1,6 +1,5 @@
-//! Changes to the pods of a cluster if this injector had made them. A pod that runs is injected again by this configuration and
-//! compared with itself by meaning: what the API server fills in, the order of fields and variables, and the ways to write a
-//! quantity or JSON within a text are no differences.
+//! Changes that this injector would make to a cluster's injected pods: each is injected again and compared by meaning, without
+//! the API server's defaults, the order of fields and variables, and spellings of quantities and JSON strings.
 
 mod difference;
 mod filled;
@@ -26,7 +25,7 @@ pub enum ComparisonVerdict {
     NotInjected,
     Same,
     Differs(Vec<PodDifference>),
-    /// It would run without a proxy.
+    /// The pod would run without a proxy.
     Skipped(DecisionReason),
     Refused(Problems),
 }
@@ -51,7 +50,7 @@ pub fn compare(
         return compared(ComparisonVerdict::NotInjected);
     };
     let admission = AdmissionContext {
-        // Whether its kubelet can run native sidecars, the pod shows itself.
+        // The pod itself shows if its kubelet runs native sidecars.
         native_sidecars: status.has(PodSpecList::InitContainers, PROXY),
         variables: variables.to_vec(),
         workload: None,

@@ -9,7 +9,7 @@ use mesh::data::document::DocumentReader;
 use mesh::settings::nearest;
 use serde_json::Value;
 
-/// `template` exists for older programs and has no effect here.
+/// `template` is for older programs and has no effect here.
 const KEYS: [&str; 8] = [
     "aliases",
     "alwaysInjectSelector",
@@ -54,7 +54,7 @@ impl Configuration {
         for (key, written) in templates.into_iter().flatten() {
             let template = InjectionTemplate::read(&format!("{name}: templates.{key}"), written);
             let template = template.or_else(|found| {
-                // Nearly every pod gets a default template; any other refuses only the pods that name it.
+                // Nearly every pod gets a default template; another one refuses only the pods that select it.
                 if !written.is_string() || self.defaults().contains(&key.as_str()) {
                     return Err(found);
                 }
@@ -84,7 +84,7 @@ impl Configuration {
         problems
     }
 
-    /// With any other text Istio injects nothing.
+    /// The policy; with any other string Istio injects nothing.
     fn policy(&mut self, name: &str, fields: &mut DocumentReader<'_>) -> Option<InjectionPolicy> {
         match fields.text("policy").as_str() {
             "enabled" => Some(InjectionPolicy::Enabled),
@@ -118,7 +118,7 @@ impl Configuration {
         selectors
     }
 
-    /// Unknown names that would refuse every pod. One that refuses only the pods that name an alias is a warning.
+    /// Unknown names that would refuse every pod. One that only refuses the pods with an alias is a warning.
     fn unknown_names(&self, name: &str, is_template: &dyn Fn(&String) -> bool) -> Vec<InputProblem> {
         let unknown =
             self.default_templates.iter().filter(|one| !is_template(one) && !self.aliases.contains_key(*one));
@@ -137,7 +137,7 @@ impl Configuration {
     }
 }
 
-/// The members of an alias, whose name may hold dots.
+/// The members of an alias; its name may contain dots.
 fn aliased(fields: &mut DocumentReader<'_>, key: &str) -> Vec<String> {
     let path = format!("aliases.{key}");
     let written = fields.at("aliases").and_then(|aliases| aliases.get(key)).unwrap_or(&Value::Null);

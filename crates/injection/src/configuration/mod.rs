@@ -1,4 +1,4 @@
-//! The configuration of a cluster: the three texts that Istio's ConfigMaps hold, parsed once.
+//! The configuration of a cluster: the three documents of Istio's ConfigMaps, parsed once.
 
 mod injector;
 pub(crate) mod selector;
@@ -14,7 +14,7 @@ use mesh::settings::nearest_value;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A text and the name by which problems name it: a file, or a key of a ConfigMap.
+/// A document and its name in problems: a file, or a key of a ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigurationText {
     pub name: String,
@@ -27,12 +27,12 @@ impl ConfigurationText {
     }
 }
 
-/// An absent text means Istio's defaults.
+/// Istio's defaults apply to absent documents.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     /// `config` of the ConfigMap `istio-sidecar-injector`: policy, templates, selectors.
     pub config: Option<ConfigurationText>,
-    /// `values` of the same: the input of the templates.
+    /// `values` of the same ConfigMap: the input of the templates.
     pub values: Option<ConfigurationText>,
     /// `mesh` of the ConfigMap `istio`: MeshConfig.
     pub mesh: Option<ConfigurationText>,
@@ -41,9 +41,9 @@ pub struct Texts {
 #[derive(Clone, Debug)]
 pub struct Configuration {
     pub rules: InjectionRules,
-    /// The templates of a pod that names none.
+    /// The templates of a pod without an annotation for them.
     pub default_templates: Vec<String>,
-    /// By name; the built-in ones are among them, unless the text has its own of that name.
+    /// Templates by name, including built-in ones that `config` does not override.
     pub templates: BTreeMap<String, InjectionTemplate>,
     pub aliases: BTreeMap<String, Vec<String>>,
     pub injected_annotations: BTreeMap<String, String>,
@@ -74,13 +74,13 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// Refused with every problem in all three.
+    /// Parses all three documents; returns every problem.
     pub fn read(texts: &Texts) -> Result<Self, Problems> {
         let (configuration, problems) = Self::read_in_part(texts);
         Problems::check(problems).map(|()| configuration)
     }
 
-    /// Reads the valid parts, and reports every problem in all three. With one, the result serves only to find others.
+    /// Parses the valid parts; returns all problems of all three documents. With problems, the result only serves to find others.
     pub fn read_in_part(texts: &Texts) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut tree = |text: &Option<ConfigurationText>| -> Option<Value> {
@@ -88,7 +88,7 @@ impl Configuration {
         };
         let (config, values, mesh) = (tree(&texts.config), tree(&texts.values), tree(&texts.mesh));
         let mut read = Self::default();
-        // Of a text that can't be read, nothing but that is reported.
+        // An unreadable document is its only problem.
         if let (Some(text), Some(config)) = (&texts.config, &config) {
             problems.extend(read.take_config(&text.name, config));
         }
@@ -98,7 +98,7 @@ impl Configuration {
             .map(|(text, default)| text.as_ref().map_or(default, |text| text.name.as_str()));
         compare(values_name, "", values, default_values(), &mut read.warnings);
         let mut known = default_mesh().clone();
-        // Of a ProxyConfig all is known.
+        // ProxyConfig has its own check.
         known["defaultConfig"] = Value::Null;
         compare(mesh_name, "", &camel(mesh), &known, &mut read.warnings);
         let (values, of_values) = IstioValues::read(values_name, values);
@@ -112,7 +112,7 @@ impl Configuration {
         self.templates.keys().chain(self.aliases.keys()).cloned().collect::<Vec<_>>().join(", ")
     }
 
-    /// The templates of a pod that names none, with aliases resolved.
+    /// The default templates with aliases resolved.
     pub fn defaults(&self) -> Vec<&str> {
         let members = |name| self.aliases.get(name).map_or(std::slice::from_ref(name), Vec::as_slice);
         self.default_templates.iter().flat_map(members).map(String::as_str).collect()
@@ -135,7 +135,7 @@ fn compare(name: &str, path: &str, given: &Value, known: &Value, warnings: &mut 
     for (key, value) in given {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         match known.get(key) {
-            // These are Kubernetes' fields, not Istio's settings.
+            // Kubernetes' fields, not Istio's settings.
             Some(_) if key == "resources" => {}
             Some(known) => compare(name, &path, value, known, warnings),
             None => {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_almost_known_are_reported() {
+    fn near_misses_of_names_are_reported() {
         let none = json!({});
         let given = json!({"globl": {}, "global": {"hubb": "x", "proxy": {"imge": "x"}}});
         let expected = [
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_to_others_is_not() {
+    fn settings_of_other_programs_are_not_reported() {
         let values = json!({
             "defaultRevision": "", "revisionTags": [], "experimental": {}, "ownerName": "", "profile": "demo",
             "global": {"configValidation": true, "istiod": {}, "jwtPolicy": "", "networkPolicy": {}, "platform": "",

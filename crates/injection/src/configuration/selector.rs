@@ -1,6 +1,6 @@
-//! Label selectors of the configuration, as Kubernetes writes them. One that Kubernetes would refuse never matches, as with Istio,
-//! and its author is warned. But Istio decodes its configuration less strictly than the API server a webhook's: an unknown key has
-//! no effect, and a number or boolean is the string that is written.
+//! Label selectors of the configuration in Kubernetes' form. A selector that Kubernetes would refuse never matches, as in Istio,
+//! and is reported as a warning. Istio decodes its configuration less strictly than the API server decodes a webhook's: unknown
+//! keys have no effect, and numbers and booleans become strings.
 
 use crate::decision::{LabelRequirement, LabelSelector, Operator};
 use crate::syntax::{is_label_key, is_label_value};
@@ -18,7 +18,7 @@ pub(super) fn unknown_keys(written: &Value) -> impl Iterator<Item = &str> {
     keys.map(String::as_str).filter(|key| !KEYS.contains(key))
 }
 
-/// `text` reads a string; `None` for a value that is none.
+/// Parses a selector; `text` reads a string, or returns `None` for a value of another type.
 fn parse(written: &Value, text: fn(&Value) -> Option<String>) -> Result<LabelSelector, String> {
     let Value::Object(map) = written else {
         return Err("it is not a mapping; expected matchLabels or matchExpressions".to_owned());
@@ -54,7 +54,7 @@ fn parse(written: &Value, text: fn(&Value) -> Option<String>) -> Result<LabelSel
     Ok(LabelSelector(requirements))
 }
 
-/// An empty selector matches all; `None` for one that Kubernetes would refuse.
+/// The selector of a webhook; empty matches all. `None` if Kubernetes would refuse it.
 pub(crate) fn of_webhook(written: &Value) -> Option<LabelSelector> {
     match written {
         Value::Null => Some(LabelSelector::default()),
@@ -64,7 +64,7 @@ pub(crate) fn of_webhook(written: &Value) -> Option<LabelSelector> {
     }
 }
 
-/// A string as the API server takes it; null is the empty one.
+/// A string by the API server's rules, where null is the empty string.
 fn string(value: &Value) -> Option<String> {
     value.as_str().or(value.is_null().then_some("")).map(str::to_owned)
 }
@@ -119,7 +119,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_selector_that_kubernetes_refuses_says_why() {
+    fn a_selector_that_kubernetes_refuses_has_an_error() {
         let one = |expression: Value| json!({"matchExpressions": [expression]});
         for (written, expected) in [
             (json!([]), "it is not a mapping; expected matchLabels or matchExpressions"),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn istio_takes_what_the_api_server_refuses() {
+    fn istio_accepts_selectors_that_the_api_server_refuses() {
         let in_a = |value: &str| {
             let operator = Operator::In(vec![value.to_owned()]);
             LabelSelector(vec![LabelRequirement { key: "a".to_owned(), operator }])
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhooks_selector_may_ask_for_nothing() {
+    fn a_webhooks_selector_may_be_empty() {
         for (written, asked) in [
             (Value::Null, Some(0)),
             (json!({}), Some(0)),

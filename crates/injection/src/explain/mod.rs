@@ -1,4 +1,4 @@
-//! Explanations why a pod has a proxy or none: the webhook that is called, the decision, and the parts that are put in.
+//! Explanations why a pod has a proxy or none: the called webhook, its decision, and the injected parts.
 
 mod security;
 
@@ -28,18 +28,17 @@ pub struct Explained {
     pub document: usize,
     pub namespace: String,
     pub verdict: InjectionVerdict,
-    /// The reason, in a sentence without its end.
+    /// The reason, a sentence without its full stop.
     pub because: String,
     pub webhooks: Vec<WebhookMatch>,
-    /// Of the webhook that is called; where none is, of the first one.
+    /// The decision of the called webhook, or of the first one if none is called.
     pub decision: ExplainedDecision,
-    /// The init container that sets the rules or checks them.
     pub init: Option<CaptureInitContainer>,
     pub added: Vec<AddedContainer>,
     pub warnings: Vec<String>,
     pub problems: Vec<String>,
     pub assumptions: Vec<String>,
-    /// Changes of which each would have it injected.
+    /// Alternative changes, each of which would cause an injection.
     pub remedies: Vec<String>,
     #[serde(skip)]
     pub injected: Option<Value>,
@@ -58,7 +57,7 @@ pub enum InjectionVerdict {
 #[derive(Clone, Debug, Serialize)]
 pub struct WebhookMatch {
     pub name: String,
-    /// False for all where the API server can't read the pod.
+    /// False if the API server can't read the pod.
     pub called: bool,
     pub misses: Vec<String>,
 }
@@ -79,13 +78,11 @@ pub struct CaptureInitContainer {
 pub struct AddedContainer {
     pub name: String,
     pub image: String,
-    /// `containers` or `initContainers`.
     pub place: &'static str,
 }
 
-/// Explains each object of the manifests, given by their names and texts, that describes pods. Where no injector is called, the
-/// explanation is what the first one would make of it. Refused where one is not a manifest, or none describes a pod; panics without
-/// any injector.
+/// Explains each object of the manifests, given by name and content, that describes pods. If no injector is called, the
+/// explanation is the first one's result. Errors: a manifest is invalid, or none describes a pod. Panics without any injector.
 pub fn explain(
     texts: &[(&str, &str)],
     mut around: Surroundings,
@@ -160,7 +157,7 @@ impl AdmissionSubject<'_> {
             injected: None,
         };
         match called {
-            // The API server reads it before it calls a webhook.
+            // The API server parses the pod before it calls a webhook.
             _ if !self.described.problems.is_empty() => {
                 explained.verdict = InjectionVerdict::Refused;
                 explained.because = "the API server can't read it".to_owned();
@@ -181,7 +178,6 @@ impl AdmissionSubject<'_> {
         explained
     }
 
-    /// Webhooks of several injectors that are called for the pod.
     fn rivals(&self, admission: &PodAdmission<'_>, labels: &ObjectLabels) -> impl Iterator<Item = String> {
         let called = admission.webhooks.iter().filter(|(.., misses)| misses.is_empty());
         let called: Vec<&Webhook> = called.map(|(_, webhook, _)| *webhook).collect();
@@ -218,7 +214,7 @@ impl AdmissionSubject<'_> {
         };
     }
 
-    /// The API server looks at the pod once more when webhooks have changed it.
+    /// Violations of the namespace's standard: the API server checks the pod again after webhooks have changed it.
     fn secured(&self, explained: &mut Explained) -> Option<String> {
         let namespace = &self.admission.namespace;
         let label = namespace.labels.get(ENFORCE).map(String::as_str);
@@ -242,7 +238,7 @@ impl AdmissionSubject<'_> {
     fn injected(&self, injected: Injected, explained: &mut Explained) {
         let Injected { pod: after, warnings, .. } = injected;
         explained.warnings = warnings;
-        // Containers of an earlier injection are put in again.
+        // Containers of an earlier injection are injected again.
         let earlier = self.described.pod.status().unwrap_or_default();
         let own = ["containers", "initContainers"].iter().flat_map(|place| self.pod["spec"].list(place));
         let mut before: Vec<&str> = own.map(PodSpecItem::name).collect();
@@ -288,7 +284,6 @@ impl AdmissionSubject<'_> {
     }
 }
 
-/// A reason, where the sentence before it is about webhooks.
 fn because(reason: DecisionReason) -> String {
     match reason {
         DecisionReason::ByPolicy => "the pod says nothing, so the policy decides".to_owned(),
@@ -296,13 +291,11 @@ fn because(reason: DecisionReason) -> String {
     }
 }
 
-/// The objects with their pods injected, as one manifest; `None` where no pod is.
 pub fn injected(explained: &[Explained]) -> Option<Value> {
     let items: Vec<&Value> = explained.iter().filter_map(|explained| explained.injected.as_ref()).collect();
     (!items.is_empty()).then(|| json!({"apiVersion": "v1", "kind": "List", "items": items}))
 }
 
-/// A paragraph for each object, with its colours as escape sequences.
 pub fn text(explained: &[Explained]) -> String {
     explained.iter().map(paragraph).collect::<Vec<_>>().join("\n")
 }
@@ -348,13 +341,13 @@ fn paragraph(one: &Explained) -> String {
     lines.extend(one.warnings.iter().map(|warning| line("warning", warning)));
     let assumptions = one.assumptions.iter();
     lines.extend(assumptions.map(|assumption| Style::Quiet.paint(line("note", assumption))));
-    // Each does it alone.
+    // Alternatives: each is sufficient.
     let remedies = one.remedies.iter().enumerate();
     lines.extend(remedies.map(|(index, remedy)| line(if index == 0 { "to change" } else { "or" }, remedy)));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Its text may quote names of the manifest.
+/// A line of a paragraph, made visible: it may contain names of the manifest.
 fn line(label: &str, text: &str) -> String {
     format!("  {label:<11} {}", visible(text))
 }

@@ -1,20 +1,18 @@
-//! Violations of a Pod Security Standard by an injection, container by container, and their remedies: those of the application
-//! itself are its author's to know; exemptions of a namespace are known to the API server alone.
+//! Violations of a Pod Security Standard by injected containers, with remedies. The application's own violations are not
+//! reported, and a namespace's exemptions are known only to the API server.
 
 use crate::pipeline::pod::PodSpecItem;
 use mesh::pod::Standard;
 use serde_json::Value;
 use std::fmt;
 
-/// The remedy for pods whose init container is refused.
 pub const BY_PLUGIN: &str = "let the CNI plugin set the rules, which needs no capability in the pod: pilot.cni.enabled=true in the \
                              injector's values";
 
-/// Remedies where the namespace's Pod Security Standard refuses injected containers.
 pub(super) fn of_security(refused: &[RefusedContainer], namespace: &str) -> Vec<String> {
     let has = |fault: &SecurityViolation| refused.iter().any(|refused| refused.faults.contains(fault));
     let sets_rules = refused.iter().any(|refused| refused.name == mesh::pod::INIT);
-    // Where the proxy is refused for more than its seccompProfile, as with TPROXY, the values don't help.
+    // If the proxy violates more than seccompProfile, as with TPROXY, the values don't help.
     let is_amendable = |fault: &SecurityViolation| !matches!(fault, SecurityViolation::Other(_));
     let is_sufficient =
         |one: &RefusedContainer| one.name == mesh::pod::INIT || one.faults.iter().all(is_amendable);
@@ -49,12 +47,12 @@ pub(super) enum SecurityViolation {
     Unconfined,
     #[error("neither it nor the pod has a seccompProfile")]
     NoSeccomp,
-    /// One that no value of the injector amends, in words.
+    /// A violation that no value of the injector corrects.
     #[error("{0}")]
     Other(String),
 }
 
-/// Capabilities that the standard `baseline` lets a container add.
+/// Capabilities that the standard `baseline` allows to add.
 const BASELINE: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
@@ -86,7 +84,7 @@ pub(super) fn refused(standard: Standard, pod: &Value, names: &[&str]) -> Vec<Re
 
 fn faults(standard: Standard, spec: &Value, container: &Value) -> Vec<SecurityViolation> {
     let (own, of_pod) = (&container["securityContext"], &spec["securityContext"]);
-    // The container's own fields win over the pod's.
+    // The container's own fields override the pod's.
     let given = |field: &str| if own[field].is_null() { &of_pod[field] } else { &own[field] };
     let listed =
         |field: &str| own["capabilities"][field].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -135,7 +133,7 @@ mod tests {
                            {type: RuntimeDefault} in the injector's values";
 
     #[test]
-    fn what_a_standard_refuses_has_its_remedies() {
+    fn violations_of_a_standard_have_remedies() {
         let refused =
             |name: &str, faults| RefusedContainer { place: "containers", name: name.to_owned(), faults };
         let label = "kubectl label namespace shop pod-security.kubernetes.io/enforce=privileged --overwrite";
@@ -170,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_named_as_the_standards_have_it() {
+    fn violations_are_named_after_the_standards() {
         let sound = json!({
             "name": "a", "securityContext": {
                 "allowPrivilegeEscalation": false, "runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"},
@@ -224,7 +222,7 @@ mod tests {
                 assert_eq!(named(Standard::Restricted, &pod), expected(restricted), "{pointer} {value}");
             }
         }
-        // The pod's fields count for a container without them.
+        // The pod's fields apply to a container without them.
         let of_pod = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
         let own = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
         let pod = json!({"spec": {"securityContext": of_pod, "containers": [{"name": "a", "securityContext": own}]}});

@@ -1,4 +1,4 @@
-//! Options of an installation, parsed once, all problems at once.
+//! Options of an installation, parsed once, with all problems.
 
 use crate::chart;
 use crate::decision::SYSTEM_NAMESPACES;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
     pub namespace: String,
-    /// The Namespace itself is among the objects, unless every cluster has it.
+    /// The Namespace is one of the objects, unless it exists in every cluster.
     pub(super) names_namespace: bool,
     /// Values of `injector` that differ from the chart's.
     pub(super) values: Value,
@@ -18,14 +18,14 @@ pub struct Installation {
 
 pub const NAMESPACE: &str = "sidecar-injector";
 
-/// The beginning of a revision that would make the name of another installation's object: the operator's, or a tag's.
+/// The prefix of a revision that would collide with another installation's object: the operator's, or a tag's.
 fn taken(revision: &str) -> Option<&'static str> {
     ["environment", "revision-tag"]
         .into_iter()
         .find(|word| revision.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
 }
 
-/// Values of the chart in whose problems the flags of `manifests` stand for their keys.
+/// The chart's values and the flags of `manifests` that replace them in problems.
 const FLAGS: [(&str, &str); 5] = [
     ("injector.image", "--image"),
     ("injector.proxyImage", "--proxy-image"),
@@ -35,7 +35,7 @@ const FLAGS: [(&str, &str); 5] = [
 ];
 
 impl Installation {
-    /// `values` are those of the chart's `injector`; what the chart's schema refuses is refused here, too, with every problem.
+    /// Parses options; `values` are the chart's `injector`. Returns every problem, including violations of the chart's schema.
     pub fn read(namespace: &str, names_namespace: bool, mut values: Value) -> Result<Self, Problems> {
         let mut problems = Vec::new();
         let text = |key: &str| values[key].as_str().unwrap_or_default();
@@ -45,7 +45,7 @@ impl Installation {
         let mut name = |flag: &str, text: &str, most: usize| {
             problems.extend(label(text, most).err().map(|fault| InputProblem::with_item(flag, text, fault)));
         };
-        // A revision becomes part of names of Services, which have 63 characters at most.
+        // A revision becomes part of the names of Services, limited to 63 characters.
         name("--namespace", namespace, 63);
         name("--revision", revision(&values), MAX_REVISION);
         for tag in texts(&values["tags"]) {
@@ -114,10 +114,10 @@ fn revision(values: &Value) -> &str {
     values["revision"].as_str().unwrap_or(DEFAULT)
 }
 
-/// The longest revision: the longest name made of it has 63 characters.
+/// Longest revision: the longest name made of it has 63 characters.
 pub const MAX_REVISION: usize = 63 - "sidecar-injector-environment-".len();
 
-/// Checks a name, such as that of a namespace, by the form of DNS labels. The error is the fault, and the expected form.
+/// Checks a name by the form of DNS labels. The error has the fault and the expected form.
 pub fn label(text: &str, most: usize) -> Result<(), String> {
     let is_one = text.len() <= most && is_domain(text) && !text.contains('.');
     let form = "small letters, digits and -, with a letter or digit at both ends";

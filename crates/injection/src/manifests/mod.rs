@@ -1,7 +1,5 @@
-//! The objects of Kubernetes that a cluster's owner applies to have pods injected.
-//!
-//! They are those of the Helm chart, whose templates are filled here. Roles grant what the programs ask for and nothing else; tests
-//! hold both against each other.
+//! Kubernetes objects that install the injector, from the Helm chart, whose templates are rendered here. Roles grant exactly the
+//! programs' requests, as tests verify.
 
 mod installation;
 
@@ -10,8 +8,8 @@ pub use installation::{Installation, MAX_REVISION, NAMESPACE, label};
 use crate::chart::ChartTemplate;
 use serde_json::{Value, json};
 
-/// The configuration of the environment's tag. The API server calls configurations in the order of their names, and this one looks
-/// at what `istio-..` and `sidecar-injector-..` have injected: a full stop comes after a hyphen.
+/// Webhook configuration of the environment's tag. The API server calls configurations in the order of their names, and this one
+/// reads the containers that `istio-..` and `sidecar-injector-..` have injected: a full stop sorts after a hyphen.
 pub const ENVIRONMENT_TAG: &str = "sidecar-injector.environment-tag";
 
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +18,7 @@ pub struct ManifestFile {
     pub objects: Vec<Value>,
 }
 
-/// Everything, in the order in which it is applied: webhooks last, so that none is called before it can answer.
+/// All files in the order of application: webhooks last, so that none is called before its server is ready.
 pub fn files(target: &Installation) -> Vec<ManifestFile> {
     let values = json!({ "injector": target.values });
     let objects = |template: ChartTemplate| template.objects(&target.namespace, &values);
@@ -45,17 +43,16 @@ pub fn files(target: &Installation) -> Vec<ManifestFile> {
     files
 }
 
-/// The chart's CustomResourceDefinition of VirtualEnvironment, with upstream's name, group, version and spec, so that objects written
-/// for upstream are accepted. Defaults stand in descriptions alone: those of a schema would be written into every object.
+/// The chart's CustomResourceDefinition of VirtualEnvironment, with upstream's name, group, version and spec, so that upstream's
+/// objects are accepted. Defaults are only in descriptions: a schema's defaults would be written into every object.
 pub fn environment_definition() -> Value {
     let values = json!({ "injector": { "operator": { "enabled": true } } });
     let mut found = ChartTemplate::CRD.objects("", &values).remove(0);
-    // It is for `helm uninstall`.
+    // The annotation is for `helm uninstall`.
     found["metadata"].as_object_mut().expect("an object has metadata").remove("annotations");
     found
 }
 
-/// The file that names the others for kustomize.
 pub fn kustomization(files: &[ManifestFile]) -> Value {
     let resources: Vec<String> = files.iter().map(|file| format!("{}.yaml", file.name)).collect();
     json!({ "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources })
@@ -65,8 +62,8 @@ fn namespace(target: &Installation) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": target.namespace } })
 }
 
-/// The objects, in the order of their deletion: webhooks, so that no pod waits for a server that is gone; programs; their roles;
-/// what the programs have written, and read; at last the namespace, if the installation names it. The CRD stays.
+/// The objects in the order of their deletion: webhooks, so that no pod waits for a missing server; programs; their roles; data
+/// that the programs have written and read; finally the namespace, if the installation includes it. The CRD stays.
 pub fn removed(target: &Installation) -> Vec<Value> {
     let mut everything = target.clone();
     everything.values["operator"]["enabled"] = true.into();
@@ -89,7 +86,7 @@ pub fn removed(target: &Installation) -> Vec<Value> {
     all
 }
 
-/// Kinds in the order of their deletion. A kind that is not named is kept; of a Namespace the installation decides.
+/// Kinds in the order of their deletion. Other kinds are kept; a Namespace depends on the installation.
 const ORDER: [&str; 13] = [
     "MutatingWebhookConfiguration",
     "Deployment",
@@ -121,7 +118,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn everything_is_removed_but_the_namespace_and_the_crd() {
+    fn all_objects_except_namespace_and_crd_are_removed() {
         let values = json!({ "operator": { "enabled": true }, "environmentLabels": ["virtual-env"] });
         let target = plain(values).expect("right");
         let kind = |object: &Value| object["kind"].as_str().expect("a kind").to_owned();

@@ -1,6 +1,6 @@
-//! Settings of the whole mesh: Istio's `MeshConfig`, and the `ProxyConfig` in it; and Istio's defaults, which `defaults.yaml`
-//! holds: its MeshConfig and the values of its chart, as far as templates ask for them. They differ in one thing: functions of
-//! Istio's agent, rewritten probes and merged metrics, are off until a document asks for them.
+//! Settings of the whole mesh: Istio's `MeshConfig` with its `ProxyConfig`, and Istio's defaults from `defaults.yaml`: its
+//! MeshConfig, and the values of its chart that templates use. One deviation: rewritten probes and merged metrics, functions of
+//! Istio's agent, are off by default.
 
 use super::proxy_config;
 use mesh::InputProblem;
@@ -11,18 +11,18 @@ use std::sync::LazyLock;
 
 pub(crate) const STATUS_PORT: u16 = 15020;
 
-/// Istio's defaults beneath the given settings.
+/// Given settings over Istio's defaults.
 #[derive(Clone, Debug)]
 pub struct MeshConfig {
-    /// All of it, by the names of its JSON form (`defaultConfig.interceptionMode`).
+    /// All settings by their JSON names (`defaultConfig.interceptionMode`).
     pub raw: Value,
     pub outbound_port: u16,
     pub inbound_port: u16,
-    /// `defaultConfig.statusPort`: where Istio's agent answers probes and Prometheus for the application.
+    /// `defaultConfig.statusPort`: the port at which Istio's agent answers probes and Prometheus for the application.
     pub status_port: u16,
     /// `enablePrometheusMerge`. Only Istio's agent merges metrics, so the default is off.
     pub merges_metrics: bool,
-    /// `inboundTrafficPolicy.mode` is `LOCALHOST`: the proxy hands connections on to that address, else to the pod's own.
+    /// `inboundTrafficPolicy.mode` is `LOCALHOST`: the proxy forwards connections to that address, else to the pod's own.
     pub is_inbound_local: bool,
     pub trust_domain: String,
 }
@@ -34,7 +34,7 @@ impl Default for MeshConfig {
 }
 
 impl MeshConfig {
-    /// `name` is that of the text. Returns problems and warnings, too.
+    /// Parses the document `name`; also returns problems and warnings.
     pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<InputProblem>, Vec<String>) {
         let mut before = written_twice(name, given);
         let mut given = camel(given);
@@ -50,7 +50,7 @@ impl MeshConfig {
         let mut fields = DocumentReader::of(name, &raw);
         wrong.iter().for_each(|path| fields.problem(path, None, "is not a mapping; expected one"));
         for (at, provider) in given["extensionProviders"].as_array().into_iter().flatten().enumerate() {
-            // A provider replaces another of its name.
+            // A provider replaces one of the same name.
             if provider["name"].as_str().is_none_or(str::is_empty) {
                 let path = format!("extensionProviders[{at}].name");
                 fields.problem(&path, None, "is missing; expected the provider's name");
@@ -71,7 +71,7 @@ impl MeshConfig {
         (Self { raw, ..mesh }, problems, warnings)
     }
 
-    /// Fields that differ from Istio's defaults, which its agent knows: so pods stay small.
+    /// Fields that differ from Istio's defaults, which its agent has too; keeps pods small.
     pub fn beyond_defaults(proxy_config: &Value) -> Value {
         static DEFAULTS: LazyLock<Value> = LazyLock::new(|| MeshConfig::default().proxy_config().clone());
         let fields = proxy_config.as_object().into_iter().flatten();
@@ -84,13 +84,13 @@ impl MeshConfig {
     }
 }
 
-/// The fields of a message by their names in JSON, for which Protocol Buffers takes two spellings; deeper keys may be the user's.
+/// Top-level fields by their JSON names, one of the two spellings of Protocol Buffers; deeper keys may be the user's.
 pub(crate) fn camel(message: &Value) -> Value {
     let Value::Object(map) = message else { return message.clone() };
     map.iter().map(|(key, value)| (camel_case(key), value.clone())).collect()
 }
 
-/// The fields of a message that are given by both names, of which [`camel`] keeps one. Protocol Buffers refuses them.
+/// Fields given by both names, of which [`camel`] keeps one. Protocol Buffers refuses them.
 pub(crate) fn written_twice(name: &str, message: &Value) -> Vec<InputProblem> {
     let fields = message.as_object().into_iter().flat_map(Map::keys);
     let named = fields.map(|key| (key, camel_case(key)));
@@ -112,10 +112,10 @@ fn camel_case(key: &str) -> String {
     })
 }
 
-/// Mappings of this name are not merged with their default: they replace it.
+/// Mappings of this name replace their default instead of merging with it.
 const WHOLE: &str = "resources";
 
-/// The list of MeshConfig whose items are known by their names: one that is given replaces the default of its name alone.
+/// MeshConfig's list with named items: a given item replaces only the default of its name.
 const NAMED: &str = "extensionProviders";
 
 static DEFAULTS: LazyLock<[Value; 2]> = LazyLock::new(|| {
@@ -131,8 +131,8 @@ pub(crate) fn default_mesh() -> &'static Value {
     &DEFAULTS[1]
 }
 
-/// Given values merged over the defaults, and the paths of values that are not a mapping though their defaults are. A null counts
-/// as an absent key; that of `WHOLE` leaves it unset.
+/// Merges given values over defaults; also returns the paths of values that are not a mapping although their default is. A null
+/// counts as an absent key, but unsets `WHOLE`.
 pub(crate) fn over_defaults(given: &Value, defaults: &Value) -> (Value, Vec<String>) {
     let mut wrong = Vec::new();
     let merged = merged(given, defaults.clone(), "", &mut wrong);
@@ -143,7 +143,7 @@ fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) ->
     let mut under = match (default, given) {
         (Value::Object(under), _) => under,
         (Value::Array(under), Value::Array(given)) if path == NAMED => return by_name(under, given),
-        // Templates that print a null would make a patch that deletes the field, or no YAML.
+        // A null printed by a template would delete the field, or be invalid YAML.
         _ => return without(given, Value::is_null),
     };
     let Value::Object(given) = given else {
@@ -168,7 +168,6 @@ fn merged(given: &Value, default: Value, path: &str, wrong: &mut Vec<String>) ->
     Value::Object(under)
 }
 
-/// A value without the fields, at any depth, that are to be left out.
 pub(crate) fn without(value: &Value, is_out: fn(&Value) -> bool) -> Value {
     match value {
         Value::Object(fields) => {

@@ -1,6 +1,6 @@
-//! A ProxyConfig as users write it: the mesh in `defaultConfig`, a pod in its annotation `proxy.istio.io/config`. Read as Protocol
-//! Buffers reads JSON (`mesh/v1alpha1/proxy.proto`, `protomarshal.ApplyYAML`): fields of a wrong type are refused, unknown ones
-//! are left out, with a warning. Of messages within it, only null fields and the spelling of the fields' names are changed.
+//! ProxyConfig of the mesh (`defaultConfig`) and of a pod (annotation `proxy.istio.io/config`), parsed by Protocol Buffers' rules
+//! for JSON (`mesh/v1alpha1/proxy.proto`, `protomarshal.ApplyYAML`): fields of a wrong type are refused, unknown ones ignored
+//! with a warning. In nested messages, only null fields and the spelling of fields' names are changed.
 
 use super::mesh::{camel, written_twice};
 use crate::mesh_config::without;
@@ -15,12 +15,12 @@ use std::time::Duration;
 enum ProxyFieldKind {
     Text,
     Bool,
-    /// A whole number of 32 bits, from 0.
+    /// Integer of 32 bits, from 0.
     Whole,
     Port,
-    /// As Go writes it.
+    /// Go's format.
     Duration,
-    /// The same, in whole seconds from one.
+    /// The same, in whole seconds from 1.
     Seconds,
     OneOf(&'static [&'static str]),
     Texts,
@@ -30,7 +30,7 @@ enum ProxyFieldKind {
     AddressOrNone,
 }
 
-/// The fields by their names in JSON, in the order in which Go writes them (`mesh/v1alpha1/proxy.proto`).
+/// The fields by their JSON names, in the order of Go's output (`mesh/v1alpha1/proxy.proto`).
 const FIELDS: &[(&str, ProxyFieldKind)] = &[
     ("configPath", ProxyFieldKind::Text),
     ("binaryPath", ProxyFieldKind::Text),
@@ -86,13 +86,12 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FIELDS.iter().map(|(name, _)| *name)
 }
 
-/// Fields of `proxyHeaders` that a pod which sets other headers takes from the mesh (`mesh.MergeProxyConfig`).
+/// Fields of `proxyHeaders` that a pod with other headers inherits from the mesh (`mesh.MergeProxyConfig`).
 const INHERITED_HEADERS: [&str; 5] =
     ["attemptCount", "envoyDebugHeaders", "forwardedClientCert", "requestId", "server"];
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parsed {
-    /// Known fields, by their names in JSON.
     pub(crate) fields: Map<String, Value>,
     pub(crate) problems: Vec<InputProblem>,
     pub(crate) warnings: Vec<String>,
@@ -121,10 +120,10 @@ pub(crate) fn read(name: &str, written: &Value) -> Parsed {
     read
 }
 
-/// `proxyMetadata` is merged name by name, some of `proxyHeaders` are inherited, all other fields are replaced.
+/// Merges two configurations: `proxyMetadata` by name, some of `proxyHeaders` are inherited, all other fields are replaced.
 pub(crate) fn over(written: &Map<String, Value>, under: &Value) -> Value {
     let mut merged = under.as_object().cloned().unwrap_or_default();
-    // The two are alternatives (`oneof` in Protocol Buffers): setting one removes the other.
+    // Alternatives (`oneof` in Protocol Buffers): setting one removes the other.
     for (one, other) in [("serviceCluster", "tracingServiceName"), ("tracingServiceName", "serviceCluster")] {
         if written.contains_key(one) {
             merged.remove(other);
@@ -154,7 +153,7 @@ fn unknown(name: &str, key: &str) -> String {
 }
 
 impl ProxyFieldKind {
-    /// The field's value in its usual form; `None` where it is refused.
+    /// The field's value in its usual form; `None` if it is refused.
     fn read(self, fields: &mut DocumentReader<'_>, key: &str, value: &Value) -> Option<Value> {
         let time = |value: &Value| duration::parse(value.as_str()?);
         match self {
@@ -174,7 +173,7 @@ impl ProxyFieldKind {
                 let is_whole = |time: &Duration| time.as_secs() > 0 && time.subsec_nanos() == 0;
                 fields.typed(key, expected, |value| time(value).filter(is_whole)).map(|_| value.clone())
             }
-            // Protocol Buffers takes the numbers of the names too.
+            // Protocol Buffers also accepts the numbers of the names.
             Self::OneOf(names) => {
                 let by_number = |value: &Value| names.get(usize::try_from(value.as_u64()?).ok()?);
                 let by_name = |value: &Value| names.iter().find(|name| value == **name);
@@ -204,7 +203,7 @@ impl ProxyFieldKind {
     }
 }
 
-/// A number, or the text of one, as Protocol Buffers takes it.
+/// A number, or a string of one, as in Protocol Buffers.
 fn whole(value: &Value) -> Option<i32> {
     let number = match value {
         Value::String(text) => text.parse().ok()?,
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field_is_told_and_left_out() {
+    fn unknown_fields_are_reported_and_ignored() {
         let found = read("name", &json!({"mesh_id": "a", "meshIdd": "b", "concurrency": null}));
         assert_eq!((json!(found.fields), found.problems), (json!({"meshId": "a"}), vec![]));
         let expected =
@@ -321,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_put_over_what_counts_without_them() {
+    fn fields_override_the_defaults() {
         let under =
             json!({"serviceCluster": "a", "proxyMetadata": {"A": "1", "B": "1"}, "image": {"x": "1"}});
         for (written, expected) in [

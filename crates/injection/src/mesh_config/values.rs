@@ -1,4 +1,4 @@
-//! The values that templates are filled with, as the `values` of Istio's ConfigMap hold them.
+//! The templates' values, from the `values` of Istio's ConfigMap.
 
 use super::mesh::{default_values, over_defaults};
 use crate::syntax::{LABEL_VALUE, is_label_value, quantity};
@@ -9,32 +9,32 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Istio's defaults beneath the given values. Only values that our code asks for are typed.
+/// Given values over Istio's defaults. Only values used by this crate are typed.
 #[derive(Clone, Debug)]
 pub struct IstioValues {
     pub raw: Value,
-    /// `global.hub`: the prefix of image names.
+    /// `global.hub`: prefix of image names.
     pub hub: String,
     pub tag: String,
     /// `global.variant`: the type of image, `debug` or `distroless`; empty for the tag's.
     pub variant: String,
-    /// `global.imagePullPolicy`, where it is set.
+    /// `global.imagePullPolicy`, if set.
     pub pull_policy: Option<&'static str>,
     pub pull_secrets: Vec<String>,
-    /// `global.logging.level`: of the agent and of the init container.
+    /// `global.logging.level`: for the agent and the init container.
     pub log_level: String,
     pub log_as_json: bool,
     pub native_nftables: bool,
     pub cluster: String,
     pub network: String,
-    /// `global.meshID`; empty where the mesh's trust domain takes its place.
+    /// `global.meshID`; if empty, the mesh's trust domain is used.
     pub mesh_id: String,
-    /// `global.caAddress`, else the control plane of the revision: the agent gets its certificate there.
+    /// `global.caAddress`, else the revision's control plane: the source of the agent's certificate.
     pub ca_address: String,
     pub proxy: ProxyValues,
     /// `global.proxy_init`.
     pub init_image: String,
-    /// Null where the proxy's count.
+    /// Null to use the proxy's.
     pub init_resources: Value,
     pub force_apply: bool,
     /// `pilot.cni`, or the older `istio_cni`: a plugin sets the rules.
@@ -51,37 +51,36 @@ pub struct IstioValues {
 /// `global.proxy`.
 #[derive(Clone, Debug)]
 pub struct ProxyValues {
-    /// A name beneath the hub, or with a slash a whole reference.
+    /// A name below the hub, or with a slash a full reference.
     pub image: String,
     pub resources: Value,
     /// Empty for Envoy's own.
     pub log_level: String,
     pub component_log_level: String,
-    /// Capture of pods without the annotations: lists that are not empty.
+    /// Nonempty lists of captured traffic for pods without the annotations.
     pub capture: BTreeMap<Setting, String>,
-    /// The agent's port; `None` where it does not answer.
+    /// The agent's port; `None` if the agent does not listen.
     pub status_port: Option<u16>,
     pub domain: String,
     pub hold: bool,
     pub readiness: ProxyReadinessProbe,
-    /// Failures that the startup probe may have, once a second; `None` without such a probe.
+    /// Allowed failures of the startup probe, one a second; `None` without such a probe.
     pub startup_failures: Option<u32>,
     pub privileged: bool,
     /// Proxies may bind ports below 1024 (`capNetBindService`).
     pub binds_low_ports: bool,
     pub lifecycle: Value,
-    /// `seccompProfile`, as Kubernetes takes it; null where it is not given.
+    /// `seccompProfile` in Kubernetes' form; null if absent.
     pub seccomp: Value,
     pub outlier_log: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyReadinessProbe {
-    /// Seconds.
+    /// Seconds, like `period`.
     pub initial_delay: u32,
-    /// Seconds.
     pub period: u32,
-    /// Consecutive failures that are allowed.
+    /// Allowed consecutive failures.
     pub failures: u32,
 }
 
@@ -134,7 +133,7 @@ impl IstioValues {
         (Self { raw, ..values }, problems)
     }
 
-    /// `pilot.env`: the control plane's own switches.
+    /// `pilot.env`: switches of the control plane.
     pub fn environment(&self) -> BTreeMap<String, String> {
         DocumentReader::of("values", &self.raw).named_texts("pilot.env")
     }
@@ -183,12 +182,11 @@ fn proxy(fields: &mut DocumentReader<'_>) -> ProxyValues {
     }
 }
 
-/// Lists in the form in which annotations hold them.
 fn capture(fields: &mut DocumentReader<'_>) -> BTreeMap<Setting, String> {
     let mut capture = BTreeMap::new();
     for (key, setting) in [
         ("includeIPRanges", Setting::ServiceCidr),
-        // The chart calls it by one name, its template asks for the other.
+        // The chart has one name, its template uses the other.
         ("excludeIPRanges", Setting::ServiceExcludeCidr),
         ("excludeOutboundIPRanges", Setting::ServiceExcludeCidr),
         ("includeInboundPorts", Setting::InboundPorts),
@@ -210,9 +208,9 @@ fn capture(fields: &mut DocumentReader<'_>) -> BTreeMap<Setting, String> {
     capture
 }
 
-/// The default is `auto`, as with Istio.
+/// The default is `auto`, as in Istio.
 fn native(fields: &mut DocumentReader<'_>) -> Native {
-    // Checked here for later readers.
+    // Checks the types for later readers.
     fields.named_texts("pilot.env");
     let known = [("true", Native::Always), ("false", Native::Never), ("auto", Native::Auto)];
     fields.one_of("pilot.env.ENABLE_NATIVE_SIDECARS", &known).unwrap_or(Native::Auto)
@@ -221,7 +219,7 @@ fn native(fields: &mut DocumentReader<'_>) -> Native {
 fn resources(fields: &mut DocumentReader<'_>, path: &str) -> Value {
     let given = free(fields, path);
     for kind in given.as_object().into_iter().flat_map(serde_json::Map::keys) {
-        // `claims` are a list, without quantities.
+        // `claims` is a list without quantities.
         if kind != "claims" {
             for (name, text) in fields.named_texts(&format!("{path}.{kind}")) {
                 if let Err(fault) = quantity(&text) {
@@ -233,12 +231,12 @@ fn resources(fields: &mut DocumentReader<'_>, path: &str) -> Value {
     given
 }
 
-/// A mapping that Kubernetes understands and we do not; null where it is empty.
+/// A mapping that is passed to Kubernetes unchecked; null if empty.
 fn free(fields: &mut DocumentReader<'_>, path: &str) -> Value {
     fields.mapping(path).filter(|map| !map.is_empty()).map_or(Value::Null, |map| map.clone().into())
 }
 
-/// The most items of a list in an annotation. The API server limits annotations only after it has called webhooks.
+/// Maximum number of items of a list in an annotation. The API server limits annotations only after it has called webhooks.
 const MAX_ITEMS: usize = 16_384;
 
 pub(crate) fn excess(text: &str) -> Option<String> {
@@ -246,7 +244,7 @@ pub(crate) fn excess(text: &str) -> Option<String> {
     (items > MAX_ITEMS).then(|| format!("holds {items} items; expected at most {MAX_ITEMS}"))
 }
 
-/// A comma-separated list, or `*`, in its usual spelling. Networks keep their host bits, which the rules interpret.
+/// A comma-separated list, or `*`, in normal form. Networks keep their host bits, which the rules interpret.
 pub(crate) fn listed(text: &str, form: AnnotationForm) -> Result<String, Vec<(&str, String)>> {
     let faults = form.faults(text);
     if !faults.is_empty() {
@@ -262,7 +260,7 @@ pub(crate) fn listed(text: &str, form: AnnotationForm) -> Result<String, Vec<(&s
     };
     Ok(match text.trim() {
         text @ ("" | "*") => text.to_owned(),
-        // The form has taken each of them, so that none is lost.
+        // All items are valid here, so none is lost.
         text => text.split(',').filter_map(|item| spelled(item.trim())).collect::<Vec<_>>().join(","),
     })
 }
@@ -271,9 +269,9 @@ pub(crate) fn listed(text: &str, form: AnnotationForm) -> Result<String, Vec<(&s
 mod tests {
     use super::*;
 
-    /// Paths stand in this file as texts, and nowhere else.
+    /// Paths occur in this file only as string literals.
     #[test]
-    fn the_document_names_each_path_that_is_read() {
+    fn each_path_is_documented() {
         let document = include_str!("../../../../docs/injection.md");
         let code = include_str!("values.rs").split("#[cfg(test)]").next().unwrap_or_default();
         let roots = ["global.", "pilot.", "istio_cni.", "sidecarInjectorWebhook."];

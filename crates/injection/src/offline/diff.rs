@@ -1,17 +1,16 @@
-//! Changes of an injection in a text, for people and for `patch`.
+//! Changes of an injection in a manifest, for people and for `patch`.
 
 use diagnose::Style;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write;
 
-/// The unified difference with three lines around each change; empty where the texts are equal. Lines carry their colours.
+/// Unified diff with three lines of context, in colour; empty if there is no change.
 pub fn diff(name: &str, old: &str, new: &str) -> String {
     let mut out = String::new();
     if old == new {
         return out;
     }
     let mut line = |style: Option<Style>, text: &str| {
-        // The line's end gets no colour.
         let (text, end) = match text.strip_suffix('\n') {
             Some(text) => (text, "\n"),
             None => (text, "\n\\ No newline at end of file\n"),
@@ -24,7 +23,7 @@ pub fn diff(name: &str, old: &str, new: &str) -> String {
     };
     line(Some(Style::Strong), &format!("--- {name}\n"));
     line(Some(Style::Strong), &format!("+++ {name}\n"));
-    // `TextDiff::from_lines` would end a line at a lone carriage return too, where `patch` does not.
+    // `TextDiff::from_lines` would also break lines at a lone carriage return, unlike `patch`.
     let [old, new] = [old, new].map(|text| text.split_inclusive('\n').collect::<Vec<&str>>());
     let difference = TextDiff::from_slices(&old, &new);
     for hunk in difference.unified_diff().iter_hunks() {
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_what_patch_takes() {
+    fn diffs_have_the_format_of_patch() {
         let check = |old: &str, new: &str, expected: &str| {
             assert_eq!(diagnose::plain(&diff("a.yaml", old, new)), expected);
         };

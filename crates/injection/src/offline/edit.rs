@@ -1,7 +1,5 @@
-//! A file of several documents, some of which get other values.
-//!
-//! JSON has no comments to lose, so a changed document is written again, indented as it was, with its keys in their order. YAML is
-//! edited in place: comments, quotes and the style of what does not change stay.
+//! Edits of a file with several documents. JSON has no comments to lose, so a changed document is written again with its
+//! indentation and order of keys. YAML is edited in place: comments, quotes and the style of unchanged parts stay.
 
 use mesh::data::{Tree, TreeValue, yaml::block};
 use mesh::{InputProblem, Problems};
@@ -16,14 +14,12 @@ use yaml_edit::{AsYaml, Document, Mapping, Sequence, YamlFile, YamlNode};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {
     pub text: String,
-    /// The numbers, from 0, of the documents that could not be edited and were written again, without the comments within them.
+    /// Indices of the documents that could not be edited and were written again, without their inner comments.
     pub rewritten: Vec<usize>,
 }
 
-/// The text in which each document has its new value. A document whose value is the same keeps its text, byte for byte.
-///
-/// `name` is that of the file, for problems. `new` has as many values as the text has documents. Refused where the text is neither
-/// YAML nor JSON, or where a value can't be written.
+/// Returns the content with each document's new value. An unchanged document keeps its bytes. `name` is the file's, for problems;
+/// `new` has one value for each document. Errors: the content is neither YAML nor JSON, or a value can't be written.
 pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
     let old = mesh::pod::values(name, text)?;
     if old == new {
@@ -69,7 +65,7 @@ fn again(document: &str, new: &Value) -> String {
     format!("{before}{}{}", block(&in_order_of(None, new)), end.unwrap_or_default())
 }
 
-/// A text with the line ends of a document, where all of those are Windows'.
+/// Converts to Windows' line breaks if all of the document's are.
 fn with_line_ends_of(document: &str, text: String) -> String {
     let windows = document.matches("\r\n").count();
     if windows == 0 || windows != document.matches('\n').count() {
@@ -78,10 +74,10 @@ fn with_line_ends_of(document: &str, text: String) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
-/// The mark of the byte order, which belongs to the file and to no document.
+/// Byte order mark, which belongs to the file and not to a document.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The texts of the documents with the comments and directives before them; `None` if they are not as many as expected.
+/// Splits the content into documents, each with the comments and directives before it; `None` for an unexpected number.
 fn split(text: &str, expected: usize) -> Option<Vec<&str>> {
     let yaml = by_markers(text);
     if yaml.len() == expected {
@@ -90,7 +86,7 @@ fn split(text: &str, expected: usize) -> Option<Vec<&str>> {
     by_objects(text).filter(|objects| objects.len() == expected)
 }
 
-/// True for a line that is this marker. At the start of a line, YAML allows it nowhere else, not even within a scalar.
+/// True for a line with this marker. YAML allows it nowhere else at the start of a line, not even within a scalar.
 fn is_marker(line: &str, marker: &str) -> bool {
     let line = line.trim_start_matches(BYTE_ORDER_MARK);
     line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
@@ -99,7 +95,7 @@ fn is_marker(line: &str, marker: &str) -> bool {
 fn by_markers(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut start, mut at) = (0, 0);
-    // The document from `start` on has its marker or a value; it is over.
+    // State of the document from `start`: it has a marker or a value; it has ended.
     let (mut has_begun, mut is_over) = (false, false);
     for line in text.split_inclusive('\n') {
         let bare = line.trim_start_matches(BYTE_ORDER_MARK);
@@ -129,7 +125,7 @@ fn by_objects(text: &str) -> Option<Vec<&str>> {
         object.ok()?;
         starts.push(begin + objects.byte_offset());
     }
-    // The rest after the last object belongs to it.
+    // The rest of the file belongs to the last object.
     *starts.last_mut()? = text.len();
     Some(starts.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect())
 }
@@ -153,7 +149,7 @@ fn rewritten(text: &str, new: &Value) -> Option<String> {
     Some(format!("{before}{written}{after}"))
 }
 
-/// A value whose keys have the order of an old one. Where there is none, a name comes first, for which readers look.
+/// A value with the keys in the order of an old one. Without an old one, the name comes first, as readers expect.
 fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
     match new {
         Value::Array(items) => {
@@ -180,13 +176,13 @@ fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
     }
 }
 
-/// A list or a mapping in brackets is broken into lines before it becomes longer than this.
+/// Lists and mappings in brackets that would become longer are broken into lines.
 const MAX_WIDTH: usize = 100;
 
-/// The most edits of a document. A change of an anchor's value changes its aliases too, which get separate values the second time.
+/// Maximum number of passes: changing an anchor's value also changes its aliases, which get separate values in the second pass.
 const TIMES: usize = 2;
 
-/// The text of a document with a new value; `None` if it can't be edited so, as where a key would have to go that `<<` brings.
+/// The YAML of a document with a new value; `None` if it can't be edited, such as for a new key where `<<` provides it.
 fn edited_yaml(text: &str, old: &Value, new: &Value) -> Option<String> {
     let (mut text, mut value) = (text.to_owned(), old.clone());
     for _ in 0..TIMES {
@@ -250,7 +246,7 @@ fn sequence(node: &Sequence, old: &[Value], new: &[Value], in_flow: bool) {
     }
 }
 
-/// Changes a value from within; false if it has to be replaced.
+/// Edits a value in place; false if it must be replaced.
 fn inside(node: &YamlNode, old: &Value, new: &Value, in_flow: bool) -> bool {
     let outgrows = |is_flow: bool| {
         is_flow && !in_flow && new.to_string().len() > MAX_WIDTH && !node.to_string().contains('\n')

@@ -1,4 +1,4 @@
-//! A manifest's pods, each injected by itself, and the text with all of them.
+//! Injection of a manifest's pods, and the edited manifest.
 
 use super::edit::edit;
 use super::subject::AdmissionSubject;
@@ -15,7 +15,6 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     pub namespaces: Namespaces,
-    /// Variables that a webhook's path would set.
     pub variables: Vec<(String, String)>,
     pub native_sidecars: bool,
 }
@@ -30,7 +29,7 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedManifest {
     pub problems: Problems,
-    /// Further notes; one may be the cause.
+    /// Other notes, one of which may be the cause.
     pub notes: Vec<Note>,
 }
 
@@ -53,8 +52,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// Injects the pods of a manifest whatever the policy; a document that is not injected keeps its text. `name` is that of the file.
-/// Refused with every problem of every object.
+/// Injects the pods of the file `name` under any policy; documents without an injection keep their bytes. Returns every problem.
 pub fn manifest(
     name: &str,
     text: &str,
@@ -105,7 +103,6 @@ impl ManifestInjection<'_> {
         if object.pointer.is_empty() {
             self.warn(&at, no_object(&object.value).as_ref());
         }
-        // An object that holds pods, but is of no kind that is known.
         let unknown = object.unknown_holder().map(|what| {
             let near = suggested_kind(object.kind()).map(|kind| format!("; did you mean {kind}?"));
             let near = near.unwrap_or_default();
@@ -125,7 +122,7 @@ impl ManifestInjection<'_> {
         }
         match subject.inject(self.configuration) {
             Err(problems) => {
-                // An author who misspells one name may misspell another.
+                // One misspelt name suggests others.
                 self.warn(&at, &mesh::pod::unknown_among(subject.described.pod.annotations.keys()));
                 self.problems.extend(problems.into_iter().map(located));
             }
@@ -169,7 +166,7 @@ fn no_object(document: &Value) -> Option<String> {
 
 fn suggested_kind(kind: &str) -> Option<&'static str> {
     let known: Vec<&'static str> = kinds().collect();
-    // A known kind belongs to another group.
+    // A known kind here belongs to another group.
     if known.contains(&kind) { None } else { nearest_value(kind, &known) }
 }
 
@@ -179,7 +176,7 @@ fn without_containers(pod: &Value) -> Option<String> {
     let text = match written {
         Some(Value::Array(items)) if items.is_empty() => "spec.containers is empty",
         None | Some(Value::Null) => "spec.containers is missing",
-        // What has another form is a problem already.
+        // Other types are already a problem.
         Some(_) => return None,
     };
     let is_near = |key: &&String| *key != "containers" && nearest_value(key, &["containers"]).is_some();

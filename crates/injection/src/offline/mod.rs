@@ -1,7 +1,7 @@
-//! Manifests whose pods are injected where they are written.
+//! Manifests whose pods are injected in place.
 //!
-//! A manifest is read as data, which says what is injected and what comes of it. Then the text of each document that changes is
-//! edited until it reads as the new data; the text of all others is not touched.
+//! A manifest is parsed as data, which is injected. Then the content of each changed document is edited until it parses as the
+//! new data; other documents keep their bytes.
 //!
 //! ```text
 //! text ── mesh::pod::KubernetesObject ── its pods ── pipeline::inject ── new data

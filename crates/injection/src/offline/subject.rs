@@ -1,4 +1,4 @@
-//! A pod of a manifest, as the webhook would get it.
+//! A manifest's pod in the form that the webhook would get.
 
 use super::Surroundings;
 use crate::admission::{AdmissionContext, Workload};
@@ -12,16 +12,15 @@ use std::borrow::Cow;
 
 pub(crate) struct AdmissionSubject<'a> {
     pub(crate) object: &'a KubernetesObject,
-    /// The path of the pod, or of the template, in the object.
     pub(crate) path: FieldPath,
     pub(crate) described: ManifestObject,
-    /// A value that is not a string is a problem already. As a string it shows the intention, and lets others come to light.
+    /// Values that are not strings, each already a problem, are converted to strings, so that further problems are found.
     pub(crate) pod: Cow<'a, Value>,
     pub(crate) admission: AdmissionContext,
 }
 
 impl<'a> AdmissionSubject<'a> {
-    /// `None` of an object that describes no pod, as far as is known.
+    /// `None` for an object without pods, or of an unknown kind.
     pub(crate) fn of(object: &'a KubernetesObject, around: &Surroundings) -> Option<Self> {
         let (path, described) = (object.template()?, object.pod()?);
         let written = at(&object.value, path)?;
@@ -41,13 +40,13 @@ impl<'a> AdmissionSubject<'a> {
         Some(Self { object, path, described, pod, admission })
     }
 
-    /// Its namespace and its name.
+    /// `NAMESPACE/NAME`.
     pub(crate) fn name(&self, unnamed: &str) -> String {
         let name = self.object.called().unwrap_or_else(|| unnamed.to_owned());
         format!("{}/{name}", self.admission.namespace.name)
     }
 
-    /// Injects the pod. Fields that have not the form that Kubernetes wants are among its problems once, in `described`.
+    /// Injects the pod. Problems of malformed fields are omitted: `described` already has them.
     pub(crate) fn inject(
         &self,
         configuration: &Configuration,
@@ -58,7 +57,6 @@ impl<'a> AdmissionSubject<'a> {
         })
     }
 
-    /// Puts another pod into the object.
     pub(crate) fn put(&self, object: Option<&mut Value>, pod: Value) {
         if let Some(place) = self.path.iter().fold(object, |place, key| place?.get_mut(key)) {
             *place = pod;
@@ -66,7 +64,7 @@ impl<'a> AdmissionSubject<'a> {
     }
 }
 
-/// A pod whose labels and annotations are texts; a null is the empty one, as it is for the API server.
+/// A pod with labels and annotations as strings; a null becomes empty, as for the API server.
 fn as_texts(pod: &Value) -> Value {
     let mut pod = pod.clone();
     for pointer in ["/metadata/labels", "/metadata/annotations"] {
@@ -80,13 +78,12 @@ fn as_texts(pod: &Value) -> Value {
     pod
 }
 
-/// True where the same field has a problem already.
 fn is_reported(problem: &InputProblem, others: &[InputProblem]) -> bool {
     let field = |problem: &InputProblem| problem.name.rsplit(": ").next().map(str::to_owned);
     others.iter().any(|other| field(other) == field(problem))
 }
 
-/// `None` of a bare pod.
+/// `None` for a bare pod.
 fn workload(object: &KubernetesObject, namespace: &str) -> Option<Workload> {
     let name = match object.meta("name") {
         "" => object.meta("generateName").trim_end_matches('-'),
@@ -106,7 +103,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_no_text_is_read_as_one_or_left_out() {
+    fn values_become_strings_or_are_left_out() {
         let metadata = |labels: Value| json!({"metadata": {"labels": labels, "annotations": labels, "name": 1}, "spec": 2});
         let written = metadata(
             json!({"bool": true, "number": 1.5, "text": "true", "null": null, "list": [1], "map": {"a": "b"}}),
@@ -117,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_has_one_problem_wherever_it_is_named() {
+    fn a_field_has_one_problem() {
         let problem = |name: &str| InputProblem::of(name, "is wrong");
         let others = ["file: document 1: metadata.labels.a", "b"].map(problem);
         for (name, expected) in [

@@ -1,5 +1,4 @@
-//! Validates an injected pod: the policy reads its init container, as it does everywhere, and the result has to match the
-//! sidecar's settings.
+//! Validation of an injected pod: its init container, parsed as for any other pod, must match the sidecar's settings.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use super::users::IDS;
@@ -16,8 +15,7 @@ pub(super) struct Validation<'a> {
     pub(super) overlay: &'a CheckedPod,
     pub(super) original: &'a CheckedPod,
     pub(super) sidecar: &'a Sidecar,
-    /// All of it comes from built-in templates, so that any problem is an error. A configured template or the pod's own container
-    /// may differ on purpose.
+    /// All parts come from built-in templates: any problem is an error. Configured templates or the pod may differ on purpose.
     pub(super) is_strict: bool,
 }
 
@@ -50,13 +48,12 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
     Ok(found.iter().map(ToString::to_string).collect())
 }
 
-/// The capture and name of the injected init container; `None` where none sets or checks rules.
+/// Name and capture of the injected init container; `None` if none sets or validates rules.
 fn capture(pod: &CheckedPod, starting: &[&Value]) -> Result<Option<(String, Capture)>, Problems> {
     let fields = ["name", "command", "args", "env", "envFrom", "securityContext"];
     let known = |container: &Value| -> Value {
         fields.iter().filter_map(|field| Some((*field, container.get(*field)?.clone()))).collect()
     };
-    // Other containers of the pod do not matter here.
     let proxy: Vec<Value> = pod.container(PROXY).map(|(_, proxy)| known(proxy)).into_iter().collect();
     let starting: Vec<Value> = starting.iter().map(|container| known(container)).collect();
     let reduced = json!({
@@ -70,12 +67,12 @@ fn capture(pod: &CheckedPod, starting: &[&Value]) -> Result<Option<(String, Capt
     };
     let reading = read(&object, &[""; 0]);
     let CaptureMethod::InitContainer(name) = &reading.way else { return Ok(None) };
-    // The caller knows better which pod it is.
+    // The caller adds the pod's name.
     let resolved = reading.settings.of_pod("").resolve_within(&RemoteHost::Open)?;
     Ok(Some((name.clone(), resolved.capture)))
 }
 
-/// An init container of a template, not of the pod, whose rules differ from those that the sidecar's settings ask for.
+/// Problem of a template's init container (not of the pod's own) whose rules differ from the sidecar's settings.
 fn other(
     validation: &Validation<'_>,
     name: &str,
@@ -103,7 +100,7 @@ fn other(
     Some(InputProblem::of(&format!("init container {name}"), text))
 }
 
-/// A proxy whose own connections would be captured: Istio's, or where there is none, all of the injected containers.
+/// Problem of a proxy that would capture its own connections: Istio's, or else all injected containers.
 fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<InputProblem> {
     let of_pod = validation.pod.spec("securityContext");
     let id = |container: &Value, field: &str| {

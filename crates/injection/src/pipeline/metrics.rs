@@ -1,5 +1,5 @@
-//! One place to scrape: Istio's agent answers Prometheus for the application and the proxy, and learns by a variable where
-//! the application's own metrics are.
+//! Merged metrics: Istio's agent serves Prometheus for the application and the proxy, and reads the location of the application's
+//! own metrics from a variable.
 
 use super::pod::{CheckedPod, PodSpecItem};
 use crate::mesh_config::STATUS_PORT as DEFAULT_PORT;
@@ -11,20 +11,20 @@ use mesh::{InputProblem, Problems};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The variable with the annotations whose place the agent has taken.
+/// Variable with the original annotations, which the agent's replace.
 const VARIABLE: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
 const PATH: &str = "/stats/prometheus";
-/// The path of an application's metrics where only a port is given.
+/// Path of an application's metrics for which only a port is given.
 const DEFAULT_PATH: &str = "/metrics";
 
-/// The variable of the merged metrics over mutual TLS, and the annotation by which Prometheus finds them.
+/// Variable with the port of the merged metrics over mutual TLS, and its annotation for Prometheus.
 const SECURE_VARIABLE: &str = "ENVOY_SECURE_MERGED_METRICS_PORT";
 const SECURE_PORT: &str = "prometheus.istio.io/secure-port";
 
-/// Ports of the proxy and of its agent. Their metrics are merged already, or they have none.
+/// Ports of the proxy and of its agent, whose metrics are already merged, or absent.
 const RESERVED: [u16; 9] = [15000, 15001, 15004, 15006, 15008, 15020, 15021, 15053, 15090];
 
-/// Annotations for Prometheus, in the form that the agent reads.
+/// Annotations for Prometheus in the agent's format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Scrape {
@@ -41,7 +41,7 @@ struct ScrapeTarget {
     path: String,
 }
 
-/// The part that an annotation holds. Prometheus takes all but letters and digits of its name for an underscore.
+/// The field for an annotation. Prometheus replaces all characters of a name except letters and digits by underscores.
 fn part(annotation: &str) -> Option<&'static str> {
     match annotation.replace(|c: char| !c.is_ascii_alphanumeric(), "_").as_str() {
         "prometheus_io_scrape" => Some("scrape"),
@@ -53,7 +53,7 @@ fn part(annotation: &str) -> Option<&'static str> {
 }
 
 impl Scrape {
-    /// Those of a pod, and a warning about targets that can't be read, which count as absent.
+    /// A pod's annotations, and a warning about unreadable targets, which count as absent.
     fn of(pod: &CheckedPod) -> (Self, Option<String>) {
         let (mut found, mut warning) = (Self::default(), None);
         for (name, value) in pod.annotations() {
@@ -76,7 +76,7 @@ impl Scrape {
         (found, warning)
     }
 
-    /// Of several targets, the path and the port are the first one's again.
+    /// Writes the annotations. With targets, path and port are omitted: they repeat the first target.
     fn annotate(self, pod: &mut CheckedPod) {
         pod.retain_annotations(|name| part(name).is_none());
         let Self { scrape, path, port, targets } = self;
@@ -91,7 +91,7 @@ impl Scrape {
         }
     }
 
-    /// Ports that make the agent exit when it starts, or that it would scrape itself at.
+    /// Problems of ports at which the agent would exit on start, or scrape itself.
     fn problems(&self, agent: u16) -> Vec<InputProblem> {
         let targets = self.targets.iter().map(|target| (SCRAPE_TARGETS, &target.port));
         let alone =
@@ -126,12 +126,12 @@ fn targets(text: &str) -> Result<Vec<ScrapeTarget>, &str> {
 /// Sends Prometheus to the agent, and the agent to the application. Returns a warning.
 pub(super) fn merge(pod: &mut CheckedPod, status_port: u16) -> Result<Option<String>, Problems> {
     let (mut given, warning) = Scrape::of(pod);
-    // A pod that names the agent's own port is configured already.
+    // A pod with the agent's own port is already configured.
     if boolean(&given.scrape) == Some(false) || given.port == status_port.to_string() {
         return Ok(None);
     }
     Problems::check(given.problems(status_port))?;
-    // Agents before Istio 1.31 know one target.
+    // Agents before Istio 1.31 support one target.
     if let Some(ScrapeTarget { port, path }) = given.targets.first().cloned() {
         given = Scrape { port, path, ..given };
     }
@@ -146,7 +146,6 @@ pub(super) fn merge(pod: &mut CheckedPod, status_port: u16) -> Result<Option<Str
     Ok(warning)
 }
 
-/// Names the port of the merged metrics over mutual TLS, unless the pod names one.
 pub(super) fn annotate_secure_port(pod: &mut CheckedPod) {
     let port = pod.container(PROXY).and_then(|(_, proxy)| secure_port(proxy)).map(str::to_owned);
     let port = port.filter(|_| pod.annotation(SECURE_PORT).is_none());
@@ -157,7 +156,7 @@ fn secure_port(proxy: &Value) -> Option<&str> {
     proxy.variable(SECURE_VARIABLE).filter(|port| !["", "0"].contains(port))
 }
 
-/// The ports at which the agent of an earlier injection may answer: the annotated one, the configured one and the default.
+/// Possible ports of an earlier injection's agent: the annotated one, the configured one and the default.
 fn agent_ports(pod: &CheckedPod, earlier: &Value) -> [Option<u16>; 3] {
     let annotated = pod.annotation(STATUS_PORT).and_then(|text| text.trim().parse().ok());
     let config = earlier.variable("PROXY_CONFIG").and_then(|text| serde_json::from_str::<Value>(text).ok());
@@ -165,7 +164,7 @@ fn agent_ports(pod: &CheckedPod, earlier: &Value) -> [Option<u16>; 3] {
     [annotated, configured, Some(DEFAULT_PORT)]
 }
 
-/// Restores the annotations that an earlier injection has replaced. `earlier` is its proxy.
+/// Restores the annotations that an earlier injection has replaced; `earlier` is its proxy.
 pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
     if let Some(port) = secure_port(earlier)
         && pod.annotation(SECURE_PORT) == Some(port)
@@ -174,16 +173,16 @@ pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
     }
     let (now, _) = Scrape::of(pod);
     let is_agents = now.port.parse::<u16>().is_ok_and(|port| agent_ports(pod, earlier).contains(&Some(port)));
-    // Annotations that point elsewhere were written since.
+    // Annotations with another path were written later.
     if now.path != PATH || now.scrape != "true" {
         return;
     }
     let before = earlier.variable(VARIABLE).map(serde_json::from_str::<Scrape>);
     match before {
         Some(Ok(before)) => before.annotate(pod),
-        // The agent scrapes nothing, so there was nothing before.
+        // The agent scrapes no application, so there were no annotations.
         None if is_agents => Scrape::default().annotate(pod),
-        // Without the variable, annotations with another port are the user's own. Of an unreadable one nothing is known.
+        // Without the variable, annotations with another port are the user's; an unreadable variable gives no original.
         None | Some(Err(_)) => {}
     }
 }

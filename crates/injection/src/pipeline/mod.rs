@@ -1,4 +1,4 @@
-//! From a pod to an injected pod.
+//! Injection of a pod, from the decision to the validated result.
 
 mod guard;
 mod metrics;
@@ -45,7 +45,7 @@ pub struct Injected {
     pub warnings: Vec<String>,
 }
 
-/// Injects a pod, if it is to be. Refused with every problem of the pod, and of a template that makes no pod of it.
+/// Injects a pod if the decision is positive. Returns every problem of the pod, and of a template whose result is invalid.
 pub fn inject(
     pod: &Value,
     admission: &AdmissionContext,
@@ -54,7 +54,7 @@ pub fn inject(
     size::check(pod)?;
     let submitted = CheckedPod::read("pod", pod.clone())?;
     let mut admission = admission.clone();
-    // Controllers make pods in their own namespace, whatever the pod template has: only a bare pod names its own.
+    // Controllers create pods in their own namespace, whatever the template has: only a bare pod has its own.
     if admission.workload.is_none() && !submitted.meta("namespace").is_empty() {
         submitted.meta("namespace").clone_into(&mut admission.namespace.name);
     }
@@ -86,7 +86,6 @@ fn injected(
         problems.extend(found.0);
         CheckedPod::default()
     });
-    // The pod as it was before an earlier injection.
     let mut original = record::undone(submitted, status.as_ref(), &overrides);
     if original.items(PodSpecList::Containers).is_empty() {
         let text = "is empty; a pod needs at least one container, and with the injected ones Kubernetes would no \
@@ -150,7 +149,7 @@ fn injected(
     Ok(pod)
 }
 
-/// The first container that an injection would remove, if it would keep none of the submitted containers beside the proxy.
+/// The first container that an injection would remove, if it would keep none of the submitted containers besides the proxy.
 fn lost<'a>(submitted: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
     let left = pod.containers_by_name();
     let gone = |item: &&Value| !left.contains_key(item.name());
@@ -160,7 +159,7 @@ fn lost<'a>(submitted: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
     (!containers.iter().any(stays)).then_some(first.name())
 }
 
-/// The pod as templates see it: with its namespace, which controllers leave to the API server.
+/// The templates' view of a pod, including its namespace, which controllers leave to the API server.
 fn template_view(original: &CheckedPod, admission: &AdmissionContext) -> Value {
     let mut template_view = original.clone();
     if !admission.is_namespace_assumed {
@@ -201,13 +200,12 @@ fn set_proxy_variables(
     ))
 }
 
-/// The annotation by which a pod names its templates.
+/// Annotation with the names of a pod's templates.
 pub const TEMPLATES: &str = "inject.istio.io/templates";
 
-/// The most templates that a pod may name. The API server limits annotations only after it has called webhooks.
+/// Maximum number of templates of a pod. The API server limits annotations only after it has called webhooks.
 const MAX_NAMED: usize = 64;
 
-/// The templates of a pod, in their order: the named ones, else the default ones.
 fn chosen<'a>(
     pod: &CheckedPod,
     configuration: &'a Configuration,
@@ -239,7 +237,7 @@ fn chosen<'a>(
     Problems::check(problems).map(|()| found)
 }
 
-/// Sends Prometheus and probes to the agent, where the configuration or the merged pod asks for it. Returns warnings.
+/// Redirects Prometheus and probes to the agent if the configuration or the merged pod enables it. Returns warnings.
 fn serve(pod: &mut CheckedPod, values: &IstioValues, mesh: &MeshConfig) -> Result<Vec<String>, Problems> {
     if pod.container(PROXY).is_none() {
         return Ok(Vec::new());
@@ -266,7 +264,7 @@ mod tests {
     use crate::configuration::{ConfigurationText, Texts};
     use serde_json::json;
 
-    /// Pods whose authors write long lists. An item in `<` and `>` is repeated, with its number for `@`; in `(` and `)`, it is a text.
+    /// Pods with long lists. An item in `<` and `>` is repeated with its number for `@`; in `(` and `)`, it becomes a string.
     const PODS: [&str; 7] = [
         r#"{"spec": {"containers": [<{"name": "c@"}>], "initContainers": [<{"name": "i@"}>], "volumes": [<{"name": "v@"}>],
             "imagePullSecrets": [<{"name": "s@"}>]}}"#,
@@ -312,7 +310,7 @@ mod tests {
             let [once, twice] = [100, 200].map(|count| {
                 NAMES_READ.set(0);
                 let injected = inject(&with_items(pod, count), &AdmissionContext::default(), configuration);
-                // A template that changes containers has to read their variables.
+                // A template that changes containers needs their variables.
                 assert!(injected.is_ok() || pod.contains("unread"), "{pod}: {injected:?}");
                 NAMES_READ.get()
             });

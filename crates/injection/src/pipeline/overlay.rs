@@ -1,5 +1,5 @@
-//! Patches of templates put onto a pod, and the user's settings of the same containers put onto that. Some fields exclude each
-//! other, of which a strategic merge knows nothing: the old one gives way, as the API server refuses a variable of two sources.
+//! Template patches applied to a pod, then the user's settings of the same containers. Some fields exclude each other, unknown to
+//! a strategic merge: the older one is removed, as the API server refuses, for example, a variable with two sources.
 
 use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
 use crate::admission::Cancellation;
@@ -10,7 +10,7 @@ use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The image that leaves the choice of the image to the templates.
+/// The image that is replaced by the templates' choice.
 const AUTO: &str = "auto";
 
 pub(super) type Patch<'a> = (&'a str, Value);
@@ -19,7 +19,6 @@ pub(super) type Patch<'a> = (&'a str, Value);
 pub(super) struct Overlaid {
     pub(super) pod: CheckedPod,
     pub(super) overlay: CheckedPod,
-    /// The user's own parts of injected items.
     pub(super) overrides: CheckedPod,
     pub(super) warnings: Vec<String>,
 }
@@ -77,7 +76,7 @@ fn patch_container(
 }
 
 fn patched(pod: CheckedPod, patch: &Value, title: &str) -> Result<CheckedPod, Problems> {
-    // A patch may delete, so it does not have the form of a pod itself: the merged pod is checked.
+    // A patch may delete, so it need not be a valid pod itself: the merged pod is checked.
     let merged = merge(pod.into_value(), patch, SchemaKind::Pod)
         .map_err(|error| Problems(vec![InputProblem::of(title, error.to_string())]))?;
     let mut merged = CheckedPod::read(title, merged)?;
@@ -85,7 +84,7 @@ fn patched(pod: CheckedPod, patch: &Value, title: &str) -> Result<CheckedPod, Pr
     Ok(merged)
 }
 
-/// The pod with the user's proxy in the list where the templates have theirs: users need not know how it will be started.
+/// The pod with the user's proxy moved to the list of the templates' proxy: users need not know how it will be started.
 fn with_proxy_in_list_of(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     let mut pod = own.clone();
     let (target, other) = match overlay.container(PROXY) {
@@ -102,8 +101,8 @@ fn with_proxy_in_list_of(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     pod
 }
 
-/// A null or an empty list of the user's has no effect, where a null of a patch deletes and an empty list replaces. The record keeps
-/// them, so that the pod comes back as it was written.
+/// True for a user's null or empty list: it has no effect, unlike in a patch, where it would delete or replace. The record keeps
+/// it, so that the pod is restored as written.
 fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
@@ -112,7 +111,6 @@ const VALUES: &[&str] = &["value", "valueFrom"];
 const SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
 const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
-/// Resolves the conflicts that a patch has caused in the containers of a merged pod.
 fn settle(merged: &mut CheckedPod, patch: &Value) {
     for list in PodSpecList::OF_CONTAINERS {
         let places = merged.places(list);
@@ -126,7 +124,7 @@ fn settle(merged: &mut CheckedPod, patch: &Value) {
 
 fn settle_container(merged: &mut Map<String, Value>, over: &Map<String, Value>) {
     if let (Some(Value::Array(env)), Some(Value::Array(others))) = (merged.get_mut("env"), over.get("env")) {
-        // Of two with one name, the later one counts.
+        // The later of two variables with one name counts.
         let others: BTreeMap<&str, &Map<String, Value>> =
             others.iter().filter_map(|other| Some((other.name(), other.as_object()?))).collect();
         for variable in env.iter_mut().filter_map(Value::as_object_mut) {
@@ -159,7 +157,7 @@ fn within(
     }
 }
 
-/// If a patch sets one of the fields, those that it does not set go. A null of a patch deletes, and sets nothing.
+/// Removes exclusive fields that a patch does not set if it sets another. A null deletes, and does not count as set.
 fn one_of(merged: &mut Map<String, Value>, over: &Map<String, Value>, fields: &[&str]) {
     let given = |field: &str| over.get(field).is_some_and(|value| !value.is_null());
     if fields.iter().any(|field| given(field)) {
@@ -167,7 +165,7 @@ fn one_of(merged: &mut Map<String, Value>, over: &Map<String, Value>, fields: &[
     }
 }
 
-/// Keeps volumes of the user's whose content differs from the overlay's as he wrote them. Returns warnings.
+/// Keeps the user's volumes whose content differs from the overlay's. Returns warnings.
 fn keep_volumes(merged: &mut CheckedPod, own: &CheckedPod, overlay: &CheckedPod) -> Vec<String> {
     let content = |volume: &Value| -> Vec<String> {
         let fields = volume.as_object().into_iter().flat_map(Map::keys);
@@ -205,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_proxy_goes_where_the_templates_have_theirs() {
+    fn the_users_proxy_moves_to_the_list_of_the_templates() {
         let user = json!({"name": "istio-proxy", "tty": true});
         let native = json!({"initContainers": [{"name": "istio-proxy", "restartPolicy": "Always"}]});
         let done = apply_to(&json!({"containers": [{"name": "app"}, user]}), &native);

@@ -1,5 +1,5 @@
-//! A pod as one JSON value, with typed access to the parts that injection changes. Their form is checked when it is read and after
-//! each patch; all the rest is kept as it was written.
+//! A pod as one JSON value with typed access to the parts that injection changes. Their types are checked after parsing and after
+//! each patch; all other parts are kept as written.
 
 use crate::admission::strings;
 use mesh::data::document::{DocumentReader, noun};
@@ -9,12 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem;
 
 pub(crate) const PROBES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
-/// The actions of probes and hooks that use the network; the agent knows all of them. `exec` and `sleep` do not.
+/// Network actions of probes and hooks, all supported by the agent. `exec` and `sleep` are local.
 pub(crate) const NETWORK_ACTIONS: [&str; 3] = ["httpGet", "tcpSocket", "grpc"];
 
 type PodFields = Map<String, Value>;
 
-/// A list of a pod's spec that injection adds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PodSpecList {
     InitContainers,
@@ -28,7 +27,6 @@ impl PodSpecList {
         [Self::InitContainers, Self::Containers, Self::Volumes, Self::ImagePullSecrets];
     pub(crate) const OF_CONTAINERS: [Self; 2] = [Self::Containers, Self::InitContainers];
 
-    /// Its field, in a pod and in the annotations that record an injection.
     pub(crate) const fn field(self) -> &'static str {
         match self {
             Self::InitContainers => "initContainers",
@@ -43,7 +41,6 @@ impl PodSpecList {
     }
 }
 
-/// An item of such a list: a container, a volume, a secret.
 pub(crate) trait PodSpecItem {
     fn name(&self) -> &str;
 
@@ -60,7 +57,6 @@ pub(crate) trait PodSpecItem {
         self.set_variables(&BTreeMap::from([(name, value)]));
     }
 
-    /// Sets variables, after all others, in the order of their names.
     fn set_variables(&mut self, variables: &BTreeMap<&str, &str>) {
         if variables.is_empty() {
             return;
@@ -75,13 +71,13 @@ pub(crate) trait PodSpecItem {
         }
     }
 
-    /// `runAsUser` or `runAsGroup` of a container; `None` where it is absent or not a whole number.
+    /// `runAsUser` or `runAsGroup` of a container; `None` if absent or not an integer.
     fn runs_as(&self, field: &str) -> Option<i64>;
 }
 
 #[cfg(test)]
 std::thread_local! {
-    /// The number of times that the name of an item was read, which measures the work of searches in lists.
+    /// Number of reads of an item's name, a measure of searches in lists.
     pub(super) static NAMES_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -113,7 +109,7 @@ pub(crate) fn object_in<'a>(fields: &'a mut PodFields, field: &str) -> &'a mut P
     value.as_object_mut().expect("it was made one")
 }
 
-/// The number of a port; a name is looked up in the containers, by protocol where one is given.
+/// The number of a port; a name is looked up in the containers, and by protocol if given.
 pub(crate) fn port_number<'a>(
     port: &Value,
     protocol: Option<&str>,
@@ -176,7 +172,7 @@ impl CheckedPod {
         self.0["metadata"][field][name.into()] = text.into().into();
     }
 
-    /// Removes the mapping with its last annotation; one that was empty stays.
+    /// Removes annotations, and the mapping with the last one; an empty mapping stays.
     pub(crate) fn retain_annotations(&mut self, fits: impl Fn(&str) -> bool) {
         let metadata = self.0.get_mut("metadata").and_then(Value::as_object_mut);
         let Some(metadata) = metadata else { return };
@@ -198,7 +194,7 @@ impl CheckedPod {
         items.map_or(&mut [], Vec::as_mut_slice)
     }
 
-    /// Changes the length of a list. One that becomes empty is removed; one that was written as empty, or null, is kept.
+    /// Edits a list. One that becomes empty is removed; one written as empty or null is kept.
     pub(crate) fn edit<T>(&mut self, list: PodSpecList, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
         let field = list.field();
         let written = self.0.get_mut("spec").and_then(|spec| spec.get_mut(field));
@@ -216,7 +212,7 @@ impl CheckedPod {
         outcome
     }
 
-    /// The items of a list by their names, of which the first counts: to search for each item of another list.
+    /// The items of a list by name, the first of each counting; for searches in loops.
     pub(crate) fn by_name(&self, list: PodSpecList) -> HashMap<&str, &Value> {
         self.items(list).iter().rev().map(|item| (item.name(), item)).collect()
     }
@@ -235,7 +231,7 @@ impl CheckedPod {
         self.items(list).iter().find(|item| item.name() == name)
     }
 
-    /// All containers, those that run all along first.
+    /// All containers, long-running ones first.
     pub(crate) fn containers(&self) -> impl Iterator<Item = &Value> {
         PodSpecList::OF_CONTAINERS.into_iter().flat_map(|list| self.items(list))
     }
@@ -357,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_another_form_is_reported() {
+    fn every_part_of_a_wrong_type_is_reported() {
         let written = json!({
             "metadata": {"labels": {"a": 1}, "annotations": []},
             "spec": {

@@ -1,5 +1,5 @@
-//! Probes that go through Istio's agent: a kubelet speaks no mutual TLS, so it asks the agent over plain HTTP, which asks the
-//! application and knows how from a variable.
+//! Probes through Istio's agent: a kubelet can't use mutual TLS, so it probes the agent over plain HTTP, which probes the
+//! application as described by a variable.
 
 use super::pod::{CheckedPod, NETWORK_ACTIONS, PodSpecItem, PodSpecList, object_in, port_number};
 use crate::sidecar::PROXY;
@@ -8,10 +8,10 @@ use mesh::istio::annotations::{EXCLUDE_INBOUND, INCLUDE_INBOUND};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The variable with the original probes, for the agent.
+/// Variable with the original probes, for the agent.
 const VARIABLE: &str = "ISTIO_KUBE_APP_PROBERS";
 
-/// Probes and hooks of a container, each with the beginning and the end of the agent's path.
+/// Probes and hooks of a container with the first and last part of the agent's path.
 const PLACES: [(&str, &str, &str); 5] = [
     ("/readinessProbe", "app-health", "readyz"),
     ("/livenessProbe", "app-health", "livez"),
@@ -20,7 +20,6 @@ const PLACES: [(&str, &str, &str); 5] = [
     ("/lifecycle/postStart", "app-lifecycle", "poststartz"),
 ];
 
-/// The handlers of a container, each with its place and the agent's path.
 fn each_handler(container: &mut Value, mut change: impl FnMut(&str, String, &mut Map<String, Value>)) {
     let name = container.name().to_owned();
     for (place, begin, end) in PLACES {
@@ -30,10 +29,10 @@ fn each_handler(container: &mut Value, mut change: impl FnMut(&str, String, &mut
     }
 }
 
-/// Fields in the order in which Go writes them.
+/// Fields in the order of Go's output.
 const FIELDS: [&str; 6] = ["path", "port", "host", "scheme", "httpHeaders", "service"];
 
-/// True for inbound ports that are captured, as far as annotations list them: the kubelet reaches the others as before.
+/// True for inbound ports that the annotations capture; the kubelet still reaches the others directly.
 fn captured(pod: &CheckedPod) -> impl Fn(u16) -> bool + use<> {
     let given = |name: &str| pod.annotation(name).unwrap_or_default();
     let includes = !matches!(given(INCLUDE_INBOUND), "" | "*");
@@ -43,8 +42,8 @@ fn captured(pod: &CheckedPod) -> impl Fn(u16) -> bool + use<> {
     move |port| ports.contains(&port) == includes
 }
 
-/// Sends the probes of all containers but the proxy to the agent. Those of containers that start before it stay, and those of
-/// ports that are not captured, or that their container does not have. Returns warnings about the latter.
+/// Redirects the probes of all containers except the proxy to the agent. Unchanged are probes of containers that start before it,
+/// of ports that are not captured, and of ports that their container lacks. Returns warnings about the latter.
 pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
     let (mut originals, mut warnings) = (BTreeMap::new(), Vec::new());
     let is_captured = captured(pod);
@@ -65,7 +64,7 @@ pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
                     ));
                     return;
                 };
-                // One that asks the agent already would have the agent ask itself.
+                // The agent must not probe itself.
                 let asks_agent = port == status_port && action.get("path").is_some_and(|asks| *asks == path);
                 if is_captured(port) && !asks_agent {
                     redirect(handler, way, &path, status_port);
@@ -84,7 +83,6 @@ pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
     warnings
 }
 
-/// The action of a handler that uses the network: its kind and its fields. `None` if it has no such action.
 fn action(handler: &Map<String, Value>) -> Option<(&'static str, Map<String, Value>)> {
     NETWORK_ACTIONS.into_iter().find_map(|way| Some((way, handler.get(way)?.as_object()?.clone())))
 }
@@ -94,7 +92,7 @@ fn redirect(handler: &mut Map<String, Value>, way: &str, path: &str, status_port
         Some(Value::Object(asks)) if way == "httpGet" => asks,
         _ => Map::new(),
     };
-    // The agent is at the pod's own address and speaks plain HTTP.
+    // The agent listens at the pod's own address over plain HTTP.
     asks.remove("host");
     if asks.get("scheme").is_some_and(|scheme| scheme == "HTTPS") {
         asks.insert("scheme".to_owned(), "HTTP".into());
@@ -104,7 +102,6 @@ fn redirect(handler: &mut Map<String, Value>, way: &str, path: &str, status_port
     handler.insert("httpGet".to_owned(), Value::Object(asks));
 }
 
-/// The request of the agent in the probe's place, in the form that it reads.
 fn original(way: &str, mut action: Map<String, Value>, port: u16, timeout: Option<&Value>) -> String {
     action.insert("port".to_owned(), port.into());
     if way == "grpc" {
@@ -119,7 +116,7 @@ fn original(way: &str, mut action: Map<String, Value>, port: u16, timeout: Optio
     format!("{{{}:{{{}}}{timeout}}}", json!(way), fields.join(","))
 }
 
-/// `earlier` is the proxy of an earlier injection.
+/// Restores the original probes; `earlier` is the proxy of an earlier injection.
 pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
     let shown = earlier.variable(VARIABLE).and_then(|text| serde_json::from_str(text).ok());
     let Some(Value::Object(shown)) = shown else { return };
@@ -149,7 +146,6 @@ mod tests {
         CheckedPod::read("pod", written).expect("a pod")
     }
 
-    /// The handler of a readiness probe, its replacement, and the agent's variable.
     fn check(handler: &Value, expected: &Value, shown: Option<Value>) {
         let ports = json!([{"name": "web", "containerPort": 8080}]);
         let before = pod(&json!({"name": "app", "ports": ports, "readinessProbe": handler}));
@@ -160,7 +156,6 @@ mod tests {
         let proxy = after.item(PodSpecList::Containers, PROXY).expect("the proxy").clone();
         let variable = proxy.variable(VARIABLE).map(|text| serde_json::from_str(text).expect("JSON"));
         assert_eq!(variable, shown.map(|shown| json!({"/app-health/app/readyz": shown})));
-        // Restored probes are rewritten to the same.
         let mut again = after.clone();
         restore(&mut again, &proxy);
         rewrite(&mut again, 15020);

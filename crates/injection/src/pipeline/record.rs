@@ -1,6 +1,6 @@
-//! An earlier injection: its record in two annotations of an injected pod, of Istio's form, and how it is undone. The mesh's setup
-//! may have changed between, so what was injected is taken out by its names, and what the user had written of it comes back:
-//! injecting twice is the same as injecting once. And the order of containers, in which they start.
+//! Record of an earlier injection, in two annotations of Istio's form, and its undoing. The mesh's setup may have changed since,
+//! so injected parts are removed by name and the user's own parts are restored: injecting twice equals injecting once. Also the
+//! order of containers, in which they start.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use super::{metrics, probes};
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The user's own parts of them.
+/// Annotation with the user's own parts of injected items.
 pub const OVERRIDES: &str = "proxy.istio.io/overrides";
 
-/// A list without items is null.
+/// Names of injected items; a list without items is null.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct InjectionStatus {
@@ -26,12 +26,12 @@ pub(crate) struct InjectionStatus {
 }
 
 impl InjectionStatus {
-    /// `None` where the pod was not injected. Istio treats an unreadable one as not injected.
+    /// The record of a pod; `None` if it was not injected. Istio treats an unreadable record as not injected.
     pub(super) fn of(pod: &CheckedPod) -> Result<Option<Self>, serde_json::Error> {
         pod.annotation(STATUS).map(serde_json::from_str).transpose()
     }
 
-    /// Of a pod that is only looked at: an unreadable one has no names, and the pod differs at least by it.
+    /// The record of a pod that is only inspected: an unreadable one has no names, so that the pod differs at least by it.
     pub(crate) fn of_pod(pod: &Value) -> Option<Self> {
         let status = pod["metadata"]["annotations"][STATUS].as_str()?;
         Some(serde_json::from_str(status).unwrap_or_default())
@@ -70,7 +70,7 @@ impl InjectionStatus {
     }
 }
 
-/// The user's own parts of injected items, as he wrote them. Istio keeps containers here, and passes over our volumes and secrets.
+/// The user's own parts of injected items as written. Istio stores containers here, and ignores the added volumes and secrets.
 pub(super) fn overrides(pod: &CheckedPod) -> Result<CheckedPod, Problems> {
     let Some(text) = pod.annotation(OVERRIDES) else { return Ok(CheckedPod::default()) };
     let unreadable = |why: String| {
@@ -123,7 +123,7 @@ pub(super) fn undone(
             }
         });
     }
-    // Among the containers that start first, the user's proxy was recorded where an injection had moved it.
+    // The user's proxy among the init containers was recorded where an injection had moved it.
     let recorded = overrides.item(PodSpecList::InitContainers, PROXY);
     let moved = recorded.is_some_and(|proxy| proxy.get("restartPolicy").is_none());
     if moved && let Some(proxy) = pod.take(PodSpecList::InitContainers, PROXY) {
@@ -132,7 +132,7 @@ pub(super) fn undone(
     pod
 }
 
-/// Keeps the order of items that both injections have, and volumes that the user's own containers mount though he never wrote them.
+/// Keeps the order of items of both injections, and volumes that the user's containers mount without defining them.
 pub(super) fn keep_order(
     given: &CheckedPod,
     status: &InjectionStatus,
@@ -155,12 +155,12 @@ pub(super) fn keep_order(
     }
 }
 
-/// The init container of older templates that lets the proxy dump its core.
+/// Init container of older templates that enables core dumps of the proxy.
 const CORE_DUMP: &str = "enable-core-dump";
 
-/// The proxy comes after the application's containers, so that `kubectl exec` goes to those, or before them if they wait for it.
-/// The validation of a plugin's rules comes before all others; a container that sets rules comes after them, so that they are not
-/// captured before the proxy runs. Where the proxy starts among them, both come before it, and it before the rest.
+/// Orders containers. The proxy follows the application's containers, so that `kubectl exec` selects those, or precedes them if
+/// they wait for it. The validation of a plugin's rules precedes all init containers; one that sets rules follows them, so that
+/// they are not captured before the proxy runs. A proxy among them follows both, and precedes the rest.
 pub(super) fn arrange(pod: &mut CheckedPod, hold: bool) {
     let containers = pod.items_mut(PodSpecList::Containers);
     if hold {
@@ -188,9 +188,9 @@ fn last(items: &mut [Value], name: &str) {
     items.sort_by_key(|item| item.name() == name);
 }
 
-/// Brings the items that are also among the others into their order. The rest stays where it is.
+/// Sorts the items that are also among the others into their order. The rest stays in place.
 pub(super) fn as_in(others: &[Value], items: &mut [Value]) {
-    // Reversed, so that of two with one name the first one counts.
+    // Reversed, so that the first of two with one name counts.
     let places: BTreeMap<&str, usize> =
         others.iter().enumerate().rev().map(|(at, other)| (other.name(), at)).collect();
     let place = |item: &Value| places.get(item.name()).copied();
@@ -208,7 +208,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_status_has_the_form_that_others_read() {
+    fn the_status_has_istios_form() {
         let overlay = json!({"spec": {
             "initContainers": [{"name": "istio-init"}],
             "containers": [{"name": "istio-proxy"}],
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn who_starts_before_whom() {
+    fn containers_start_in_order() {
         check(false, false, "a istio-proxy b", "a b istio-proxy");
         check(false, true, "a istio-proxy b", "istio-proxy a b");
         check(true, false, "a istio-init b", "a b istio-init");

@@ -1,19 +1,19 @@
-//! The limit of a pod's size: larger than any that the API server stores, and small enough to be worked on, since a webhook
-//! takes calls from any client that reaches it. `inject -f` and the webhook have the same limit.
+//! Limit of a pod's size: above all pods that the API server stores, and low enough to process, since any client that reaches a
+//! webhook can call it. `inject -f` and the webhook have the same limit.
 
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
 
-/// The memory that the values of a pod may take, in bytes, by the estimate below. The API server stores objects of up to
-/// 1.5 MB (etcd's `--max-request-bytes`); read, the most wasteful of them takes less than this.
+/// Limit of a pod's values in memory in bytes, by the estimate below. The API server stores objects of up to 1.5 MB (etcd's
+/// `--max-request-bytes`); parsed, the most wasteful of them takes less than this.
 const MAX_BYTES: usize = 96 << 20;
-/// A value, or a name of a field, with the allocator's addition.
+/// Bytes of a value or a field's name, including the allocator's overhead.
 const VALUE: usize = 48;
-/// A node of the tree that the fields of an object are kept in, and for how many fields one is counted.
+/// Bytes of a node of an object's B-tree; `FIELDS_OF_NODE` is the number of fields that share one.
 const NODE: usize = 640;
 const FIELDS_OF_NODE: usize = 6;
 
-/// The bytes that are taken.
+/// Used bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance(usize);
 
@@ -29,7 +29,7 @@ impl Allowance {
         self.take(VALUE + text.len())
     }
 
-    /// Takes a field of an object, by its name and the number of fields before it; its value is taken for itself.
+    /// Adds an object's field by its name and the number of fields before it, without its value.
     pub(crate) fn field(&mut self, name: &str, before: usize) -> Result<(), TooLarge> {
         self.take(name.len() + if before.is_multiple_of(FIELDS_OF_NODE) { NODE } else { 0 })
     }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// As many items of a list as a pod of 1.5 MB holds.
+    /// A list with the number of items that a pod of 1.5 MB holds.
     fn of_1_5_megabytes(item: &Value) -> Value {
         let length = item.to_string().len() + 1;
         json!({ "spec": { "containers": [{ "name": "web", "env": vec![item.clone(); 1_500_000 / length] }] } })
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_would_fill_the_memory_is_refused() {
+    fn oversized_pods_are_refused() {
         let shown = check(&json!(vec![json!({"a": 1}); 300_000])).expect_err("too large").to_string();
         assert!(shown.contains("more values than 96 MiB of memory hold"), "{shown}");
     }

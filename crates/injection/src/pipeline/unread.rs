@@ -1,6 +1,6 @@
-//! Long lists of variables of the application's own containers, which an injection has no need to read: a mark takes their place.
-//! Where a template asks for `.Env` or a patch changes such a container, the injection fails here, and the pod is read as a whole
-//! and injected again, with the same outcome as if nothing had been left out.
+//! Long lists of variables of the application's containers, which most injections never read: a mark replaces them. If a template
+//! uses `.Env` or a patch changes such a container, the injection fails here, and the pod is parsed completely and injected
+//! again, with the same outcome as without the marks.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::sidecar::{INIT, PROXY, VALIDATION};
@@ -8,7 +8,7 @@ use mesh::{InputProblem, Problems};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The only item of a list that was not read.
+/// The only item of an unread list.
 const MARK: &str = "sidecar-injector/unread";
 const FIELD: &str = "env";
 
@@ -24,7 +24,7 @@ pub(crate) fn has_mark(text: &str) -> bool {
     text.contains(MARK)
 }
 
-/// True for containers whose list may be left out: not for those that injections add, whose variables users may set too.
+/// True for containers whose list may stay unread: not for injected ones, whose variables users may also set.
 pub(crate) fn may_be(container: &str) -> bool {
     ![PROXY, INIT, VALIDATION].contains(&container)
 }
@@ -33,7 +33,7 @@ pub(crate) fn is_in(pod: &Value) -> bool {
     containers(pod).any(|(_, variables)| is_mark(variables))
 }
 
-/// True if all that was not read of a pod is as it was, or gone: a changed list can't be distinguished from one that was not read.
+/// True if all unread lists are unchanged or removed: a changed list can't be distinguished from an unread one.
 pub(crate) fn is_kept(before: &Value, after: &Value) -> bool {
     let count = |pod| containers(pod).filter(|(_, variables)| is_mark(variables)).count();
     let left_out: BTreeSet<&str> =
@@ -42,14 +42,14 @@ pub(crate) fn is_kept(before: &Value, after: &Value) -> bool {
     count(after) <= count(before) && !others.any(|(name, _)| left_out.contains(name))
 }
 
-/// Fails where templates say something of a container whose variables were not read.
+/// Fails if templates change a container with unread variables.
 pub(super) fn check(own: &CheckedPod, overlay: &CheckedPod) -> Result<(), Problems> {
     let overlay = overlay.containers_by_name();
     let mut unread = containers(own.value()).filter(|(_, variables)| is_mark(variables));
     unread.find(|(name, _)| overlay.contains_key(name)).map_or(Ok(()), |(name, _)| Err(refusal(name)))
 }
 
-/// The error of a step that needs unread variables; the pod is then read as a whole.
+/// The error of a step that needs unread variables; the pod is then parsed completely.
 pub(crate) fn refusal(place: &str) -> Problems {
     Problems(vec![InputProblem::of(place, "needs variables of the pod that were not read")])
 }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_read_may_stay_or_go_but_not_change() {
+    fn unread_lists_may_stay_or_go_but_not_change() {
         let before = pod(&mark());
         assert!(is_in(&before) && !is_in(&pod(&json!([]))));
         for kept in [mark(), Value::Null] {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_may_not_say_something_of_its_container() {
+    fn a_template_may_not_change_a_container_with_unread_variables() {
         let read = |value: Value| CheckedPod::read("pod", value).expect("a pod");
         let own = read(pod(&mark()));
         assert!(check(&own, &read(json!({ "spec": { "containers": [{ "name": "other" }] } }))).is_ok());

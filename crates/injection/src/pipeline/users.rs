@@ -1,4 +1,4 @@
-//! Users and groups by which rules know the proxy's own traffic, as far as a pod may choose them.
+//! Users and groups by which rules identify the proxy's own traffic, within the pod's choices.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList, object_in};
 use crate::sidecar::{INIT, Identity, InitMode, OPENSHIFT_USERS, PROXY, Sidecar, VALIDATION};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 pub(super) const IDS: [&str; 2] = ["runAsUser", "runAsGroup"];
 
-/// Forgets a user of the proxy that OpenShift has filled in, the application's: nothing would distinguish their traffic.
+/// Removes the application's user that OpenShift has set for the proxy: the rules could not distinguish their traffic.
 pub(super) fn forget_openshifts(pod: &mut CheckedPod, namespace: &crate::admission::Namespace) {
     if !namespace.annotations.contains_key(OPENSHIFT_USERS) {
         return;
@@ -20,8 +20,8 @@ pub(super) fn forget_openshifts(pod: &mut CheckedPod, namespace: &crate::admissi
     }
 }
 
-/// Follows what the user says of the proxy's user and group, in all places that have to say the same, which Go templates do not
-/// know. With TPROXY the proxy's user can't be chosen: it has to be root to create transparent sockets.
+/// Applies the user's choice of the proxy's user and group in all places that must agree, which Go templates can't. With TPROXY,
+/// the proxy's user can't be chosen: transparent sockets require root.
 pub(super) fn settle(
     pod: &mut CheckedPod,
     own: &CheckedPod,
@@ -45,7 +45,6 @@ pub(super) fn settle(
             let context = object_in(container.fields_mut(), "securityContext");
             stated.iter().for_each(|id| set(context, id, of(sidecar.identities.init, id)));
         }
-        // The number by which the arguments of a template's init container know the proxy.
         if let Some(Value::Array(args)) =
             container.get_mut("args").filter(|_| sidecar.init != InitMode::Nothing)
             && let Some(at) = args.iter().position(|word| word == "-u")

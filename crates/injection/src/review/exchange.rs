@@ -1,4 +1,4 @@
-//! A review as it is sent, and the answer to it, with its report for logs and counters.
+//! Wire format of a review and its answer, with a report for logs and metrics.
 
 use super::Cancellation;
 use super::tree::{self, Depth};
@@ -7,7 +7,7 @@ use mesh::pod::called;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The versions that are understood; the first is answered where the version of a call is unknown.
+/// Supported versions; the first is used for calls of an unknown version.
 pub(super) const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 pub(super) const KIND: &str = "AdmissionReview";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -25,9 +25,8 @@ pub struct Answer {
 pub struct ReviewReport {
     pub outcome: ReviewOutcome,
     pub reason: String,
-    /// The kind, namespace and name of the object; empty where they are unknown.
+    /// Kind, namespace and name of the object; empty if unknown, like `uid`.
     pub object: String,
-    /// The request's UID; empty where it is unknown.
     pub uid: String,
     pub warnings: Vec<String>,
 }
@@ -51,7 +50,6 @@ impl ReviewReport {
         Self { outcome, reason, object, uid, warnings: Vec::new() }
     }
 
-    /// `patch` is the JSON patch; `None` where the object stays as it is.
     pub(crate) fn answer(self, version: &str, patch: Option<&str>) -> Answer {
         let allowed = matches!(self.outcome, ReviewOutcome::Injected | ReviewOutcome::Skipped);
         let mut response = json!({ "uid": self.uid, "allowed": allowed });
@@ -63,7 +61,7 @@ impl ReviewReport {
             response["patch"] = BASE64.encode(patch.as_bytes()).into();
         }
         if !self.warnings.is_empty() {
-            // The API server sends them as HTTP headers and drops those with control characters.
+            // The API server sends warnings as HTTP headers, and drops those with control characters.
             let lines = self.warnings.iter().map(|warning| warning.replace(mesh::is_obeyed, " "));
             response["warnings"] = lines.collect();
         }
@@ -78,7 +76,6 @@ impl Answer {
         Self { status, content_type: TEXT, body: format!("{reason}\n").into_bytes(), report }
     }
 
-    /// For a body that ended too early, or is too long.
     pub fn unreadable(reason: &str) -> Self {
         Self::text(400, &format!("the body can't be read: {reason}"))
     }
@@ -90,7 +87,7 @@ pub(crate) struct Review {
 }
 
 impl Review {
-    /// A body that is not a review has a report, and the version of its answer, as far as its parts can be found.
+    /// Parses a body. For an invalid review, returns a report and the version of its answer, as far as they can be determined.
     pub(crate) fn read(
         body: &[u8],
         depth: Depth,
@@ -124,7 +121,7 @@ fn known(version: &str) -> Option<&'static str> {
     VERSIONS.into_iter().find(|known| *known == version)
 }
 
-/// The parts of a review that is JSON, though it is too large or nested too deeply to be read as a whole.
+/// Parts of a review that is JSON, but too large or nested too deeply to be parsed completely.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PartialReview {
@@ -154,18 +151,18 @@ impl<'a> Request<'a> {
         &self.object()["metadata"]
     }
 
-    /// The pod's own, which a pod that is being created seldom has; else the request's.
+    /// The pod's own namespace, rarely set on creation; else the request's.
     pub(crate) fn namespace(self) -> &'a str {
         let own = text(self.metadata(), "namespace");
         if own.is_empty() { self.text("namespace") } else { own }
     }
 
-    /// The node of a pod that names it itself and passes the scheduler by.
+    /// The node of a pod that sets it directly, bypassing the scheduler.
     pub(crate) fn node(self) -> Option<&'a str> {
         Some(text(&self.object()["spec"], "nodeName")).filter(|name| !name.is_empty())
     }
 
-    /// As the log names it. A pod that a controller makes has no name yet, but a beginning of one.
+    /// Title for logs. A controller's pod has no name yet, only a prefix.
     pub(crate) fn object_name(self) -> String {
         let kind = match text(self.object(), "kind") {
             "" => text(&self.0["kind"], "kind"),
@@ -175,7 +172,7 @@ impl<'a> Request<'a> {
         format!("{kind} {}/{name}", self.namespace()).trim_start().to_owned()
     }
 
-    /// Another resource, or a part of one, such as `pods/eviction`.
+    /// The request's resource if it is not pods, such as `pods/eviction`.
     pub(crate) fn other_than_pods(self) -> Option<String> {
         let resource = self.0.get("resource")?;
         let (group, name) = (text(resource, "group"), text(resource, "resource"));

@@ -1,6 +1,5 @@
-//! Calls of the API server and their answers: AdmissionReview, v1 and v1beta1.
-//!
-//! Every call is answered: a body of any kind, a review without a request, an object that is not a pod.
+//! Calls of the API server and their answers: AdmissionReview, v1 and v1beta1. Every call gets an answer, even with an arbitrary
+//! body, without a request, or with an object other than a pod.
 
 mod exchange;
 mod tree;
@@ -17,7 +16,7 @@ use crate::pipeline::{self, unread};
 use mesh::Problems;
 use serde_json::Value;
 
-/// The longest body that is read, in bytes; the API server's own limit for a request is half of it.
+/// Limit of a body in bytes; twice the API server's own limit for a request.
 pub const MAX_BYTES: usize = 6 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
@@ -26,12 +25,12 @@ pub struct WebhookCall<'a> {
     pub path: &'a str,
     pub content_type: Option<&'a str>,
     pub body: &'a [u8],
-    /// Cancelled where the caller waits no longer for the answer, which then names the cancellation.
+    /// Cancelled once the caller stops waiting; the answer then reports that.
     pub cancellation: Cancellation,
 }
 
-/// The statuses of HTTP and their order are those of Istio's injector: 400 for a body that is too long or empty, 415 for
-/// any other Content-Type than `application/json`, 200 for all else, with `allowed: false` where it is not a review.
+/// Answers a call with the HTTP statuses of Istio's injector, in its order: 400 for a body that is too long or empty, 415 for a
+/// Content-Type other than `application/json`, else 200, with `allowed: false` if the body is not a review.
 pub fn answer(call: &WebhookCall<'_>, configuration: &Configuration, cluster: &dyn Cluster) -> Answer {
     answer_by(call, cluster, |pod, admission| pipeline::inject(pod, admission, configuration))
 }
@@ -57,7 +56,7 @@ fn answer_by(
         .expect("a review that was read as a whole is answered")
 }
 
-/// `None` where the injection needs more than was read.
+/// `None` if the injection needs unread parts.
 fn answered(
     call: &WebhookCall<'_>,
     depth: Depth,
@@ -70,7 +69,7 @@ fn answered(
     };
     let request = review.request();
     let report = |outcome, reason| ReviewReport::of(request, outcome, reason);
-    // A webhook that is called for more than it should be must not keep pods from being deleted.
+    // A webhook that is called for too much must not prevent pods from being deleted.
     let skipped = match (request.text("operation"), request.other_than_pods()) {
         ("" | "CREATE", None) => None,
         ("" | "CREATE", Some(other)) => Some(format!("it is about {other}, and pods are injected")),
@@ -117,19 +116,18 @@ fn answered(
     Some(report.answer(review.version, patch.as_deref()))
 }
 
-/// The first minor version of Kubernetes 1 in which native sidecars are stable; Istio waits for the same one.
+/// The first minor version of Kubernetes 1 with stable native sidecars, as in Istio.
 const STABLE_MINOR: u32 = 33;
 
-/// A cluster. It is queried during a review, so it answers at once, by its present knowledge.
+/// Knowledge of a cluster. It is queried during a review, so implementations answer at once from their current state.
 pub trait Cluster {
-    /// A namespace, with its labels and annotations as far as they are known.
     fn namespace(&self, name: &str) -> Namespace;
 
-    /// True if the kubelet of this node can run native sidecars; without a node yet, if all can.
+    /// True if the kubelet of this node runs native sidecars; for an unscheduled pod, if all do.
     fn native_sidecars(&self, node: Option<&str>) -> bool;
 }
 
-/// A cluster about which nothing is known, so that native sidecars count as unsupported.
+/// A cluster without any knowledge, in which native sidecars count as unsupported.
 #[derive(Clone, Copy, Debug)]
 pub struct UnknownCluster;
 
@@ -202,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_review_has_its_status_in_this_order() {
+    fn invalid_calls_have_their_status_in_order() {
         let text = |status, content_type, body: &[u8]| {
             let answer = answered("/inject", content_type, body);
             assert_eq!(
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_let_through_or_refused_with_their_uid() {
+    fn other_objects_are_allowed_or_refused_with_their_uid() {
         let pod = json!({ "metadata": { "name": "web" }, "spec": {}, "status": [1] });
         let bare = json!({ "kind": "Pod", "metadata": 7 });
         check(
@@ -327,7 +325,7 @@ mod tests {
         let content_type = Some(JSON);
         let call =
             WebhookCall { method: "POST", path: "", content_type, body: body.as_bytes(), cancellation };
-        // The first is cancelled while it is worked on, the second before.
+        // The first is cancelled during its processing, the second before.
         for outcome in [ReviewOutcome::Refused, ReviewOutcome::Malformed] {
             let cancelled = |pod: &Value, admission: &AdmissionContext| {
                 call.cancellation.cancel();

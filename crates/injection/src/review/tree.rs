@@ -1,5 +1,5 @@
-//! The text of a review as a tree, without fields that no webhook here needs, such as `managedFields`, which are several times as
-//! long as the variables that they are about.
+//! Parser of a review into a tree, without fields that no webhook here needs, such as `managedFields`, which are several times as
+//! long as the variables that they describe.
 
 use crate::admission::Cancellation;
 use crate::pipeline::size::{Allowance, TooLarge};
@@ -11,12 +11,12 @@ use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// Without long lists of variables of the application's containers, where that is possible.
+    /// Without long lists of variables of the application's containers, if possible.
     Shallow,
     Whole,
 }
 
-/// A list of up to this many variables is always read: a mark saves nothing where a list is short.
+/// Lists of up to this many variables are always read: marks only save time for long ones.
 const FEW: usize = 32;
 
 pub(super) fn read(body: &[u8], depth: Depth, cancellation: &Cancellation) -> Result<Value, String> {
@@ -31,7 +31,7 @@ pub(super) fn read(body: &[u8], depth: Depth, cancellation: &Cancellation) -> Re
     let read = PartSeed { reading: &reading, part: ReviewPart::Review }.deserialize(&mut text);
     let read = read.and_then(|value| text.end().map(|()| value));
     match (read, reading.too_large.get()) {
-        // Only a container's name, which may follow its variables, tells whether they were needed.
+        // Only a container's name, which may follow its variables, shows if they were needed.
         (Ok(_), _) if reading.lacks_variables.get() => self::read(body, Depth::Whole, cancellation),
         (Ok(value), _) => Ok(value),
         (Err(_), Some(too_large)) => Err(too_large.to_string()),
@@ -44,11 +44,9 @@ struct ReviewReading<'a> {
     cancellation: &'a Cancellation,
     left: RefCell<Allowance>,
     too_large: Cell<Option<TooLarge>>,
-    /// Variables were left out of a container that needs them.
     lacks_variables: Cell<bool>,
 }
 
-/// The place of a value, as far as it decides which parts are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReviewPart {
     Review,
@@ -202,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_matters_is_read_as_it_is() {
+    fn relevant_parts_are_read_unchanged() {
         let pod = json!({
             "metadata": { "name": "a", "labels": { "env": "x" }, "generation": -1 },
             "spec": { "containers": [{ "name": "web", "env": variables(FEW), "args": [null, true, 1.5, 18_446_744_073_709_551_615_u64] }],

@@ -1,6 +1,5 @@
-//! A pod's annotations, read one by one; every problem with any of them is collected.
-//!
-//! Levels of log lines are held against the programs that read them, which would end at each start.
+//! A pod's annotations, parsed one by one; all problems are collected. Log levels are checked by the rules of the programs that
+//! read them, which would exit at each start.
 
 use crate::admission::strings;
 use crate::mesh_config::{excess, listed};
@@ -35,7 +34,6 @@ impl<'a> Annotations<'a> {
         self.problems.push(InputProblem::with_item(name, item, text));
     }
 
-    /// Warns of an annotation's value.
     pub(super) fn warn(&mut self, name: &str, text: &str) {
         let value = self.get(name).unwrap_or_default();
         self.warnings.push(format!("the annotation {name} is {value:?}{text}"));
@@ -55,7 +53,7 @@ impl<'a> Annotations<'a> {
         parsed
     }
 
-    /// A number of seconds or failures; Istio takes no sign and no space.
+    /// A number of seconds or failures; Istio accepts no sign and no space.
     pub(super) fn number(&mut self, name: &str) -> Option<u32> {
         self.read(name, "is not a number; expected one from 0 to 2147483647, without a sign", |text| {
             count(text).filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
@@ -72,7 +70,7 @@ impl<'a> Annotations<'a> {
         Some((value, amount))
     }
 
-    /// A word that becomes part of an argument or names an image, which Go templates insert into YAML as it is.
+    /// A word that becomes part of an argument or an image name, which Go templates insert into YAML unescaped.
     pub(super) fn word(&mut self, name: &str) -> Option<&'a str> {
         let value = self.get(name)?;
         let fits = |c: char| c.is_ascii_graphic() && !"\"'`\\{}#".contains(c);
@@ -97,7 +95,7 @@ impl<'a> Annotations<'a> {
     }
 }
 
-/// Settings by annotations `sidecar-init/` and the name of a flag, which win over Istio's: read by the policy as the plugin does.
+/// Settings from the annotations `sidecar-init/FLAG`, which override Istio's, parsed with the plugin's policy.
 pub(super) fn own_settings(annotations: &Annotations<'_>) -> Result<BTreeMap<Setting, String>, Problems> {
     let ours = annotations.given.iter().filter(|(name, _)| name.starts_with(ANNOTATIONS));
     let ours: BTreeMap<String, String> =
@@ -114,12 +112,12 @@ pub(super) fn own_settings(annotations: &Annotations<'_>) -> Result<BTreeMap<Set
     Ok(own.map(|(setting, given)| (setting, bare(&given.value))).collect())
 }
 
-/// A value without spaces around its items: arguments are also printed as one line.
+/// A value without spaces around its items, as arguments are also printed in one line.
 fn bare(value: &str) -> String {
     value.split(',').map(|item| item.trim_matches([' ', '\t'])).collect::<Vec<_>>().join(",")
 }
 
-/// The items that a program refuses, and why.
+/// The items that a program refuses, with reasons.
 pub(super) type LevelFaults = fn(&str) -> Vec<(&str, String)>;
 
 const OF_ENVOY: [&str; 8] = ["trace", "debug", "info", "warning", "warn", "error", "critical", "off"];
@@ -132,7 +130,7 @@ pub(super) fn of_agent(text: &str) -> Vec<(&str, String)> {
     faults.take(Problems::MAX_ITEMS).collect()
 }
 
-/// `--proxyLogLevel`. The agent gives Envoy the last level without a component, and those of components.
+/// `--proxyLogLevel`. The agent passes to Envoy the last level without a component, and those of components.
 pub(super) fn of_proxy(text: &str) -> Vec<(&str, String)> {
     let whole = text.split(',').rfind(|item| !item.contains(':')).filter(|item| !item.is_empty());
     let components = text.split(',').filter(|item| item.matches(':').count() == 1);
@@ -141,7 +139,7 @@ pub(super) fn of_proxy(text: &str) -> Vec<(&str, String)> {
     faults.take(Problems::MAX_ITEMS).collect()
 }
 
-/// `--proxyComponentLogLevel`, which Envoy gets as it is. The components depend on its version.
+/// `--proxyComponentLogLevel`, passed to Envoy unchanged. The components depend on its version.
 pub(super) fn of_components(text: &str) -> Vec<(&str, String)> {
     let items = text.split(',').filter(|_| !text.is_empty());
     let faults = items.filter(|item| item.matches(':').count() != 1 || !has_level(item));
@@ -155,8 +153,8 @@ fn has_level(item: &str) -> bool {
     item.rsplit(':').next().is_some_and(|level| OF_ENVOY.contains(&level))
 }
 
-/// Volumes and mounts that a pod has for its proxy: JSON, a mapping by names or a list. They become part of a patch, so that
-/// nothing in them may direct its merging. `needs` are the texts without which an item means nothing.
+/// Volumes and mounts that a pod adds to its proxy: JSON, a mapping by name or a list. They become part of a patch, so they must
+/// not contain merge directives. `needs` are the required string fields of an item.
 pub(super) fn volumes(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]) -> Vec<Value> {
     let Some(text) = annotations.get(name).filter(|text| !text.trim().is_empty()) else { return Vec::new() };
     let items = match serde_json::from_str(text) {
@@ -193,7 +191,6 @@ fn named_item((name, mut item): (String, Value)) -> Value {
     item
 }
 
-/// A key by which a patch would say how it is merged.
 fn directive(value: &Value) -> Option<&str> {
     match value {
         Value::Object(fields) => {
@@ -211,7 +208,7 @@ mod tests {
     use mesh::istio::annotations::of_injection;
 
     #[test]
-    fn the_document_names_each_that_is_read() {
+    fn each_annotation_is_documented() {
         let document = include_str!("../../../../docs/injection.md");
         for name in of_injection() {
             assert!(document.contains(&format!("`{name}`")), "docs/injection.md does not name {name}");
@@ -224,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_refused_where_their_program_would_end() {
+    fn levels_are_refused_if_their_program_would_exit() {
         for right in ["", "debug", "default:info,ads:none", "all:fatal", "no-such:trace", "info,"] {
             check(of_agent, right, &[]);
         }

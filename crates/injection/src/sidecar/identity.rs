@@ -1,4 +1,4 @@
-//! The users and groups of the proxy and the init container, and the number by which the rules know the proxy.
+//! The users and groups of the proxy and the init container, and the number that identifies the proxy to the rules.
 
 use super::annotations::Annotations;
 use super::{InitMode, Mode};
@@ -9,11 +9,11 @@ use mesh::istio::defaults::PROXY_ID;
 use mesh::settings::mapping::PROXY;
 use serde_json::Value;
 
-/// The namespace's annotation with the users that OpenShift gives its pods.
+/// The namespace's annotation with OpenShift's user range for its pods.
 pub(crate) const OPENSHIFT_USERS: &str = "openshift.io/sa.scc.uid-range";
 const OPENSHIFT_GROUPS: &str = "openshift.io/sa.scc.supplemental-groups";
 
-/// The greatest number of a user or a group that the API takes.
+/// The API's maximum of a user or group number.
 const MAX_ID: u32 = i32::MAX.unsigned_abs();
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +26,10 @@ pub struct Identity {
 pub struct Identities {
     /// `ProxyUID` and `ProxyGID` of Go templates: 1337, or the last of an OpenShift namespace's range.
     pub of_namespace: Identity,
-    /// The proxy's: root where the mode or low ports need it, else those of the pod's container istio-proxy.
+    /// The proxy's identity: root if the mode or low ports require it, else from the pod's container istio-proxy.
     pub proxy: Identity,
     pub init: Identity,
-    /// The value of `-u`. Without `-g` the rules take it for the proxy's group too.
+    /// The value of `-u`. Without `-g`, the rules use it for the proxy's group too.
     pub(super) known_by: i64,
 }
 
@@ -62,24 +62,22 @@ pub(super) fn identities(
         false => of_namespace,
     };
     let (user, group) = (own(pod, "runAsUser", problems), own(pod, "runAsGroup", problems));
-    // Transparent sockets want a root: there the author's user does not count.
+    // Transparent sockets require root: the author's user is ignored.
     if !tproxy {
         proxy.user = user.unwrap_or(proxy.user);
     }
     proxy.group = group.unwrap_or(proxy.group);
-    // The applications' root may not pass for the proxy, so a proxy that is root is known by its group, and `-u` never
-    // says 0.
+    // The application's root must not count as the proxy: a proxy that is root is identified by its group, and `-u` is never 0.
     let otherwise = if tproxy || binds_low_ports { default } else { of_namespace.user };
     let known_by = [proxy.user, proxy.group].into_iter().find(|id| *id != 0).unwrap_or(otherwise);
     let init = match init {
         InitMode::Capture | InitMode::Nothing => Identity { user: 0, group: 0 },
-        // Its connections have to look like the proxy's.
+        // Its connections must look like the proxy's.
         InitMode::Validation => Identity { user: known_by, group: proxy.group },
     };
     Identities { of_namespace, proxy, init, known_by }
 }
 
-/// A field of the security context that the author of the pod gives the proxy's container.
 fn own(pod: &Value, field: &str, problems: &mut Vec<InputProblem>) -> Option<i64> {
     let mut containers = ["containers", "initContainers"].iter().flat_map(|list| pod["spec"].list(list));
     let proxy = containers.find(|container| container.name() == PROXY)?;
@@ -93,7 +91,7 @@ fn own(pod: &Value, field: &str, problems: &mut Vec<InputProblem>) -> Option<i64
     number
 }
 
-/// The last number of a range `START/COUNT` or `START-END`, the first of those that a comma divides.
+/// The last number of the first range, `START/COUNT` or `START-END`, of a comma-separated list.
 fn last_of(text: &str) -> Option<i64> {
     let first = text.split(',').next()?.trim();
     let number = |text: &str| text.parse::<u32>().ok();
@@ -112,7 +110,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The author's security context, the namespace's range; `-u`, the proxy, the validation.
+    /// Input: the author's security context and the namespace's range; result: `-u`, the proxy, the validation.
     fn check(
         mode: Mode,
         low: bool,
@@ -132,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_know_the_proxy_by_what_it_runs_as() {
+    fn the_rules_identify_the_proxy_by_its_user_or_group() {
         use Mode::{Redirect, Tproxy};
         let none = json!({});
         check(Redirect, false, &none, None, (1337, (1337, 1337), (1337, 1337)));
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_and_no_number_is_told() {
+    fn invalid_ranges_and_numbers_are_reported() {
         let determined = |annotations: &[(&str, &str)], context: Value| {
             let native = json!({"name": PROXY, "securityContext": context});
             let pod = json!({"spec": {"containers": [{"name": "a"}], "initContainers": [native]}});

@@ -1,6 +1,5 @@
-//! The settings of one pod's sidecar: its annotations over its ProxyConfig over the mesh's over the values, typed.
-//!
-//! Templates and the init container's arguments are made from them alone, so that they can't disagree. A plugin gets annotations.
+//! The settings of one pod's sidecar, typed: its annotations over its ProxyConfig over the mesh's over the values. Templates and
+//! the init container's arguments derive from them only, so that they can't disagree. A plugin gets annotations.
 
 mod annotations;
 mod identity;
@@ -26,22 +25,22 @@ pub struct Sidecar {
     pub mode: Mode,
     pub init: InitMode,
     pub traffic: Traffic,
-    /// Settings by the pod's annotations `sidecar-init/`, which win over `traffic`.
+    /// Settings from the pod's annotations `sidecar-init/`, which override `traffic`.
     pub own_settings: BTreeMap<Setting, String>,
     pub init_switches: Vec<Setting>,
-    /// Variables of the init container: the ProxyConfig's `proxyMetadata`, and settings that have no flag.
+    /// Variables of the init container: the ProxyConfig's `proxyMetadata`, and settings without a flag.
     pub init_variables: BTreeMap<String, String>,
     pub identities: Identities,
     /// A CNI plugin sets the rules.
     pub has_plugin: bool,
-    /// The mesh's `defaultConfig` with the pod's `proxy.istio.io/config` over it, by the names of its JSON form.
+    /// The mesh's `defaultConfig` with the pod's `proxy.istio.io/config` over it, by JSON names.
     pub proxy_config: Value,
     pub proxy_metadata: BTreeMap<String, String>,
-    /// The status port that templates see, by the annotation or the values; `None` where it is turned off.
+    /// The templates' status port, by the annotation or the values; `None` if disabled.
     pub status_port: Option<u16>,
-    /// The proxy's readiness probe; there is one only where there is a status port.
+    /// The proxy's readiness probe, used only with a status port.
     pub readiness: ProxyReadinessProbe,
-    /// Failures that the proxy's startup probe may have, once a second; `None` without such a probe.
+    /// Allowed failures of the proxy's startup probe, one a second; `None` without such a probe.
     pub startup_failures: Option<u32>,
     /// The proxy is an init container with `restartPolicy: Always`.
     pub native: bool,
@@ -49,23 +48,23 @@ pub struct Sidecar {
     pub hold: bool,
     pub proxy_image: String,
     pub init_image: String,
-    /// `resources` of the proxy, by annotations or by values; null where there are none.
+    /// `resources` of the proxy, by annotations or values; null if absent.
     pub resources: Value,
     pub init_resources: Value,
-    /// For `--log_output_level`; where it is empty, programs keep their own default.
+    /// Value of `--log_output_level`; if empty, programs keep their own default.
     pub log_level: String,
-    /// For `--proxyLogLevel` and `--proxyComponentLogLevel`.
+    /// Value of `--proxyLogLevel`; the next field is that of `--proxyComponentLogLevel`.
     pub proxy_log_level: Option<String>,
     pub proxy_component_log_level: Option<String>,
-    /// The path's, else the values'; empty where it is not configured.
+    /// Cluster from the path, else the values; empty if not configured.
     pub cluster: String,
-    /// The pod's label, else the path's, else the values'.
+    /// Network from the pod's label, else the path, else the values.
     pub network: Option<String>,
-    /// The values', else the mesh's trust domain.
+    /// Mesh ID from the values, else the mesh's trust domain.
     pub mesh_id: String,
     /// The proxy may bind ports below 1024 (`sidecar.istio.io/capNetBindService`).
     pub binds_low_ports: bool,
-    /// Volumes that the pod has for its proxy (`sidecar.istio.io/userVolume`), and its further mounts (`userVolumeMount`).
+    /// The pod's volumes for its proxy (`sidecar.istio.io/userVolume`), and its further mounts (`userVolumeMount`).
     pub user_volumes: Vec<Value>,
     pub user_mounts: Vec<Value>,
     /// Istio's agent runs beside the proxy, and can answer probes and Prometheus for the application.
@@ -74,16 +73,16 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Puts another proxy in the place of Istio's, or beside one that took its place already.
+    /// Replaces Istio's proxy by another one, or adds one to another.
     pub(crate) fn replace_proxy(&mut self, proxy: &OtherProxy) {
         if let Some(uid) = proxy.uid.map(i64::from) {
             self.identities.proxy.user = uid;
             if self.init == InitMode::Validation {
-                // Its connections have to look like the proxy's own.
+                // Its connections must look like the proxy's own.
                 self.identities.init.user = uid;
             }
         }
-        // Nothing listens at the agent's port.
+        // The agent's port has no listener.
         self.status_port = None;
         let agent = self.traffic.agent_port.take();
         self.traffic.exclude_inbound.retain(|port| Some(*port) != agent);
@@ -95,8 +94,7 @@ impl Sidecar {
         self.has_agent = false;
     }
 
-    /// The arguments of the init container, from `istio-iptables` on; those by the pod's own annotations win. Empty where there is
-    /// none.
+    /// The init container's arguments from `istio-iptables` on; the pod's own annotations override. Empty without the container.
     pub fn arguments(&self) -> Vec<String> {
         if self.init == InitMode::Nothing {
             return Vec::new();
@@ -106,7 +104,7 @@ impl Sidecar {
         for (setting, value) in &settings {
             let row = setting.row();
             arguments.push(row.short.map_or_else(|| row.option(), |letter| format!("-{letter}")));
-            // The mode is resolved already, in the spelling that all programs know.
+            // The mode is already resolved, in the spelling that all programs accept.
             let own = self.own_settings.get(setting).filter(|_| *setting != Setting::InterceptionMode);
             arguments.push(own.unwrap_or(value).clone());
         }
@@ -122,13 +120,13 @@ impl Sidecar {
         arguments
     }
 
-    /// The number by which the rules know the proxy, as `-u` takes it.
+    /// The value of `-u`, which identifies the proxy to the rules.
     pub(crate) fn proxy_number(&self) -> String {
         let own = self.own_settings.get(&Setting::ProxyUid);
         own.cloned().unwrap_or_else(|| self.traffic.proxy.to_string())
     }
 
-    /// Annotations of the capture for a plugin, as far as the pod lacks them; empty without a plugin.
+    /// Annotations of the capture for a plugin that the pod lacks; empty without a plugin.
     pub fn plugin_annotations(&self, pod: &Value) -> Vec<(String, String)> {
         if !self.has_plugin {
             return Vec::new();
@@ -145,7 +143,7 @@ impl Sidecar {
                 return setting.row().annotation().filter(|_| is_told).map(|name| (name, value));
             };
             let value = match setting {
-                // A plugin knows the ports of Istio's proxy.
+                // A plugin excludes the ports of Istio's proxy itself.
                 Setting::InboundPortsExclude if self.has_agent => written(&traffic.exclude_inbound),
                 Setting::ServiceExcludeCidr if value.is_empty() => return None,
                 _ => value,

@@ -17,12 +17,12 @@ use mesh::{Problems, Setting};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Variables by which the path of a request gives the network and the cluster.
+/// Variables of the request's path with the network and the cluster.
 const NETWORK_VARIABLE: &str = "ISTIO_META_NETWORK";
 const CLUSTER_VARIABLE: &str = "ISTIO_META_CLUSTER_ID";
 
 impl Sidecar {
-    /// `pod` is as the templates see it. Refused with every problem of an annotation or a label.
+    /// `pod` is the templates' view. Returns every problem of an annotation or a label.
     pub fn of(
         pod: &Value,
         admission: &AdmissionContext,
@@ -50,7 +50,7 @@ impl Sidecar {
         traffic.proxy = identities.known_by;
         let log_level = level(&mut annotations, known::AGENT_LOG_LEVEL, of_agent, &values.log_level);
         let proxy_log_level = level(&mut annotations, known::LOG_LEVEL, of_proxy, &values.proxy.log_level);
-        // The agent reads it only where the other names no component.
+        // The agent reads it only if the other contains no component.
         let faults: LevelFaults = if proxy_log_level.contains(':') { |_| Vec::new() } else { of_components };
         let components = &values.proxy.component_log_level;
         let components = level(&mut annotations, known::COMPONENT_LOG_LEVEL, faults, components);
@@ -107,7 +107,7 @@ impl Sidecar {
         };
         check_agent(&mut annotations);
         let Annotations { mut problems, mut warnings, .. } = annotations;
-        // Valid annotations may contradict each other. Others would be reported twice.
+        // Valid annotations may contradict each other. Invalid ones would be reported twice.
         if problems.is_empty() && mode != Mode::None {
             match mesh::resolve(&Raw::of(given), &RemoteHost::Open, Vec::new()) {
                 Ok(resolved) => warnings.extend(resolved.warnings),
@@ -141,14 +141,14 @@ fn mode_of(text: &str) -> Option<Mode> {
 fn mode(annotations: &mut Annotations<'_>, own: &BTreeMap<Setting, String>, proxy_config: &Value) -> Mode {
     let complaint = "is not an interception mode; expected REDIRECT, TPROXY or NONE, in capitals";
     let annotated = annotations.read(known::MODE, complaint, mode_of);
-    // The policy has checked it already; empty means the default mode.
+    // Already checked by the policy; empty means the default mode.
     let own = own.get(&Setting::InterceptionMode).map(|text| mode_of(&text.to_ascii_uppercase()));
     let own = own.map(|mode| mode.unwrap_or(Mode::Redirect));
     let configured = proxy_config.get("interceptionMode").and_then(Value::as_str).and_then(mode_of);
     own.or(annotated).or(configured).unwrap_or(Mode::Redirect)
 }
 
-/// Spaces around it are ignored, here and where it is used.
+/// Surrounding spaces are ignored, here and where the port is used.
 fn status_port(annotations: &mut Annotations<'_>, values: &IstioValues) -> Option<u16> {
     let complaint = "is not a port; expected a number from 1 to 65535, or 0 for none";
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -161,7 +161,7 @@ fn status_port(annotations: &mut Annotations<'_>, values: &IstioValues) -> Optio
     }
 }
 
-/// As with Istio, only `true` means yes.
+/// Enabled only by `true`, as in Istio.
 fn binds_low_ports(annotations: &mut Annotations<'_>) -> Option<bool> {
     let text = annotations.get(known::BIND_SERVICE)?;
     if !["true", "false", ""].contains(&text) {
@@ -170,7 +170,6 @@ fn binds_low_ports(annotations: &mut Annotations<'_>) -> Option<bool> {
     Some(text == "true")
 }
 
-/// Levels of log lines by an annotation, else by the values.
 fn level(annotations: &mut Annotations<'_>, name: &str, faults: LevelFaults, default: &str) -> String {
     let given = annotations.word(name);
     let faults = given.map(faults).unwrap_or_default();
@@ -178,7 +177,7 @@ fn level(annotations: &mut Annotations<'_>, name: &str, faults: LevelFaults, def
     given.unwrap_or(default).to_owned()
 }
 
-/// The images of the proxy and of the init container. The ProxyConfig's type is the proxy's alone.
+/// The images of the proxy and of the init container. The ProxyConfig's type applies only to the proxy.
 fn images(annotations: &mut Annotations<'_>, proxy_config: &Value, values: &IstioValues) -> (String, String) {
     let annotated = annotations.word(known::PROXY_IMAGE_TYPE);
     let configured = proxy_config.get("image").and_then(|image| image.get("imageType")?.as_str());
@@ -195,7 +194,7 @@ fn images(annotations: &mut Annotations<'_>, proxy_config: &Value, values: &Isti
     (image(&values.proxy.image, proxy), image(&values.init_image, annotated.unwrap_or(&values.variant)))
 }
 
-/// `resources` by annotations; null where there is none of them. Any of them replaces all that values say.
+/// `resources` by annotations; null without any. One annotation replaces all of the values' resources.
 fn resources(annotations: &mut Annotations<'_>) -> Value {
     let mut resources = Value::Null;
     let mut requested: BTreeMap<&str, (&str, f64)> = BTreeMap::new();
@@ -216,7 +215,7 @@ fn resources(annotations: &mut Annotations<'_>) -> Value {
     resources
 }
 
-/// As in Istio's template, any text but `false` makes it native.
+/// Enabled by any string except `false`, as in Istio's template.
 fn native(annotations: &mut Annotations<'_>, values: &IstioValues, admission: &AdmissionContext) -> bool {
     let given = annotations.get(known::NATIVE).filter(|text| !text.is_empty());
     if given.is_some_and(|text| !["true", "false"].contains(&text)) {
@@ -230,7 +229,7 @@ fn native(annotations: &mut Annotations<'_>, values: &IstioValues, admission: &A
     }
 }
 
-/// Checks annotations for the agent, which are read from the merged pod later, as templates may set them too.
+/// Checks annotations for the agent, which are read later from the merged pod, as templates may set them too.
 fn check_agent(annotations: &mut Annotations<'_>) {
     annotations.boolean(known::MERGE_METRICS);
     let rewrites = annotations.get(known::REWRITE_PROBES);
@@ -255,7 +254,7 @@ fn metadata(proxy_config: &Value) -> BTreeMap<String, String> {
     texts.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// Flags of the init container that take no value, in the order in which Istio writes them.
+/// The init container's flags without a value, in Istio's order.
 fn init_switches(init: InitMode, values: &IstioValues) -> Vec<Setting> {
     let validates = init == InitMode::Validation;
     let switches = [
@@ -268,11 +267,10 @@ fn init_switches(init: InitMode, values: &IstioValues) -> Vec<Setting> {
     switches.into_iter().filter(|(is_on, _)| *is_on).map(|(_, setting)| setting).collect()
 }
 
-/// The types of images that Istio publishes, as the ends of tags; no end names the type `default`.
+/// Types of Istio's images, as suffixes of tags; a tag without one has the type `default`.
 const TYPES: [&str; 2] = ["-debug", "-distroless"];
 
-/// The reference of an image. `name` is one beneath the hub, or with a slash a whole reference, which stays as it is. A type replaces
-/// that of the tag.
+/// An image's reference. `name` is below the hub, or with a slash a full reference, left unchanged. A type replaces the tag's.
 fn reference(hub: &str, name: &str, tag: &str, kind: &str) -> String {
     if name.contains('/') {
         return name.to_owned();

@@ -8,7 +8,7 @@ use mesh::settings::mapping::TABLE;
 use mesh::sources::{Given, Source};
 use std::collections::BTreeMap;
 
-/// Ports of Istio's proxy that are never captured: its metrics, its readiness.
+/// Ports of Istio's proxy that are never captured: metrics and readiness.
 const ISTIO_PORTS: [u16; 2] = [15090, 15021];
 
 /// `sidecar.istio.io/interceptionMode`: the way of inbound traffic to the proxy.
@@ -16,7 +16,7 @@ const ISTIO_PORTS: [u16; 2] = [15090, 15021];
 pub enum Mode {
     Redirect,
     Tproxy,
-    /// Nothing is captured: no init container.
+    /// No capture and no init container.
     None,
 }
 
@@ -30,7 +30,6 @@ pub enum InitMode {
 }
 
 impl Mode {
-    /// As annotations and arguments name it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Redirect => "REDIRECT",
@@ -53,10 +52,10 @@ impl InitMode {
 /// Differences of a template's proxy from Istio's. It has no agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherProxy {
-    /// Ports of its listeners; `None` for those of Istio's proxy.
+    /// Listening port; `None` for that of Istio's proxy. The same for inbound.
     pub outbound_port: Option<u16>,
     pub inbound_port: Option<u16>,
-    /// The user by which the rules know it.
+    /// The user that identifies the proxy to the rules.
     pub uid: Option<u32>,
     pub own_ports: &'static [u16],
 }
@@ -66,22 +65,22 @@ pub struct Traffic {
     pub mode: Mode,
     pub outbound_port: u16,
     pub inbound_port: u16,
-    /// The number, of a user or of a group, by which the rules know the proxy.
+    /// The user or group number that identifies the proxy to the rules.
     pub proxy: i64,
     /// The configured lists of [`TABLE`], without that of the next field.
     lists: BTreeMap<Setting, String>,
-    /// The agent's port is among them; the proxy's own are not.
+    /// Includes the agent's port, but not the proxy's own.
     pub exclude_inbound: Vec<u16>,
-    /// The agent's port, if nothing but the agent makes it one of `exclude_inbound`.
+    /// The agent's port, if `exclude_inbound` contains it only for the agent.
     pub(super) agent_port: Option<u16>,
     /// Ports of the proxy, which are never captured either.
     pub own_ports: Vec<u16>,
-    /// Settings that another proxy than Istio's has changed: a plugin does not know them.
+    /// Settings changed by a proxy other than Istio's, which a plugin does not derive.
     pub of_other_proxy: Vec<Setting>,
 }
 
 impl Traffic {
-    /// By annotations, else by the values. All annotations are checked, even those without effect.
+    /// The capture by annotations, else by the values. All annotations are checked, even those without effect.
     pub(super) fn read(
         annotations: &mut Annotations<'_>,
         mode: Mode,
@@ -97,7 +96,7 @@ impl Traffic {
         for row in others.iter().chain(first).filter(|row| row.setting != Setting::InterceptionMode) {
             let names = row.setting.row().annotations.iter();
             let given: Vec<String> = names.filter_map(|name| annotations.list(name, row.form)).collect();
-            // The first that a pod has counts.
+            // The first annotation of the pod counts.
             lists.extend(given.into_iter().next().map(|list| (row.setting, list)));
         }
         let exclude_inbound = lists.remove(&Setting::InboundPortsExclude).unwrap_or_default();
@@ -118,7 +117,6 @@ impl Traffic {
         }
     }
 
-    /// Adapts the capture to another proxy, or to another one beside it.
     pub(super) fn follow(&mut self, proxy: &OtherProxy) {
         let changed = [
             proxy.outbound_port.map(|_| Setting::EnvoyPort),
@@ -134,7 +132,7 @@ impl Traffic {
         self.exclude_inbound.retain(|port| !self.own_ports.contains(port));
     }
 
-    /// In the order in which Istio writes their flags.
+    /// The settings in the order of Istio's flags.
     pub(super) fn settings(&self) -> Vec<(Setting, String)> {
         let mut settings = vec![
             (Setting::EnvoyPort, self.outbound_port.to_string()),

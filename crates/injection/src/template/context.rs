@@ -1,4 +1,4 @@
-//! The input of templates, and the list of networks that they extend.
+//! The input of templates, and additions to a list of networks.
 
 use crate::admission::AdmissionContext;
 use crate::mesh_config::{IstioValues, MeshConfig};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug)]
 pub struct TemplateContext<'a> {
-    /// The pod, without what an earlier injection has added.
+    /// The pod without additions of an earlier injection.
     pub pod: &'a Value,
     pub admission: &'a AdmissionContext,
     pub sidecar: &'a Sidecar,
@@ -15,8 +15,8 @@ pub struct TemplateContext<'a> {
     pub mesh: &'a MeshConfig,
 }
 
-/// The networks that a pod asks of Multus, in its JSON or its short form (`k8s.v1.cni.cncf.io/networks`), with one more, `NAME` or
-/// `NAMESPACE/NAME`. A broken list stays as it is.
+/// A pod's networks for Multus, as JSON or in the short form (`k8s.v1.cni.cncf.io/networks`), with one more, `NAME` or
+/// `NAMESPACE/NAME`. An invalid list is unchanged.
 pub(super) fn with_network(networks: String, network: &str) -> String {
     if networks.trim().is_empty() {
         return network.to_owned();
@@ -26,7 +26,7 @@ pub(super) fn with_network(networks: String, network: &str) -> String {
         return if is_there { networks } else { format!("{networks}, {network}") };
     };
     let Ok(Value::Array(known)) = serde_json::from_str(&networks) else { return networks };
-    // There a name can't hold the namespace.
+    // In JSON, a name can't contain the namespace.
     let (namespace, name) = network.split_once('/').unwrap_or(("", network));
     let is_it = |known: &Value| {
         known["name"] == name
@@ -39,7 +39,7 @@ pub(super) fn with_network(networks: String, network: &str) -> String {
     if !namespace.is_empty() {
         added["namespace"] = namespace.into();
     }
-    // Into the text: its order and spaces are the owner's.
+    // Inserted as a string, to keep the owner's order and spaces.
     let between = if known.is_empty() { "" } else { ", " };
     format!("{}{between}{added}{}", &networks[..end], &networks[end..])
 }

@@ -16,14 +16,13 @@ use serde_json::Value;
 #[derive(Clone, Debug)]
 pub enum InjectionTemplate {
     BuiltIn(BuiltIn),
-    /// A text in Go's language, which becomes YAML; what the configuration writes.
+    /// Go template with YAML as its result, from the configuration.
     Go(go::Template),
-    /// A text in Go's language that can't be read, with the problems by which pods that name it are refused.
+    /// Invalid Go template, with the problems for pods that use it.
     Unreadable(Problems),
 }
 
 impl InjectionTemplate {
-    /// Refused with every problem in it, named by `name`.
     pub fn read(name: &str, written: &Value) -> Result<Self, Problems> {
         match written {
             Value::String(text) => go::Template::read(name, text).map(Self::Go),
@@ -35,7 +34,7 @@ impl InjectionTemplate {
         }
     }
 
-    /// Sets the ports and the user of the template's proxy where that is not Istio's. Comes before any template is rendered.
+    /// Sets the ports and the user of a proxy other than Istio's. Called before any template is rendered.
     pub fn adapt(&self, sidecar: &mut Sidecar) {
         if let Self::BuiltIn(template) = self
             && let Some(proxy) = template.other_proxy()
@@ -44,7 +43,7 @@ impl InjectionTemplate {
         }
     }
 
-    /// The patch of the pod, for a strategic merge, and `warnings` about it. Refused with every problem of its input.
+    /// The patch of the pod, for a strategic merge, and `warnings` about it. Returns every problem of its input.
     pub fn render(
         &self,
         context: &TemplateContext<'_>,

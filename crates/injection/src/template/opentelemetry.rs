@@ -1,10 +1,10 @@
-//! Resource attributes of OpenTelemetry for a pod's service, which a proxy adds to its spans where the mesh asks for them
-//! (`serviceAttributeEnrichment`). The name of the service is not among them; the control plane sets that itself.
+//! OpenTelemetry's resource attributes of a pod's service, which a proxy adds to its spans if the mesh enables it
+//! (`serviceAttributeEnrichment`). The control plane itself sets the service's name.
 
 use serde_json::Value;
 
-/// The text of `OTEL_RESOURCE_ATTRIBUTES`: by annotations `resource.opentelemetry.io/`, else by what Kubernetes knows. An
-/// attribute without a value is left out. `None` where no provider of the MeshConfig asks for them.
+/// The value of `OTEL_RESOURCE_ATTRIBUTES`: by annotations `resource.opentelemetry.io/`, else by the pod's other fields.
+/// Attributes without a value are left out. `None` if no provider of the MeshConfig enables them.
 pub(super) fn attributes(
     mesh: &Value,
     [annotations, labels]: [&Value; 2],
@@ -16,7 +16,7 @@ pub(super) fn attributes(
         provider["opentelemetry"]["serviceAttributeEnrichment"] == "OTEL_SEMANTIC_CONVENTIONS"
     };
     providers.find(asks)?;
-    // As in Istio, the pod's own `istio-proxy` counts among its containers. Of several, none is known to make the span.
+    // As in Istio, the pod's own `istio-proxy` is one of its containers. With several, the one that makes the span is unknown.
     let image = if containers[1].is_null() { &containers[0]["image"] } else { &Value::Null };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let set = |text: &String| !text.is_empty();
@@ -33,7 +33,7 @@ pub(super) fn attributes(
     Some(known.collect::<Vec<_>>().join(","))
 }
 
-/// `TAG@DIGEST` of an image, or the one that it has; empty where it has neither.
+/// `TAG@DIGEST` of an image, or the existing one of them; empty without either.
 fn version_of(image: &str) -> String {
     let (name, digest) = image.split_once('@').unwrap_or((image, ""));
     let last = name.rsplit_once('/').map_or(name, |(_, last)| last);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_win_over_what_kubernetes_knows() {
+    fn annotations_override_the_pods_fields() {
         const VERSION: (&str, &str) = ("app.kubernetes.io/version", "1.2");
         let web = [("web", "host:5000/shop/web")];
         let all = "service.namespace=shop,service.version=1.2,service.instance.id=shop.$(POD_NAME).web";
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_of_a_single_container_tells_the_version() {
+    fn the_version_is_that_of_a_single_containers_image() {
         let rows = [
             ("web:1.0", "service.version=1.0,"),
             ("host:5000/web:1.0@sha256:ab", "service.version=1.0@sha256:ab,"),

@@ -1,5 +1,5 @@
-//! Judgement of webhook configurations: webhooks whose Service is missing or whose certificate is not trusted, and rivals, which are
-//! called for the same pods.
+//! Findings on webhook configurations: a missing Service, an untrusted certificate, and rivals, which are called for the same
+//! pods.
 
 use super::{Webhook, WebhookClient, injecting, of_pods, of_value, overlap, short_name};
 use crate::admission::ObjectLabels;
@@ -7,31 +7,28 @@ use rules::finding::{Code, Finding, Level};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The objects around webhook configurations.
 #[derive(Default)]
 pub struct KnownCluster<'a> {
-    /// The names of the Services of each namespace whose Services are known.
+    /// Names of the Services in each namespace whose Services are known.
     pub services: BTreeMap<&'a str, BTreeSet<&'a str>>,
-    /// True where all namespaces with Services are among them.
+    /// All namespaces with Services are included.
     pub is_whole: bool,
     pub pods: Vec<SelectedPod<'a>>,
 }
 
-/// A pod as webhooks select it.
 pub struct SelectedPod<'a> {
-    /// The kind, namespace and name of its workload.
+    /// Kind, namespace and name of the pod's workload.
     pub workload: String,
     pub namespace: &'a ObjectLabels,
     pub labels: &'a ObjectLabels,
 }
 
-/// A finding and the names of the configurations that it is about.
 pub struct WebhookFinding {
     pub finding: Finding,
     pub configurations: BTreeSet<String>,
 }
 
-/// A reason why something can't be judged: a clause with `{}` in the place of its subjects.
+/// Reason for an unknown verdict: a clause with `{}` in the place of its subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unjudged(pub &'static str);
 
@@ -49,7 +46,7 @@ impl Unjudged {
     }
 }
 
-/// Judges configurations beside each other. `unjudged` gets each subject that can't be judged.
+/// Checks configurations together. `unjudged` gets each subject with an unknown verdict.
 pub fn judge(
     configurations: &[&Value],
     cluster: &KnownCluster<'_>,
@@ -77,7 +74,7 @@ pub fn judge(
             let Some(WebhookClient::Service { namespace, name: service }) = WebhookClient::of(webhook) else {
                 continue;
             };
-            // A manifest has no uid: another program may fill it in.
+            // A manifest, recognized by its missing uid, may get its bundle from another program.
             let bundle = webhook["clientConfig"]["caBundle"].as_str().unwrap_or_default();
             if bundle.is_empty() && !configuration["metadata"]["uid"].is_null() {
                 untrusted.push(name);
@@ -126,8 +123,8 @@ fn without_bundle(names: &[&str]) -> Finding {
     Finding::warning(Code::WebhookUntrusted, "clientConfig.caBundle", text, remedy)
 }
 
-/// Webhooks of different injectors that are called for the same pods: the worst finding about two configurations. It is a failure
-/// for an existing pod, and for one with no more labels than one of the webhooks asks for.
+/// Webhooks of different injectors that are called for the same pods: the worst finding for each two configurations. It is a
+/// failure for an existing pod, and for one with only the labels that one of the webhooks requires.
 pub fn rivals(webhooks: &[&Webhook], pods: &[SelectedPod<'_>]) -> Vec<WebhookFinding> {
     let mut found = BTreeMap::new();
     for (at, first) in webhooks.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Webhooks of the API server that are called for a pod, by labels of the namespace and of the pod, and the decisions of the
-//! injectors behind them.
+//! The API server's webhooks for a pod, selected by labels of the namespace and of the pod, and the decisions of the injectors
+//! behind them.
 
 mod judge;
 pub(crate) mod remedy;
@@ -14,22 +14,22 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The label that names a control plane.
+/// Label with the name of a control plane.
 pub const REVISION: &str = "istio.io/rev";
-/// The label by which a namespace asks for injection.
+/// Label that enables injection in a namespace.
 pub const INJECTION: &str = "istio-injection";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// Its name, without Istio's suffix, and that of its configuration.
+    /// The webhook's name without Istio's suffix, and its configuration's.
     pub name: String,
-    /// The name of its configuration: the API server calls webhooks in the order of these names.
+    /// Name of the configuration, by which the API server orders webhooks.
     pub configuration: String,
     pub namespace: LabelSelector,
     pub object: LabelSelector,
     pub client: WebhookClient,
     pub injector: InjectorIdentity,
-    /// True if it has `matchConditions` beside the selectors.
+    /// The webhook has `matchConditions` in addition to selectors.
     pub is_conditional: bool,
 }
 
@@ -38,7 +38,7 @@ impl Webhook {
         self.namespace.is_met(namespace) && self.object.is_met(pod)
     }
 
-    /// Requirements that are not met; none where it is called.
+    /// Unmet requirements; empty if the webhook is called.
     pub fn misses<'a>(&'a self, namespace: &'a ObjectLabels, pod: &'a ObjectLabels) -> Vec<Miss<'a>> {
         let both = [(Bearer::Namespace, &self.namespace, namespace), (Bearer::Pod, &self.object, pod)];
         let missed = both.into_iter().flat_map(|(bearer, selector, labels)| {
@@ -91,7 +91,6 @@ impl fmt::Display for Miss<'_> {
     }
 }
 
-/// An injector: the webhooks that call it, and its configuration.
 #[derive(Clone, Debug)]
 pub struct DeployedInjector {
     pub revision: String,
@@ -100,7 +99,7 @@ pub struct DeployedInjector {
 }
 
 impl DeployedInjector {
-    /// With the webhooks that the chart installs; `everywhere` adds the one for namespaces and pods without labels.
+    /// An injector with the chart's webhooks; `everywhere` adds the one for namespaces and pods without labels.
     pub fn installed(revision: &str, everywhere: bool, configuration: Configuration) -> Self {
         let values = json!({ "injector": { "revision": revision, "auto": everywhere } });
         let installed = ChartTemplate::WEBHOOKS.objects("", &values);
@@ -113,7 +112,6 @@ impl DeployedInjector {
     }
 }
 
-/// The webhooks that inject, by the injectors that they call.
 pub fn by_injector<'a>(
     configurations: impl IntoIterator<Item = &'a Value>,
 ) -> BTreeMap<InjectorIdentity, Vec<Webhook>> {
@@ -124,14 +122,13 @@ pub fn by_injector<'a>(
     found
 }
 
-/// The result of a pod's admission.
 #[derive(Clone, Debug)]
 pub struct PodAdmission<'a> {
-    /// Each webhook in the API server's order, with the requirements that keep it from being called.
+    /// Each webhook in the API server's order, with its unmet requirements.
     pub webhooks: Vec<(&'a DeployedInjector, &'a Webhook, Vec<Miss<'a>>)>,
-    /// The webhook whose decision counts; `None` where no webhook is called.
+    /// The webhook whose decision counts; `None` if no webhook is called.
     pub called: Option<&'a Webhook>,
-    /// Its injector; where none is called, the first one.
+    /// Its injector; the first one if none is called.
     pub injector: &'a DeployedInjector,
     pub decision: Decision,
 }
@@ -149,14 +146,13 @@ pub fn admit<'a>(
     webhooks.sort_by_key(|(_, one, _)| &one.configuration);
     let decide = |injector: &DeployedInjector| decide(&namespace.name, pod, &injector.configuration.rules);
     let called = || webhooks.iter().filter(|(.., misses)| misses.is_empty());
-    // All of them are called, so that the pod is injected if one of them injects it.
+    // All matching webhooks are called, so the pod is injected if one of them injects it.
     let counting = called().find(|(injector, ..)| decide(injector).inject).or_else(|| called().next());
     let injector = counting.or(webhooks.first())?.0;
     let called = counting.map(|(_, webhook, _)| *webhook);
     Some(PodAdmission { called, injector, decision: decide(injector), webhooks })
 }
 
-/// Labels of a namespace and of a pod for which two webhooks are called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedPod {
     pub namespace: ObjectLabels,
@@ -173,7 +169,6 @@ impl fmt::Display for SharedPod {
     }
 }
 
-/// An example of a pod for which both are called; `None` if there can't be one.
 pub fn overlap(one: &Webhook, other: &Webhook) -> Option<SharedPod> {
     Some(SharedPod {
         namespace: labels(&one.namespace, &other.namespace)?,
@@ -181,10 +176,10 @@ pub fn overlap(one: &Webhook, other: &Webhook) -> Option<SharedPod> {
     })
 }
 
-/// The label that the API server gives each namespace.
+/// Label that the API server sets on each namespace.
 const NAME: &str = "kubernetes.io/metadata.name";
 
-/// Labels that meet both selectors, as few as possible: each is absent, has a value that is named, or one that is not.
+/// The fewest labels that meet both selectors: each is absent, has one of the required values, or a value that none excludes.
 fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<ObjectLabels> {
     let mut by_key: BTreeMap<&str, Vec<&LabelRequirement>> = BTreeMap::new();
     for requirement in one.0.iter().chain(&other.0) {
@@ -224,7 +219,7 @@ pub enum WebhookClient {
 }
 
 impl WebhookClient {
-    /// `None` where the webhook names neither, which the API server refuses.
+    /// `None` without Service and URL, which the API server refuses.
     pub fn of(webhook: &Value) -> Option<Self> {
         let client = &webhook["clientConfig"];
         let text = |field: &str| client["service"][field].as_str().map(str::to_owned);
@@ -235,14 +230,14 @@ impl WebhookClient {
     }
 }
 
-/// The namespace of Istio, the default for a webhook that calls a URL.
+/// Istio's namespace, the default for a webhook with a URL.
 const ISTIO: &str = "istio-system";
 
-/// The identity of an injector, which names its ConfigMaps: its Service's namespace and name, and its revision.
+/// Identity of an injector, from which its ConfigMaps' names derive: its Service's namespace and name, and its revision.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InjectorIdentity {
     pub namespace: String,
-    /// Empty where a webhook calls a URL.
+    /// Empty for a webhook with a URL.
     pub service: String,
     pub revision: String,
 }
@@ -257,7 +252,7 @@ impl InjectorIdentity {
         Self { namespace, service, revision }
     }
 
-    /// The names that the ConfigMap with its config may have: its Service's, as ours, or Istio's.
+    /// Possible names of the ConfigMap with its config: its Service's, as in this project's chart, or Istio's.
     pub fn config_maps(&self) -> impl Iterator<Item = String> + use<> {
         let names = [self.service.clone(), self.with_revision("istio-sidecar-injector")];
         names.into_iter().filter(|name| !name.is_empty())
@@ -274,7 +269,7 @@ impl InjectorIdentity {
 
 const SUFFIX: &str = ".sidecar-injector.istio.io";
 
-/// The injecting webhooks of a configuration, which are called for new pods at Istio's path.
+/// The injecting webhooks of a configuration: those called for new pods at Istio's path.
 pub fn read(configuration: &Value) -> Vec<Webhook> {
     injecting(configuration).filter_map(|webhook| of_value(configuration, webhook)).collect()
 }
@@ -331,10 +326,9 @@ mod tests {
     use super::*;
     use crate::decision::INJECT;
 
-    /// Absent, the required value, another: for the revision and injection of the namespace, injection and
-    /// revision of the pod.
+    /// Absent, required or other values: the namespace's revision and injection, the pod's injection and revision.
     #[test]
-    fn at_most_one_of_them_matches_and_these_do() {
+    fn at_most_one_installed_webhook_matches() {
         let all = DeployedInjector::installed("default", true, Configuration::default()).webhooks;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         let values = |matching| [None, Some(matching), Some("other")];
@@ -429,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn webhooks_are_read_as_a_cluster_has_them() {
+    fn webhooks_of_a_cluster_are_parsed() {
         let webhook = |name: &str, client: Value, resources: &str| {
             json!({ "name": name, "clientConfig": client,
                 "rules": [{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": [resources] }],

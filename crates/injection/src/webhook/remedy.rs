@@ -1,10 +1,10 @@
-//! Remedies for pods that are not injected: labels to set or to take away, for the webhooks that miss the least.
+//! Remedies for pods that are not injected: label changes for the webhooks with the fewest unmet requirements.
 
 use super::{Bearer, Miss, REVISION};
 use crate::admission::Namespace;
 use crate::decision::{Decision, DecisionReason, INJECT, Operator};
 
-/// Where no webhook is called: each line does it alone.
+/// Remedies if no webhook is called; each line is sufficient.
 pub(crate) fn of_misses(
     decision: &Decision,
     misses: &[Vec<Miss<'_>>],
@@ -12,7 +12,7 @@ pub(crate) fn of_misses(
     revisions: &[&str],
 ) -> Vec<String> {
     use DecisionReason::{HostNetwork, NoPolicy, OtherSystem, SystemNamespace};
-    // Any webhook that is called would skip it.
+    // Any called webhook would skip the pod.
     if matches!(decision.reason, HostNetwork | OtherSystem | SystemNamespace | NoPolicy) {
         return of_decision(decision);
     }
@@ -41,7 +41,7 @@ fn of_miss(miss: &Miss<'_>, namespace: &Namespace) -> String {
     let (key, name) = (&miss.requirement.key, &namespace.name);
     let one = |values: &[String]| values.first().cloned().unwrap_or_default();
     match (miss.bearer, &miss.requirement.operator) {
-        // The API server holds this label to the namespace's name.
+        // The API server requires this label to equal the namespace's name.
         (Bearer::Namespace, Operator::In(values)) if key == "kubernetes.io/metadata.name" => {
             format!("put the pod into namespace {}", one(values))
         }
@@ -60,7 +60,7 @@ fn of_miss(miss: &Miss<'_>, namespace: &Namespace) -> String {
     }
 }
 
-/// Where one is called and skips the pod.
+/// Remedies if a called webhook skips the pod.
 pub(crate) fn of_decision(decision: &Decision) -> Vec<String> {
     let yes = format!("give the pod the label {INJECT}: \"true\"");
     let no_label = format!("take the label {INJECT} from the pod, or set it to \"true\"");
@@ -87,7 +87,7 @@ mod tests {
     use crate::decision::LabelRequirement;
 
     #[test]
-    fn each_label_that_is_missed_has_its_remedy() {
+    fn each_unmet_label_has_a_remedy() {
         let namespace = Namespace { name: "shop".to_owned(), ..Namespace::default() };
         let values = || vec!["a".to_owned(), "b".to_owned()];
         for (bearer, operator, found, expected) in [
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn webhooks_that_miss_the_least_come_first_and_each_line_once() {
+    fn nearest_webhooks_come_first_without_repetition() {
         let namespace = |revision: &str| Namespace {
             name: "shop".to_owned(),
             labels: [(REVISION.to_owned(), revision.to_owned())].into(),
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(lines(by_policy, &[vec![]], "blue"), [""; 0]);
         let alone = ["run the pod on Linux: rules are set in its netfilter"];
         assert_eq!(lines(DecisionReason::OtherSystem, &near, "green"), alone);
-        // A disabled policy would have a webhook that is called skip the pod.
+        // With a disabled policy, a called webhook would skip the pod.
         let values = Operator::In(vec!["true".to_owned()]);
         let asks = LabelRequirement { key: INJECT.to_owned(), operator: values };
         let decision = Decision { inject: false, reason: by_policy, unclear: None };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs};
 use testkit::scope;
 
-/// The rows of a file, with their answers as texts of JSON, which `UPDATE_GOLDENS=1` writes.
+/// The rows of a file with their answers as JSON strings, which `UPDATE_GOLDENS=1` writes.
 fn check(name: &str, answer: impl Fn(&str) -> String) {
     let file = format!("{}/tests/go_template/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let written = fs::read_to_string(&file).expect("rows");
@@ -17,13 +17,12 @@ fn check(name: &str, answer: impl Fn(&str) -> String) {
     testkit::golden(&file, &rows.collect::<String>());
 }
 
-/// A pipeline's output, as a text in JSON, which no YAML reads otherwise.
+/// A pipeline's output, as a JSON string, which is also the same string in YAML.
 fn printed(world: &World, pipeline: &str) -> Result<String, String> {
     let value = world.render(&format!("a: {{{{ print ({pipeline}) | toJson }}}}"))?;
     value["a"].as_str().map(str::to_owned).ok_or_else(|| format!("no text: {value}"))
 }
 
-/// Pipelines of sprig's functions, and sprig's own results.
 fn of_sprig() -> impl Iterator<Item = (&'static str, String)> {
     let lines = include_str!("sprig.txt").lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| {
@@ -33,7 +32,7 @@ fn of_sprig() -> impl Iterator<Item = (&'static str, String)> {
 }
 
 #[test]
-fn each_makes_what_is_written() {
+fn functions_match_their_rows() {
     let world = World::new();
     check("functions", |pipeline| {
         printed(&world, pipeline).unwrap_or_else(|shown| panic!("{pipeline}: {shown}"))
@@ -41,7 +40,7 @@ fn each_makes_what_is_written() {
 }
 
 #[test]
-fn sprigs_make_what_sprig_makes() {
+fn results_equal_sprigs() {
     let world = World::new();
     let wrong: Vec<String> = of_sprig()
         .filter_map(|(pipeline, expected)| {
@@ -55,7 +54,7 @@ fn sprigs_make_what_sprig_makes() {
 }
 
 #[test]
-fn each_has_a_row() {
+fn each_function_has_a_row() {
     let rows = include_str!("functions.txt").lines().chain(of_sprig().map(|(row, _)| row));
     let words: BTreeSet<&str> = rows.flat_map(|row| row.split(|c: char| !c.is_alphanumeric())).collect();
     for name in go::functions().into_iter().filter(|name| !["call", "fail"].contains(name)) {

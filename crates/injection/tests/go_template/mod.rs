@@ -1,6 +1,5 @@
-//! Templates in Go's language, filled for pods: the cases of `rendered.txt`, each with what it changes of the [`World`] and the
-//! template. They make the calls that templates of Istio's releases make, in words of their own. `UPDATE_GOLDENS=1` writes what is
-//! made.
+//! Go templates rendered for pods: the cases of `rendered.txt`, each with changes of the [`World`] and a template. They make the
+//! calls of the templates of Istio's releases, in their own wording. `UPDATE_GOLDENS=1` writes the results.
 
 mod functions;
 mod safety;
@@ -20,7 +19,7 @@ fn rendered(case: &str) -> String {
 }
 
 #[test]
-fn templates_are_filled_as_written() {
+fn go_templates_match_their_cases() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/go_template/rendered.txt");
     testkit::sections::answers(file, ", rendered", rendered);
 }

@@ -1,9 +1,8 @@
-//! Texts of a pod are never read as YAML, and harmless ones stay as they are.
+//! Strings of a pod are never read as YAML, and harmless ones stay unchanged.
 
 use super::world::World;
 use serde_json::json;
 
-/// Ways to put an annotation into YAML.
 const TEMPLATES: &[&str] = &[
     "a: \"{{ annotation .ObjectMeta `x` `` }}\"\nb: [1]\n",
     "a: '{{ annotation .ObjectMeta `x` `` }}'\nb: [1]\n",
@@ -25,7 +24,7 @@ const TEMPLATES: &[&str] = &[
     "a: '{{ index .ObjectMeta.GetAnnotations `x` }}'\nb: [1]\n",
 ];
 
-/// Texts of a pod that ask for more than it is given.
+/// Strings of a pod that try to add fields.
 const TEXTS: &[&str] = &[
     "v\"\nprivileged: true\nz: \"",
     "v'\nprivileged: true\nz: '",
@@ -92,7 +91,7 @@ fn no_text_of_a_pod_becomes_structure() {
                     filled += 1;
                     let mut all = Vec::new();
                     keys(&made, &mut all);
-                    // A key that the template makes of the text is the whole text.
+                    // A key that the template makes of the string is the whole string.
                     let is_known = |key: &String| ["a", "b", "c", "k"].contains(&key.as_str()) || key == text;
                     assert!(all.iter().all(is_known), "{template}{text:?}: {made}");
                     assert_eq!(made["b"], json!([1]), "{template}{text:?}: {made}");
@@ -104,14 +103,14 @@ fn no_text_of_a_pod_becomes_structure() {
 }
 
 #[test]
-fn what_is_handed_to_a_writer_is_taken_whatever_it_says() {
+fn quoting_functions_accept_any_string() {
     let template = "a: {{ annotation .ObjectMeta `x` `` | quote }}\nb: {{ toJson .ObjectMeta.Annotations }}\n\
                     c: {{- toYaml .ObjectMeta.Annotations | nindent 2 }}\nd: |-\n  {{ toJSON .ObjectMeta.Annotations }}\n\
                     e: {{ if eq (annotation .ObjectMeta `x` ``) (index .ObjectMeta.Annotations `x`) }}same{{ else }}other{{ end }}\n\
                     f: '{{ toJsonMap (strdict `k` (annotation .ObjectMeta `x` ``)) | b64enc }}'\n";
     for text in TEXTS {
         let made = World::annotated("x", text).render(template);
-        // It is one of our stand-ins, and no pod needs it.
+        // The string contains a stand-in, which no pod needs.
         if text.contains('\u{f0022}') {
             assert!(made.expect_err("a stand-in").contains("would be read"));
             continue;

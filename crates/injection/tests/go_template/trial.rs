@@ -1,4 +1,4 @@
-//! Templates that are tried when a configuration is loaded.
+//! Trial injections with the templates of a loaded configuration.
 
 use crate::support::read;
 use injection::configuration::Configuration;
@@ -32,9 +32,9 @@ fn templates_are_tried_with_plain_pods() {
     });
 }
 
-/// One that pods have to name refuses those pods alone.
+/// A template that pods must name refuses only those pods.
 #[test]
-fn a_template_that_no_pod_uses_spoils_nothing() {
+fn an_unused_invalid_template_has_no_effect() {
     let broken = "policy: enabled\ntemplates:\n  sidecar: '{}'\n  other: '{{ if }}'\n";
     let configuration = configured(broken).expect("a configuration");
     assert!(
@@ -61,9 +61,9 @@ fn a_template_that_no_pod_uses_spoils_nothing() {
     assert!(shown.contains("templates.sidecar: line 1: "), "{shown}");
 }
 
-/// Istio's own templates write a volume's name, and then all that the annotation says of it.
+/// Istio's own templates write a volume's name, and then all fields of the annotation.
 #[test]
-fn a_key_that_a_template_writes_twice_is_warned_of() {
+fn duplicate_keys_of_a_template_are_warnings() {
     let template = "spec:\n  volumes:\n  {{ range $index, $value := fromJSON (index .ObjectMeta.Annotations `volumes`) }}\n  \
                     - name: \"{{ $index }}\"\n    {{ toYaml $value | indent 4 }}\n  {{ end }}";
     let config = format!("policy: enabled\ntemplates:\n  sidecar: {}\n", json!(template));

@@ -1,4 +1,4 @@
-//! A pod, its context, and a template filled for it.
+//! A pod with its context, and a template rendered for it.
 
 use crate::support::read;
 use injection::pipeline::Workload;
@@ -61,8 +61,8 @@ impl World {
         world
     }
 
-    /// One that differs by merge patches of its `pod`, `values`, `mesh` and `proxyConfig`, and by `annotations`. With `meshText`, the
-    /// configuration is Istio's, by that text of a mesh.
+    /// A world with merge patches of its `pod`, `values`, `mesh` and `proxyConfig`, and with `annotations`. With `meshText`,
+    /// Istio's configuration with this mesh document replaces the world's.
     pub(crate) fn changed(changes: &Value) -> Self {
         let mut world = Self::new();
         if let Some(text) = changes["meshText"].as_str() {

@@ -1,4 +1,4 @@
-//! The manifests of `tests/pods`: the context of a pod, the configuration, and the pod. A file has those of one subject.
+//! The manifests of `tests/pods`: the context of a pod, the configuration, and the pod, in a file for each subject.
 
 use crate::support;
 use injection::{AdmissionContext, Configuration, InjectionOutcome, Namespace, inject};
@@ -13,17 +13,17 @@ use std::{
 };
 
 pub(crate) struct Case {
-    /// The file with its section, and the text of it.
+    /// The case's file; `text` is its section.
     pub(crate) file: PathBuf,
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Before that, the pod is injected with this configuration.
+    /// Setup of an earlier injection of the pod.
     before: Option<Setup>,
     setup: Setup,
     written: Value,
 }
 
-/// The policy is to inject, where the configuration has none.
+/// Without a policy in the configuration, pods are injected.
 pub(crate) struct Setup {
     pub(crate) configuration: Configuration,
     pub(crate) admission: AdmissionContext,
@@ -78,7 +78,7 @@ impl Case {
 }
 
 impl Setup {
-    /// Istio's defaults, in a namespace of no name.
+    /// Istio's defaults in a namespace without a name.
     pub(crate) fn plain() -> Self {
         Self::read(&Map::new())
     }

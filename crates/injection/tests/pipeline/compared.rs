@@ -1,5 +1,5 @@
-//! A pod that this injector has made, and that the API server has stored, is no different to it; with another configuration
-//! every difference has its place.
+//! An injected pod, as stored by the API server, has no difference to this injector; with another configuration, each difference
+//! has its place.
 
 use super::cases::{Case, Setup};
 use injection::compare::{ComparisonVerdict, compare};
@@ -8,8 +8,7 @@ use injection::{Configuration, InjectionOutcome, Namespaces};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A pod as an API server stores it, as far as injected containers are concerned: defaults, the token's mount, other ways to
-/// write an amount.
+/// Injected containers as an API server stores them: with defaults, the token's mount, and other spellings of amounts.
 fn stored(mut pod: Value) -> Value {
     for list in ["containers", "initContainers"] {
         for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
@@ -32,7 +31,7 @@ fn stored(mut pod: Value) -> Value {
                     field["apiVersion"] = "v1".into();
                 }
             }
-            // Its type omits zeros.
+            // The API type omits zeros.
             let probe = container["readinessProbe"].as_object_mut().into_iter();
             probe.for_each(|probe| probe.retain(|_, value| value != 0));
             let limits = container["resources"]["limits"].clone();
@@ -62,7 +61,7 @@ fn verdict(setup: &Setup, pod: &Value, configuration: &Configuration) -> Compari
     compare(pod, &namespaces, &setup.admission.variables, configuration).verdict
 }
 
-/// A pod as it runs: webhooks see it with the defaults already, and what they add gets them too.
+/// A running pod: webhooks get it with defaults, and their additions get defaults too.
 fn made(setup: &Setup, pod: &Value) -> Option<Value> {
     match setup.inject(&stored(pod.clone())) {
         Ok(InjectionOutcome::Injected(done)) => Some(stored(done.pod)),
@@ -71,7 +70,7 @@ fn made(setup: &Setup, pod: &Value) -> Option<Value> {
 }
 
 #[test]
-fn what_it_has_made_is_the_same() {
+fn injected_pods_have_no_difference() {
     let mut compared = 0;
     for case in Case::all() {
         let Some(pod) = made(case.setup(), &case.pod()) else { continue };
@@ -144,7 +143,7 @@ fn each_template_is_tried_by_itself() {
 }
 
 #[test]
-fn a_pod_that_would_be_another_is_a_change() {
+fn all_verdicts_with_differences_are_changes() {
     let reason = injection::decision::DecisionReason::Label;
     for (verdict, is_change) in [
         (ComparisonVerdict::NotInjected, false),

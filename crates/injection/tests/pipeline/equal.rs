@@ -1,7 +1,6 @@
-//! Results of Istio's own injector for a pod, a template and values, kind by kind: the cases of `equal.txt`, each of which was once
-//! different here. The template of the first section is ours; it makes the calls that Istio's make. A case has `values`, `mesh`,
-//! `annotations`, fields of the container `web`, containers beside it and fields of the pod's `spec` and `metadata`, and the paths
-//! that its answer shows, which `UPDATE_GOLDENS=1` writes.
+//! Results of Istio's own injector for the cases of `equal.txt`, each of which once differed here. The first section is this
+//! project's template, with the calls of Istio's. A case has settings, fields of the container `web` and of the pod, further
+//! containers, and the paths that its answer shows, which `UPDATE_GOLDENS=1` writes.
 
 use super::cases::Setup;
 use crate::support::find;

@@ -1,7 +1,5 @@
-//! Pods of all kinds: every manifest of `tests/pods` is injected as the section behind it tells, by a patch that others can
-//! apply, and injecting it once more changes nothing.
-//!
-//! `UPDATE_GOLDENS=1` writes the files anew.
+//! Each manifest of `tests/pods` is injected with the result in its section, by a patch that applies, and a second injection
+//! changes nothing. `UPDATE_GOLDENS=1` writes the results.
 
 use super::cases::{Case, Setup};
 use crate::support::rfc6902::apply;
@@ -28,10 +26,9 @@ fn shown(case: &Case, plain: &Value) -> String {
     }
 }
 
-/// The case whose injected containers are shown in full; of all others only the differences are.
+/// The case whose injected containers are shown in full; all others show differences from it.
 const FULL: &str = "plain.yaml";
 
-/// A pod without the parts that all have in common.
 fn short(mut pod: Value, plain: &Value, name: &str) -> Value {
     if name == FULL {
         return pod;
@@ -58,7 +55,7 @@ fn short(mut pod: Value, plain: &Value, name: &str) -> Value {
 }
 
 #[test]
-fn each_pod_is_injected_as_its_section_tells() {
+fn injected_pods_match_their_sections() {
     let full = Case::all().iter().find(|case| case.name == FULL).expect("the full case");
     let Ok(InjectionOutcome::Injected(plain)) = full.setup().inject(&full.pod()) else {
         panic!("{FULL} is injected")
@@ -97,7 +94,7 @@ fn injecting_twice_is_injecting_once() {
     assert!(injected > 40, "{injected}");
 }
 
-/// An earlier injection with another setup leaves nothing: the pod is made of what its user wrote.
+/// An injection removes all parts of an earlier one with another setup.
 #[test]
 fn an_old_setup_leaves_nothing() {
     let mut compared = 0;
@@ -120,7 +117,7 @@ fn an_old_setup_leaves_nothing() {
     assert!(compared > 35, "{compared}");
 }
 
-/// Items without their order, and with the ports of probes by their numbers: names do not come back.
+/// Items without their order, and with probes' ports as numbers: names are not restored.
 fn sorted(items: &Value) -> Vec<String> {
     let mut items: Vec<String> = items.as_array().into_iter().flatten().map(by_number).collect();
     items.sort();

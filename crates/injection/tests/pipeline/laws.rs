@@ -1,4 +1,4 @@
-//! Laws for every pod: its user's parts stay, injecting twice is injecting once, and nothing that is sent does harm.
+//! Properties of every pod: its user's parts stay, injecting twice equals injecting once, and no input does harm.
 
 use super::cases::{Case, Setup};
 use crate::support::{keyed, object, rfc6902::apply};
@@ -213,9 +213,9 @@ fn without_first_name(mut pod: Value) -> Value {
 proptest! {
     #![proptest_config(ProptestConfig { cases: scope::runs(200, 50), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The default setup sends no probes to anybody.
+    /// The default setup redirects no probes.
     #[test]
-    fn what_the_user_wrote_stays(pod in plain()) {
+    fn the_users_parts_stay(pod in plain()) {
         let mut pod = pod;
         pod["metadata"]["annotations"]["sidecar.istio.io/rewriteAppHTTPProbers"] = "false".into();
         let done = injected(defaults(), &pod).expect("good annotations").pod;
@@ -260,7 +260,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: scope::runs(2000, 400), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any JSON is either injected, so that the patch makes what it says, or refused.
+    /// Any JSON is either injected, with a patch that produces the result, or refused.
     #[test]
     fn nothing_does_harm(sent in anything(), at in any::<prop::sample::Index>()) {
         if let Some(done) = injected(at.get(Case::all()).setup(), &sent) {
@@ -270,7 +270,7 @@ proptest! {
     }
 }
 
-/// Else the laws above would say nothing.
+/// Precondition of the properties above, which skip refused pods.
 #[test]
 fn most_random_pods_are_injected() {
     let mut runner = TestRunner::deterministic();

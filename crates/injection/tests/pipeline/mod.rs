@@ -1,4 +1,4 @@
-//! Injections: those of `tests/pods` one by one, and laws for any others.
+//! Injections: those of `tests/pods` one by one, and properties of any others.
 
 mod cases;
 mod compared;

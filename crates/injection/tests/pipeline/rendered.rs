@@ -1,5 +1,5 @@
-//! A law beside Kubernetes' own code: a random pod that this injector has injected is what `kubectl` makes of the pod, the
-//! template's text with its values pasted in, and what the pod's author says of the same containers.
+//! Comparison with Kubernetes' own code: a random injected pod equals the result of `kubectl` for the pod, the template with its
+//! values pasted in, and the author's settings of the same containers.
 
 use super::cases::Setup;
 use super::laws::plain;
@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 const PODS: usize = 32;
 
-/// Names of containers that the pods have too (`a`, `d`), and a volume and a secret beside theirs. What it says of them has no
-/// other source or handler than the pods', for which a strategic merge has no rule.
+/// Template with names of containers that the pods have too (`a`, `d`), and a volume and a secret besides theirs. Its sources and
+/// handlers are those of the pods, since a strategic merge has no rule for others.
 const TEMPLATE: &str = r#"
 metadata:
   labels: {mesh: "of-{{ .ObjectMeta.Name }}"}
@@ -56,7 +56,6 @@ fn shown(value: Value) -> Value {
     without(value, |value| [json!(null), json!([]), json!({}), json!("")].contains(value))
 }
 
-/// The pods with the template, and then with their own parts of its containers.
 fn expected(pods: &[Value]) -> Vec<Value> {
     let patch = rendered(&pods[0]);
     let merged = patched(pods, &patch).into_iter().map(|merged| merged.expect("a pod"));
@@ -67,7 +66,6 @@ fn expected(pods: &[Value]) -> Vec<Value> {
     with_own.collect()
 }
 
-/// A pod's own parts of the template's containers, as a patch's `spec`.
 fn own_words(pod: &Value, template: &Value) -> Map<String, Value> {
     let mut spec = Map::new();
     for list in ["containers", "initContainers"] {
@@ -126,7 +124,7 @@ fn a_status_that_lists_all_containers_is_refused() {
 }
 
 #[test]
-fn templates_see_the_namespace_of_a_pod_that_names_none() {
+fn templates_get_the_namespace_of_a_pod_without_one() {
     let template = "metadata: {annotations: {seen: '{{ .ObjectMeta.Namespace }}'}}\n";
     let head = json!({"config": {"templates": {"sidecar": template}}, "namespace": {"name": "shop"}});
     let setup = Setup::read(head.as_object().expect("a mapping"));

@@ -1,5 +1,5 @@
-//! Answers to reviews, beside the injection of the same pod as a whole: the server leaves long lists of variables unread
-//! wherever it can, and no answer may depend on that.
+//! Answers to reviews equal the injection of the whole pod, although the server leaves long lists of variables unread if
+//! possible.
 
 use super::cases::Case;
 use super::laws::entangled;
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use std::sync::LazyLock;
 use testkit::scope;
 
-/// More than a review has to read.
+/// More variables than a review always reads.
 const MANY: usize = 40;
 
-/// Templates that look at variables of the application, print whole containers, and change them.
+/// Templates that read the application's variables, print whole containers, and change them.
 const CURIOUS: [&str; 7] = [
     "metadata: {annotations: {count: '{{ range .Spec.Containers }}{{ len .Env }},{{ end }}'}}",
     "metadata: {annotations: {first: '{{ range .Spec.Containers }}{{ range .Env }}{{ .Name }}{{ end }}{{ end }}'}}",
@@ -88,7 +88,7 @@ fn check(pod: &Value, configuration: &Configuration) {
 }
 
 #[test]
-fn templates_see_and_change_variables_that_were_not_read() {
+fn templates_can_read_and_change_unread_variables() {
     let mut pod = json!({ "metadata": { "name": "web" }, "spec": { "containers": [
         { "name": "app", "image": "example/app:1" }, { "name": "a" }] } });
     stretch(&mut pod, &[true]);
@@ -101,7 +101,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: scope::runs(400, 64), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_review_is_answered_as_if_all_were_read(
+    fn answers_do_not_depend_on_unread_variables(
         pod in entangled(),
         stretched in prop::collection::vec(any::<bool>(), 1..4),
         at in any::<prop::sample::Index>(),

@@ -1,4 +1,4 @@
-//! Strategic merge as `kubectl` does it, without a cluster.
+//! Strategic merge by `kubectl`, without a cluster.
 
 use serde_json::{Deserializer, Value, json};
 use std::{
@@ -6,10 +6,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// An annotation that tells the pods of one call apart.
 const NUMBER: &str = "example/number";
 
-/// Results of one call of `kubectl` for pods and a patch; `None` where it refuses.
+/// Results of one call of `kubectl` for pods and a patch; `None` for a refusal.
 pub(crate) fn patched(pods: &[Value], patch: &Value) -> Vec<Option<Value>> {
     let mut items = pods.to_vec();
     for (number, pod) in items.iter_mut().enumerate() {
@@ -39,7 +38,7 @@ pub(crate) fn patched(pods: &[Value], patch: &Value) -> Vec<Option<Value>> {
     found
 }
 
-/// Without the fields that are empty: `kubectl` prints what it has read into its own types.
+/// Without empty fields: `kubectl` prints its own types.
 pub(crate) fn without(value: Value, is_empty: fn(&Value) -> bool) -> Value {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Shared by the modules: configurations from texts, and witnesses that share no code with the crate.
+//! Shared test code: configurations, and reference implementations independent of the crate.
 
 use injection::Configuration;
 use injection::configuration::{ConfigurationText, Texts};
@@ -9,7 +9,7 @@ pub(crate) mod kubectl;
 pub(crate) mod random;
 pub(crate) mod rfc6902;
 
-/// An empty text counts as not given.
+/// An empty string counts as absent.
 pub(crate) fn read(config: &str, values: &str, mesh: &str) -> Result<Configuration, Problems> {
     let text = |name, text| (!str::is_empty(text)).then(|| ConfigurationText::new(name, text));
     let texts =
@@ -32,7 +32,7 @@ pub(crate) fn keyed(items: Vec<Value>, key: &str) -> Value {
     Value::Array(kept)
 }
 
-/// The value at a path of fields, and of items by their names or numbers; null where there is none.
+/// The value at a path of fields, and of items by name or index; null if there is none.
 pub(crate) fn find<'a>(value: &'a Value, path: &str) -> &'a Value {
     path.split(" > ").fold(value, |value, step| match value {
         Value::Array(items) => match step.parse::<usize>() {

@@ -1,11 +1,11 @@
-//! Documents by chance, written in every way that people write YAML, with comments wherever one can stand.
+//! Random documents in all styles of YAML, with comments in all possible places.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
 pub(crate) struct Random(Rng);
 
-/// A document's text, and for each of its lines the paths of the values that it is a part of.
+/// A document, and for each of its lines the paths of the values that it belongs to.
 pub(crate) struct Written {
     pub(crate) text: String,
     pub(crate) lines: Vec<(String, Vec<String>)>,
@@ -13,11 +13,10 @@ pub(crate) struct Written {
     step: usize,
     list_step: usize,
     count: usize,
-    /// Further path of the next line.
     within: Option<String>,
 }
 
-/// Changed paths: of values whose lines may differ, and of those that are gone.
+/// Changed paths: of values whose lines may differ, and of removed ones.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) lines: Vec<String>,
@@ -72,7 +71,6 @@ impl Random {
         }
     }
 
-    /// Writes it, and another document behind it.
     pub(crate) fn write(&mut self, tree: &Value) -> Written {
         let mut out = Written {
             text: String::new(),
@@ -127,7 +125,7 @@ impl Random {
         if self.one_in(4) {
             out.count += 1;
             let comment = format!("{}# comment {}", " ".repeat(column), out.count);
-            // It goes along with what it stands above.
+            // It moves with the value below it.
             out.line(comment, &[&format!("{path}/moved")]);
         }
         if self.one_in(8) {
@@ -175,13 +173,13 @@ impl Random {
         }
     }
 
-    /// A value in brackets, in lines that begin anywhere.
+    /// A value in brackets, in lines with any indentation.
     fn hanging(&mut self, out: &mut Written, line: &mut String, value: &Value, path: &str) {
         line.push(' ');
         let pretty = serde_json::to_string_pretty(value).expect("JSON");
         for (at, text) in pretty.lines().enumerate() {
             if at > 0 {
-                // Without a number: it may go where items change their order.
+                // Without a number: it may be lost when items change their order.
                 line.push_str(if self.one_in(4) { "  # within [ '" } else { "" });
                 out.line(std::mem::take(line), &[&format!("{path}/*")]);
                 *line = " ".repeat(self.below(7));
@@ -249,7 +247,7 @@ impl Random {
         for (at, item) in items.iter_mut().enumerate() {
             self.change_in(item, &format!("{path}/{at}"), touched);
         }
-        // Items without names that change as others come or go may be taken for each other.
+        // Changed items without names may be confused with each other when others are added or removed.
         let is_clear = items.iter().all(|item| item.get("name").is_some()) || *items == before;
         match self.below(6) {
             0 | 1 => {
@@ -282,7 +280,6 @@ impl Random {
     }
 }
 
-/// The entries of a mapping or a list.
 fn entries(value: &Value) -> Vec<(Option<&str>, &Value)> {
     match value {
         Value::Object(fields) => fields.iter().map(|(key, value)| (Some(&**key), value)).collect(),

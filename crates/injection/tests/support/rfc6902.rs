@@ -1,4 +1,4 @@
-//! RFC 6902 once more, in the plainest way, to apply patches in tests.
+//! Simple second implementation of RFC 6902, to apply patches in tests.
 
 use serde_json::Value;
 

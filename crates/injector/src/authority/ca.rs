@@ -1,5 +1,5 @@
-//! A certificate authority, and the server's own certificate, which is all that it signs: for which names, and when the next one is due.
-//! That is made by each replica for itself and never stored, so its key leaves no process.
+//! Certificate authority and the server's certificate, the only one that it signs: its names, and the time of its renewal.
+//! Each replica makes its own and never stores it, so its key never leaves the process.
 
 use crate::serve::tls::{CertificateChain, IdentityError, ServerIdentity, validity};
 use rcgen::{
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use x509_cert::der::pem::{LineEnding, encode_string};
 
-/// A certificate that others are checked by, without its key.
+/// Certificate by which others are checked, without its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trusted {
     pub(super) der: CertificateDer<'static>,
@@ -25,7 +25,7 @@ pub(super) struct Ca {
     key: KeyPair,
 }
 
-/// The period in which something is used, in seconds since 1970.
+/// Period of use, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Life {
     pub(super) born: i64,
@@ -48,10 +48,10 @@ pub(super) enum CaError {
     Show(#[from] IdentityError),
 }
 
-/// Certificates are valid from this long before they are made, so that clocks that are behind take them.
+/// Seconds by which certificates are valid before they are made, for clients whose clocks are behind.
 const SKEW: i64 = 3600;
 
-/// The name of the authority. Certificates are checked against this name, so it stays as it is.
+/// Name of the authority. Certificates are checked against this name, so it must not change.
 const NAME: &str = "sidecar-injector";
 
 impl Life {
@@ -59,7 +59,6 @@ impl Life {
         now >= self.ends
     }
 
-    /// The time at which this part of the life is over.
     pub(super) fn part(self, numerator: i64, denominator: i64) -> i64 {
         self.born + (self.ends - self.born) * numerator / denominator
     }
@@ -76,7 +75,7 @@ impl Trusted {
     }
 }
 
-/// Reads all certificates; an empty text has none.
+/// Parses all certificates; an empty string has none.
 pub(super) fn read_all(text: &[u8]) -> Result<Vec<Trusted>, CaError> {
     let blocks = CertificateDer::pem_slice_iter(text);
     blocks.map(|der| Trusted::read(der.map_err(CaError::Text)?)).collect()
@@ -106,7 +105,7 @@ impl Ca {
         (self.trusted.pem(), pem("PRIVATE KEY", self.key.serialized_der()))
     }
 
-    /// A certificate that does not outlive the authority, and its key.
+    /// Signs a certificate that does not outlive the authority; returns it with its key.
     fn sign(
         &self,
         names: &[String],
@@ -130,7 +129,7 @@ impl Ca {
     }
 }
 
-/// A block of text (RFC 7468); keys are PKCS #8, without a password.
+/// PEM block (RFC 7468); keys are PKCS #8, without a password.
 fn pem(label: &str, der: &[u8]) -> String {
     encode_string(label, LineEnding::LF, der).expect("a label and a length that the format allows")
 }
@@ -157,8 +156,8 @@ fn set_validity(params: &mut CertificateParams, life: Life) {
     params.not_after = at(life.ends);
 }
 
-/// The names by which a Service is called; the API server uses the one that ends in `svc`
-/// (`ServerName` of `k8s.io/apiserver/pkg/util/webhook`).
+/// Names by which a Service is called; the API server uses the one that ends in `svc` (`ServerName` of
+/// `k8s.io/apiserver/pkg/util/webhook`).
 pub(super) fn names(service: &str, namespace: &str) -> Vec<String> {
     let short = format!("{service}.{namespace}.svc");
     vec![
@@ -177,14 +176,13 @@ pub(super) struct ServedLeaf {
 }
 
 impl ServedLeaf {
-    /// The time at which the next one is due: after two thirds of this one's life, or at once if another authority
-    /// signs now.
+    /// Time of the next certificate: after two thirds of this one's life, or immediately if another authority signs now.
     pub(super) fn due(&self, signer: &Ca) -> i64 {
         if self.signer == signer.trusted.der { self.life.part(2, 3) } else { i64::MIN }
     }
 }
 
-/// Shows a new certificate if one is due. Open connections keep the one that they were opened with.
+/// Replaces the certificate if the next one is due. Open connections keep theirs.
 pub(super) fn refresh(
     shown: &mut Option<ServedLeaf>,
     signer: &Ca,
@@ -215,7 +213,7 @@ mod tests {
     const DAY: Duration = Duration::from_secs(86_400);
 
     #[test]
-    fn an_authority_is_read_as_it_was_stored() {
+    fn an_authority_is_read_unchanged() {
         let made = Ca::make(NOW, DAY).expect("an authority");
         let (certificate, key) = made.pem();
         let read = Ca::read(certificate.as_bytes(), key.as_bytes()).expect("as stored");
@@ -236,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outlives_what_signed_it() {
+    fn nothing_outlives_its_signer() {
         let authority = Ca::make(NOW, DAY).expect("an authority");
         let names = ["a.b.svc".to_owned()];
         let ((chain, _), life) = authority.sign(&names, NOW + 10, DAY).expect("a certificate");
@@ -246,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_life() {
+    fn parts_of_a_life_are_computed_from_its_ends() {
         let life = Life { born: 100, ends: 400 };
         assert_eq!([life.part(2, 3), life.part(1, 100), life.part(0, 7)], [300, 103, 100]);
         let short = Life { born: 0, ends: 5 };

@@ -4,12 +4,12 @@
 //! ```text
 //! Secret ------> rotation: is a step due? ---> Secret (the second writer is refused, and reads again)
 //!                  |
-//!                  +------> ca: the server's certificate, signed by the present authority, in memory alone
+//!                  +------> ca: the server's certificate, signed by the current authority, only in memory
 //!                  |
-//!                  +------> webhooks: caBundle of each webhook configuration, whenever it is another one
+//!                  +------> webhooks: caBundle of each webhook configuration, whenever it differs
 //! ```
 //!
-//! Everything is read by watches. Writes show there too, so events come in one way only.
+//! All state comes from watches. They also report the program's own writes, so events have only one source.
 
 mod ca;
 mod reconciler;
@@ -42,8 +42,7 @@ pub(crate) struct AuthorityFlags {
     /// Secret of the authority
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector-ca", requires = "self_signed")]
     ca_secret: String,
-    /// Host of the URL in webhooks without a Service: added to certificates, and its caBundle is set;
-    /// repeatable
+    /// Host of the URL in webhooks without a Service: added to certificates, and its caBundle is set; repeatable
     #[arg(long = "name", value_name = "HOST", value_parser = host, requires = "self_signed")]
     names: Vec<String>,
     /// Webhook configurations, separated by commas, in which caBundle is set
@@ -66,18 +65,17 @@ pub(crate) struct AuthorityFlags {
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
-/// The read timeout of connections to the API server. A watch is silent while nothing changes, but the API server ends it
-/// earlier, after 290 seconds (`timeoutSeconds`, the default of `kube`).
+/// Read timeout of connections to the API server. An idle watch is silent, but the API server ends it earlier, after 290
+/// seconds (`timeoutSeconds`, the default of `kube`).
 pub(crate) const SILENCE: Duration = Duration::from_secs(295);
 
-/// From a second to a hundred years.
 fn lifetime(text: &str) -> Result<Duration, String> {
     let limits = Duration::from_secs(1)..=Duration::from_secs(36_500 * 86_400);
     let life = humantime::parse_duration(text).ok().filter(|life| limits.contains(life));
     life.ok_or_else(|| "expected a number from 1 on with s, m, h or d, such as 90d, up to 36500d".to_owned())
 }
 
-/// Waits for the authority, as long as the API server does not answer, and makes the first certificate of the server.
+/// Waits for the authority until the API server answers, and makes the first certificate of the server.
 pub(crate) async fn begin(
     flags: &AuthorityFlags,
 ) -> Result<(Arc<tls::ServerIdentity>, CertificateReconciler), Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! The loop of `--self-signed`: takes events and the time, and does what is due, one thing after the other.
+//! Loop of `--self-signed`: takes events and the time, and performs due steps one after the other.
 
 use super::{
     AuthorityFlags,
@@ -29,15 +29,15 @@ use std::{
 };
 use tokio::time::{Instant, sleep_until};
 
-/// The field manager of all that is written here (`managedFields`).
+/// Field manager of all writes (`managedFields`).
 const MANAGER: &str = "sidecar-injector";
-/// The delay after a write, and the longest one after writes that failed, or that the watch has not reported.
+/// Delay after a write, and the longest one after writes that failed, or that the watch has not reported.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 const MAX_DELAY: Duration = Duration::from_secs(30);
-/// However far off the next step is, the clock is looked at again after this time: clocks are set, machines sleep.
+/// Time after which the clock is read again, however far off the next step is: clocks are set, machines sleep.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest time to the API server's answer at the start of a watch.
+/// Time limit of the API server's answer at the start of a watch.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 enum AuthorityEvent {
@@ -45,25 +45,24 @@ enum AuthorityEvent {
     Configuration(String, Option<Value>),
 }
 
-/// Keeps the authorities, the server's certificate, and the `caBundle` of webhooks as they should be.
 pub(crate) struct CertificateReconciler {
     secrets: Api<Secret>,
     configurations: Api<MutatingWebhookConfiguration>,
     flags: AuthorityFlags,
     service: WebhookService,
-    /// Those of the Service, and the hosts of `--name`.
+    /// Names of the Service, and the hosts of `--name`.
     names: Vec<String>,
     callers: Arc<Callers>,
     events: BoxStream<'static, AuthorityEvent>,
-    /// The Secret as it was last seen, once it is known whether there is one.
+    /// Last observed Secret (`Some(None)`: it does not exist); `None` until it is known.
     seen: Option<Option<Secret>>,
-    /// The last Secret that could be used: if it is damaged or deleted, it is written again.
+    /// Last valid Secret, which replaces a damaged or deleted one.
     sound: Option<Secret>,
-    /// Each webhook configuration as last seen, once it is known whether there is one.
+    /// Last observed state of each webhook configuration, once known.
     webhooks: BTreeMap<String, Option<Value>>,
     shown: Option<ServedLeaf>,
     backoff: ExponentialBackoff,
-    /// The time at which writing goes on after a failure.
+    /// Time at which writes continue after a failure.
     resume: Option<Instant>,
     next: Instant,
 }
@@ -122,13 +121,12 @@ impl CertificateReconciler {
         loop {
             self.wait().await;
             if let Err(error) = self.reconcile().await {
-                // The present certificate stays in use, and the next event, or the clock, leads to another try.
+                // The current certificate stays in use, and the next event or timeout leads to another try.
                 tracing::error!(error = &error as &dyn Error, "certificates are not renewed");
             }
         }
     }
 
-    /// Waits for an event, or for the time at which something is due.
     pub(super) async fn wait(&mut self) {
         let next = self.callers.log().map_or(self.next, |due| due.min(self.next));
         tokio::select! {
@@ -141,7 +139,7 @@ impl CertificateReconciler {
         match event {
             AuthorityEvent::Secret(secret) => {
                 self.seen = Some(secret);
-                // The watch works, so that the next write is not the last one again.
+                // The watch works, so the next write would not repeat the last one.
                 self.backoff = delays();
             }
             AuthorityEvent::Configuration(name, configuration) => {
@@ -151,7 +149,7 @@ impl CertificateReconciler {
         }
     }
 
-    /// A refusal of the API server is logged and tried again.
+    /// Performs the due steps. A refusal of the API server is logged and retried.
     pub(super) async fn reconcile(&mut self) -> Result<(), CaError> {
         self.next = Instant::now() + MAX_WAIT;
         if let Some(resume) = self.resume.filter(|resume| Instant::now() < *resume) {
@@ -162,13 +160,13 @@ impl CertificateReconciler {
         let now = Timestamp::now().as_second();
         let stored = self.stored(seen.as_ref());
         let is_stored = stored.is_some();
-        // What is damaged or deleted is written again.
+        // A damaged or deleted Secret is written again.
         let mut known = stored.or_else(|| rotation::read(self.sound.as_ref()?).ok().flatten());
         let announced = known.as_ref().is_some_and(|known| self.is_announced(known));
         let step = rotation::step(&mut known, now, self.flags.ca_lifetime, announced)?;
         let Some(authorities) = known else { return Ok(()) };
         if step.is_some() || !is_stored {
-            // The watch reports it, and then it is what is known.
+            // The new state is known once the watch reports it.
             self.write_secret(&authorities, seen.as_ref(), step).await;
             return Ok(());
         }
@@ -187,7 +185,7 @@ impl CertificateReconciler {
         Ok(())
     }
 
-    /// The authorities of a Secret; `None` if it holds none or is damaged.
+    /// Authorities of a Secret; `None` if it has none or is damaged.
     fn stored(&mut self, secret: Option<&Secret>) -> Option<Authorities> {
         match secret.map_or(Ok(None), rotation::read) {
             Ok(None) => None,
@@ -203,7 +201,7 @@ impl CertificateReconciler {
         }
     }
 
-    /// True if all webhooks trust these authorities. One that does not exist calls no server.
+    /// True if all webhooks trust these authorities. A missing webhook calls no server.
     fn is_announced(&self, authorities: &Authorities) -> bool {
         let bundle = authorities.bundle();
         self.webhooks.len() == self.callers.all().len()
@@ -239,7 +237,7 @@ impl CertificateReconciler {
                 false
             }
         };
-        // If the watch reports nothing, the step is tried again, which is refused if it was done.
+        // If the watch reports nothing, the step is retried, and refused if it was already done.
         self.pause(is_known);
     }
 
@@ -266,13 +264,13 @@ impl CertificateReconciler {
             self.backoff = delays();
             self.resume = None;
         } else {
-            // A program that overwrites it again and again is answered later and later.
+            // Repeated overwrites by another program are corrected after increasing delays.
             self.pause(false);
         }
     }
 
-    /// Delays the next write, longer each time. After one that succeeded, the event that reports it ends the delay; after a
-    /// failure no event does.
+    /// Delays the next write, longer each time. After success, the event that reports the write ends the delay; after a
+    /// failure, no event does.
     fn pause(&mut self, well: bool) {
         self.next = Instant::now() + self.backoff.next().unwrap_or(MAX_DELAY);
         self.resume = (!well).then_some(self.next);

@@ -1,4 +1,4 @@
-//! Steps of an authority: it is made, begins to sign, and is forgotten. Knows no clock: times are arguments.
+//! Steps of an authority: creation, announcement, signing and removal. It reads no clock: times are arguments.
 //!
 //! ```text
 //!   born                 two thirds                           ends
@@ -6,8 +6,8 @@
 //!                        |-- announced --|--- signs ------------------------ ...
 //! ```
 //!
-//! Callers have to trust an authority before it signs. So the next one is in the bundle for a while first, and signs
-//! only when all webhooks are known to have it. The one before is trusted until it ends.
+//! Callers have to trust an authority before it signs. So the next one is first announced in the bundle, and signs only when
+//! all webhooks are known to have it. The previous one is trusted until it ends.
 
 use super::ca::{Ca, CaError, Trusted, read_all};
 use cluster::error::describe;
@@ -20,20 +20,19 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Authorities {
     pub(super) current: Ca,
-    /// This one is announced, and will sign.
     pub(super) next: Option<Ca>,
-    /// These have signed certificates that may still be shown.
+    /// Authorities whose certificates may still be in use.
     pub(super) previous: Vec<Trusted>,
 }
 
-/// The steps, as the log has them. The first makes an authority where none can sign.
+/// Steps, as logged. The first makes an authority if none can sign.
 pub(super) const BEGUN: &str = "an authority is made";
 pub(super) const ANNOUNCED: &str = "the next authority is announced";
 pub(super) const EXCHANGED: &str = "the next authority signs now";
 pub(super) const FORGOTTEN: &str = "an authority that has ended is forgotten";
 
 impl Authorities {
-    /// The certificates that callers have to trust, the oldest first, so that an exchange changes nothing here.
+    /// Certificates that callers have to trust, the oldest first, so that an exchange changes nothing here.
     pub(crate) fn bundle(&self) -> String {
         let mut all: Vec<&Trusted> = self.previous.iter().collect();
         all.push(&self.current.trusted);
@@ -42,12 +41,12 @@ impl Authorities {
         all.into_iter().map(Trusted::pem).collect()
     }
 
-    /// The end of the certificate that signs now, in seconds since 1970.
+    /// End of the current authority's certificate, in seconds since 1970.
     pub(crate) fn ends(&self) -> i64 {
         self.current.trusted.life.ends
     }
 
-    /// The time of the next step. An exchange also waits for the webhooks, of which nothing is known here.
+    /// Time of the next step. An exchange also waits for the webhooks, which are unknown here.
     pub(super) fn due(&self) -> i64 {
         let forget = self.previous.iter().map(|trusted| trusted.life.ends).min();
         let exchange = self.next.as_ref().map_or(self.current.trusted.life.part(2, 3), takes_over);
@@ -55,12 +54,12 @@ impl Authorities {
     }
 }
 
-/// An authority may sign when it is known for a hundredth of its life.
+/// An authority may sign once it was announced for a hundredth of its life.
 fn takes_over(next: &Ca) -> i64 {
     next.trusted.life.part(1, 100)
 }
 
-/// Does the step that is due, if one is. `announced`: all webhooks have the present bundle.
+/// Performs the due step. `announced`: all webhooks have the current bundle.
 pub(super) fn step(
     known: &mut Option<Authorities>,
     now: i64,
@@ -94,7 +93,7 @@ pub(super) fn step(
     Ok(forgotten.then_some(FORGOTTEN))
 }
 
-/// `None` if the Secret holds nothing yet.
+/// `None` for an empty Secret.
 pub(crate) fn read(secret: &Secret) -> Result<Option<Authorities>, String> {
     let data = secret.data.as_ref();
     let bytes = |key: &str| data.and_then(|data| data.get(key)).map_or(&[][..], |bytes| &bytes.0);
@@ -115,7 +114,7 @@ pub(crate) fn read(secret: &Secret) -> Result<Option<Authorities>, String> {
     }))
 }
 
-/// The Secret for authorities. Written over the one that was read, it keeps that one's version: the second writer is refused.
+/// Secret of authorities. Written over the one that was read, it keeps its version, so the second writer is refused.
 pub(super) fn write(authorities: &Authorities, name: &str, over: Option<&Secret>) -> Secret {
     let mut secret = over.cloned().unwrap_or_else(|| Secret {
         metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
@@ -146,7 +145,7 @@ mod tests {
     const LIFETIME: Duration = Duration::from_secs(300);
     const START: i64 = 1_795_305_600;
 
-    /// The steps, second by second, while bundles are known everywhere from `announced` on.
+    /// Steps, second by second; bundles are known everywhere if `announced`.
     fn story(until: i64, announced: impl Fn(i64) -> bool) -> (Vec<(i64, &'static str)>, Option<Authorities>) {
         let (mut known, mut text) = (None, Vec::new());
         let mut trusted = String::new();
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_waits_for_webhooks_but_not_for_ever() {
+    fn an_exchange_waits_for_webhooks_up_to_a_limit() {
         let (text, _) = story(260, |second| second > 250);
         assert_eq!(text[1..], [(200, ANNOUNCED), (251, EXCHANGED)]);
         let (text, known) = story(301, |_| false);
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_long_sleep_it_begins_anew() {
+    fn a_new_authority_follows_a_long_sleep() {
         let (_, mut known) = story(202, |_| true);
         let done = step(&mut known, START + 10_000, LIFETIME, true).expect("keys");
         assert_eq!(done, Some(BEGUN));
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_read_at_each_stage() {
+    fn stored_authorities_are_read_at_each_stage() {
         let (mut known, now) = (None, 1_795_305_600);
         for (after, keys) in [(0, 2), (200, 4), (210, 3), (401, 4), (420, 3)] {
             while step(&mut known, now + after, Duration::from_secs(300), true).expect("keys").is_some() {}
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_mistake_and_half_is_one() {
+    fn an_empty_secret_is_valid_and_a_partial_one_is_not() {
         assert!(read(&Secret::default()).expect("usable").is_none());
         let mut known = None;
         step(&mut known, 1_795_305_600, Duration::from_secs(300), true).expect("keys");

@@ -1,6 +1,6 @@
-//! The webhook configurations that should call the server: the `caBundle` by which the API server checks it, and whether their
-//! webhooks call it at all. Where none does, pods are created without it, and no request ever shows that; so it is logged, counted,
-//! and part of `/ready?verbose`.
+//! Webhook configurations of the server: the `caBundle` by which the API server checks it, and the number of webhooks that
+//! call it. Without any, pods are created without injection, and no request shows that; so it is logged, counted, and
+//! reported by `/ready?verbose`.
 
 use data_encoding::BASE64;
 use hyper::Uri;
@@ -14,12 +14,11 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// The server, as webhooks name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WebhookService {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// Hosts of URLs, for webhooks that name no Service: DNS names in small letters, and IP addresses.
+    /// Hosts of URLs, for webhooks without a Service: DNS names in lower case, and IP addresses.
     pub(crate) hosts: Vec<String>,
 }
 
@@ -34,7 +33,6 @@ impl WebhookService {
         }
     }
 
-    /// The count of webhooks of a configuration that call the server, or the reason that none does.
     pub(crate) fn callers(&self, configuration: Option<&Value>) -> CallerCount {
         let Some(configuration) = configuration else {
             return Err("there is no webhook configuration of this name, so the API server does not call this server through it; \
@@ -60,7 +58,7 @@ impl WebhookService {
         ))
     }
 
-    /// The names of the webhooks of a configuration that call the server, and have another bundle.
+    /// Names of the webhooks of a configuration that call the server and have another bundle.
     pub(crate) fn behind<'a>(&self, configuration: &'a Value, bundle: &str) -> Vec<&'a str> {
         let has = |webhook: &Value| {
             let text = webhook["clientConfig"]["caBundle"].as_str().unwrap_or_default();
@@ -75,10 +73,10 @@ pub(crate) fn webhooks(configuration: &Value) -> impl Iterator<Item = &Value> {
     configuration["webhooks"].as_array().into_iter().flatten()
 }
 
-/// The patch that sets this bundle in the webhooks that call the server; `None` if all of them have it.
+/// Patch that sets this bundle in the webhooks that call the server; `None` if all of them have it.
 ///
-/// A strategic merge patch: webhooks of other servers and all other fields stay. It names the version that was read, so a
-/// webhook that is removed meanwhile does not come back as a fragment.
+/// A strategic merge patch: webhooks of other servers and all other fields are unchanged. It names the version that was read,
+/// so a webhook that is removed meanwhile does not come back as a fragment.
 pub(super) fn patch(configuration: &Value, service: &WebhookService, bundle: &str) -> Option<Value> {
     let behind = service.behind(configuration, bundle);
     let bundle = BASE64.encode(bundle.as_bytes());
@@ -91,24 +89,23 @@ pub(super) fn patch(configuration: &Value, service: &WebhookService, bundle: &st
         .then(|| json!({ "metadata": { "resourceVersion": version }, "webhooks": webhooks }))
 }
 
-/// The host of a URL, as `--name` gives it; webhooks call by HTTPS alone.
+/// Host of a URL in the form of `--name`; webhooks call only by HTTPS.
 fn host_of(url: &str) -> Option<String> {
     let url: Uri = url.parse().ok()?;
     let called = url.host().filter(|_| url.scheme_str() == Some("https"))?;
     host(called.trim_matches(['[', ']'])).ok()
 }
 
-/// In small letters.
 pub(super) fn host(text: &str) -> Result<String, String> {
     let expected = "expected a DNS name such as injector.example, or an IP address without brackets";
     let name = ServerName::try_from(text.to_ascii_lowercase()).map_err(|_| expected.to_owned())?;
     Ok(name.to_str().into_owned())
 }
 
-/// The time that a configuration may be wrong before it is logged: an installation is applied object by object.
+/// Time that a configuration may be wrong before it is logged: an installation is applied object by object.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The count of webhooks of a configuration that call the server, or the reason that none does.
+/// Number of webhooks of a configuration that call the server, or the reason why none does.
 pub(crate) type CallerCount = Result<usize, String>;
 
 #[derive(Debug)]
@@ -117,7 +114,7 @@ pub(crate) struct Callers(Mutex<BTreeMap<String, Known>>);
 #[derive(Debug)]
 struct Known {
     caller: CallerCount,
-    /// The time at which the fault is to be logged, until it is.
+    /// Time to log the fault; `None` once logged.
     due: Option<Instant>,
 }
 
@@ -128,7 +125,6 @@ impl Known {
 }
 
 impl Callers {
-    /// Nothing is known of these names yet.
     pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a String>) -> Self {
         let fault = "it was not read from the API server yet; expected a role that lists and watches it";
         let known = |name: &String| (name.clone(), Known::new(Err(fault.to_owned())));
@@ -139,7 +135,6 @@ impl Callers {
         self.0.lock().iter().map(|(name, known)| (name.clone(), known.caller.clone())).collect()
     }
 
-    /// One has come, was changed or is gone.
     pub(super) fn note(&self, name: &str, caller: CallerCount) {
         let mut all = self.0.lock();
         let Some(known) = all.get_mut(name).filter(|known| known.caller != caller) else { return };
@@ -149,7 +144,7 @@ impl Callers {
         *known = Known::new(caller);
     }
 
-    /// Logs what is due. Returns the time at which more is; `None` where all is well, or was logged.
+    /// Logs due faults. Returns the time of the next; `None` without any.
     pub(super) fn log(&self) -> Option<Instant> {
         let (mut all, now) = (self.0.lock(), Instant::now());
         for (configuration, known) in all.iter_mut() {
@@ -173,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_known_by_its_host() {
+    fn a_url_is_recognized_by_its_host() {
         let calling = |client: Value| {
             let object = json!({ "webhooks": [{ "name": "w", "clientConfig": client }] });
             ours().callers(Some(&object))
@@ -197,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_ours_and_behind_is_changed() {
+    fn only_outdated_webhooks_of_the_server_are_patched() {
         let webhook = |name: &str, service: &str, bundle: Option<&str>| {
             let mut webhook = json!({ "name": name,
                 "clientConfig": { "service": { "name": service, "namespace": "mesh" } } });

@@ -1,5 +1,4 @@
-//! Checks of an installation: its pods run, its webhooks trust its authority, and its accounts have the rights of their
-//! roles.
+//! Checks of an installation: its pods run, its webhooks trust its authority, and its accounts have the rights of their roles.
 
 use super::{
     CheckedInstallation,
@@ -148,8 +147,7 @@ fn validity(ends: i64, now: i64) -> InstallationFinding {
     }
 }
 
-/// Rights of the accounts of the server and the operator, against those that their roles are to grant. An operator that
-/// is not installed yet has no account.
+/// Compares the rights of the accounts with their roles. An operator that is not installed yet has no account.
 pub(super) async fn roles(
     checked: &CheckedInstallation,
     existing: &[ExistingObject],
@@ -165,8 +163,7 @@ pub(super) async fn roles(
     findings
 }
 
-/// The same of one account, whose roles have its name: by reviews of its access, so that it does not matter by which roles it
-/// has a right.
+/// Compares the rights of one account with the roles of its name. Access reviews show a right whichever role grants it.
 async fn roles_of(checked: &CheckedInstallation, name: &str) -> InstallationFinding {
     let topic = InstallationTopic::Roles;
     let account = ServiceAccount { namespace: &checked.target.namespace, name };

@@ -1,4 +1,4 @@
-//! Conditions of an installation: the API server's version, the rights to install, and names that are free.
+//! Conditions of an installation: the API server's version, the rights to install, and free names.
 
 use super::{
     CheckedInstallation,
@@ -7,15 +7,15 @@ use super::{
 };
 use serde_json::Value;
 
-/// An object of the installation, and what the cluster has under its name.
+/// Object of the installation, and the cluster's object of the same name.
 pub(super) struct ExistingObject {
     pub(super) object: Value,
     pub(super) answer: kube::Result<Option<Value>>,
 }
 
 const INSTANCE: &str = "app.kubernetes.io/instance";
-/// The first minor version of Kubernetes 1 that heeds `unhealthyPodEvictionPolicy` of a PodDisruptionBudget: without it, nodes with
-/// pods that never become ready are not drained.
+/// First minor version of Kubernetes 1 that supports `unhealthyPodEvictionPolicy` of a PodDisruptionBudget: without it, nodes
+/// with pods that never become ready are not drained.
 const RECOMMENDED_MINOR: u32 = 27;
 
 pub(super) fn version(version: &Value) -> InstallationFinding {
@@ -47,13 +47,13 @@ pub(super) async fn existing(checked: &CheckedInstallation) -> Vec<ExistingObjec
     found
 }
 
-/// Rights that `kubectl apply` needs, and rights that one has to hold to grant them to the server.
+/// Rights that `kubectl apply` needs, and rights that a user has to hold to grant them to the server.
 pub(super) async fn rights(
     checked: &CheckedInstallation,
     existing: &[ExistingObject],
 ) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Rights;
-    // Each with the reason, where it is not the object itself.
+    // Each with its reason, unless that is the object itself.
     let mut needed: Vec<(Right, String)> = Vec::new();
     for ExistingObject { object, answer } in existing {
         let name = name(object);
@@ -65,8 +65,8 @@ pub(super) async fn rights(
         if object["rules"].is_null() {
             continue;
         }
-        // Who may `escalate` and `bind` the role needs none of its rights. For a role that does not exist yet, `escalate` is
-        // authorized without a name, as its creation is.
+        // With `escalate` and `bind` on the role, none of its rights are needed. For a role that does not exist yet,
+        // `escalate` is authorized without a name, as its creation is.
         let mut needs_rights = false;
         for (verb, name) in [("escalate", if exists { name } else { "" }), ("bind", name)] {
             let right = Right::on(object, verb, name);
@@ -110,7 +110,7 @@ pub(super) fn names(checked: &CheckedInstallation, existing: &[ExistingObject]) 
             Err(error) => findings.push(topic.unknown(&format!("{} can't be read", title(object)), error)),
             Ok(None) => free += 1,
             Ok(Some(found)) => match found["metadata"]["labels"][INSTANCE].as_str() {
-                // All installations share these.
+                // All installations share these objects.
                 _ if object["kind"] == "Namespace" || object["kind"] == "CustomResourceDefinition" => {}
                 Some(instance) if instance == own => ours += 1,
                 owner => findings.push(topic.fail(

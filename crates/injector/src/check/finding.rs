@@ -1,4 +1,4 @@
-//! Findings, and their print: sections of lines with a sign, and the remedy below.
+//! Findings, printed in sections of lines with a sign, and remedies below.
 
 use crate::api::ApiServer;
 use crate::authority::WebhookService;
@@ -13,9 +13,7 @@ use std::fmt::Write;
 pub(super) struct CheckedInstallation {
     pub(super) api: ApiServer,
     pub(super) target: Installation,
-    /// The server, as its webhooks name it.
     pub(super) service: WebhookService,
-    /// As `manifests` prints them.
     pub(super) objects: Vec<Value>,
 }
 

@@ -1,4 +1,4 @@
-//! `check`: the state of a cluster before and after an installation of the injector. All findings in one run; it
+//! `check`: the state of a cluster before and after an installation of the injector. It reports all findings in one run and
 //! changes nothing.
 
 mod after;
@@ -57,7 +57,7 @@ enum CheckFormat {
 }
 
 const FAILED: u8 = 3;
-/// The longest silence of the API server: a webhook may take 10 seconds, or 30 if it is another one.
+/// Maximum silence of the API server: a webhook may take 10 seconds, or 30 if it is another program's.
 const SILENCE: Duration = Duration::from_secs(35);
 
 pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {

@@ -1,11 +1,11 @@
-//! Rights in the words of roles, reviewed by the API server.
+//! Rights in the terms of roles, reviewed by the API server.
 
 use crate::api::ApiServer;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// Serialized as the attributes of an access review.
+/// Right, serialized as the attributes of an access review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Right {
     pub(super) group: String,
@@ -17,7 +17,7 @@ pub(super) struct Right {
 }
 
 impl Right {
-    /// The right to do this with an object, or where no name is given with any of its kind.
+    /// Right to use `verb` on an object, or on any of its kind if `name` is empty.
     pub(super) fn on(object: &Value, verb: &str, name: &str) -> Self {
         let (group, resource, _) = collection(object);
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
@@ -32,7 +32,7 @@ impl Right {
         format!("{verb} {resource}{dot}{of}{place}")
     }
 
-    /// True if the client has the right, or the service account, if one is given.
+    /// True if the client, or the given service account, has the right.
     pub(super) async fn is_granted(
         &self,
         api: &ApiServer,
@@ -45,7 +45,7 @@ impl Right {
         let mut review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": kind,
             "spec": { "resourceAttributes": self } });
         if let Some(account) = account {
-            // Its groups, which the API server derives from a token, but not from a name in a review.
+            // Groups of the account, which the API server derives from a token, but not from a name in a review.
             let all = "system:serviceaccounts";
             review["spec"]["user"] = account.to_string().into();
             review["spec"]["groups"] =
@@ -56,7 +56,7 @@ impl Right {
     }
 }
 
-/// Written as the API server names its user.
+/// Service account, displayed as the API server's user name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServiceAccount<'a> {
     pub(super) namespace: &'a str,
@@ -69,10 +69,10 @@ impl fmt::Display for ServiceAccount<'_> {
     }
 }
 
-/// The group, the resource, and the path of the collection of an object's kind.
+/// Group, resource, and path of the collection of an object's kind.
 pub(super) fn collection(object: &Value) -> (String, String, String) {
     let version = object["apiVersion"].as_str().unwrap_or_default();
-    // The plurals of English, for all kinds of an installation.
+    // English plurals, for all kinds of an installation.
     let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
     let resource = match kind.strip_suffix('y') {
         Some(beginning) => format!("{beginning}ies"),

@@ -1,8 +1,9 @@
-//! Trials: of Pod Security Standards of the namespaces whose pods are injected; and of an injection as a dry run, of a pod that is
-//! created with `dryRun=All` in a namespace whose pods the webhooks select.
+//! Trials: Pod Security Standards of the namespaces with injection, and an injection as a dry run of a pod that is created
+//! with `dryRun=All` in a selected namespace.
 //!
-//! That takes the way of every pod, with the API server's check of the certificate, and needs one right, which users of a namespace have
-//! anyway. A review through the proxy of the Service would need `services/proxy`, and that proxy checks no certificate.
+//! A dry run takes the path of every pod, including the API server's check of the certificate, and needs one right, which
+//! users of a namespace usually have. A review through the proxy of the Service would need `services/proxy`, and that proxy
+//! checks no certificate.
 
 use super::CheckedInstallation;
 use super::before::ExistingObject;
@@ -18,7 +19,7 @@ use mesh::pod::{ENFORCE, Standard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The name of the pod. It is never stored.
+/// Name of the pod, which is never stored.
 const NAME: &str = "sidecar-injector-check";
 
 /// Creates a pod as a dry run, which this installation has to inject.
@@ -68,8 +69,7 @@ pub(super) async fn injected(
     }
 }
 
-/// A namespace, and labels for the pod, for which a webhook is called. A namespace that needs no labels on its pods is
-/// preferred.
+/// Namespace and pod labels for which a webhook is called. A namespace that needs no labels on its pods is preferred.
 fn namespace_and_labels(
     webhooks: &[Webhook],
     namespaces: &[Value],
@@ -136,7 +136,7 @@ pub(super) fn findings(
     findings
 }
 
-/// True if the values leave the rules to the CNI plugin.
+/// True if the values delegate the rules to the CNI plugin.
 fn sets_cni(values: &Value) -> bool {
     let text = ConfigurationText::new("values", values.as_str().unwrap_or_default());
     Configuration::read_in_part(&Texts { values: Some(text), ..Texts::default() }).0.values.has_plugin

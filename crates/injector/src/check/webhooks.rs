@@ -1,4 +1,4 @@
-//! Webhook configurations: those of the installation, others that are called for its pods, and their order.
+//! Webhook configurations of the installation, others that are called for its pods, and their order.
 
 use super::{
     CheckedInstallation,
@@ -32,7 +32,7 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
         checked.objects.iter().filter(|object| object["kind"] == "MutatingWebhookConfiguration").collect();
     let (installed, others): (Vec<&Value>, Vec<&Value>) = all.iter().partition(|one| is_ours(checked, one));
     let is_printed = |one: &Value| printed.iter().any(|printed| name(printed) == name(one));
-    // As they are in the cluster, where they are; otherwise as they would be, in place of any of these names.
+    // Uses installed configurations if there are any; otherwise the printed ones, in place of any of the same names.
     let own = if installed.is_empty() { &printed } else { &installed };
     let together: Vec<&Value> =
         own.iter().copied().chain(others.into_iter().filter(|one| !is_printed(one))).collect();
@@ -68,8 +68,8 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
     findings
 }
 
-/// The API server calls webhooks in the order of their configurations' names. The environment's tag changes injected
-/// proxies, so it has to come after whatever injects.
+/// The API server calls webhooks in the order of their configurations' names. The environment's tag changes injected proxies,
+/// so it has to come after all injecting webhooks.
 fn order(printed: &[&Value], all: &[Value]) -> Option<InstallationFinding> {
     let topic = InstallationTopic::Webhooks;
     let mut by_name: BTreeMap<&str, &Value> = printed.iter().map(|one| (name(one), *one)).collect();

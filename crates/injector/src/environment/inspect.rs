@@ -1,4 +1,4 @@
-//! `environment inspect`: asks the operator on the same machine.
+//! `environment inspect`: queries the operator on the same machine.
 
 use crate::{api::block_on, output::print};
 use clap::{Args, Subcommand};
@@ -8,7 +8,7 @@ use kube::{Client, Config};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::{error::Error, net::SocketAddr, process::ExitCode, time::Duration};
 
-/// The operator's default address, as upstream's.
+/// Default address of the operator, as upstream's.
 pub(super) const ADDRESS: &str = "127.0.0.1:8000";
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -55,7 +55,7 @@ pub(crate) fn run(flags: &InspectFlags) -> Result<ExitCode, Box<dyn Error>> {
 /// Characters of a query that a request line can't have.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'=').remove(b'&').remove(b'-').remove(b'.').remove(b'_');
 
-/// The body of an answer, and whether the request is done.
+/// Body of the answer, and true if the request succeeded.
 async fn ask(address: SocketAddr, path: &str) -> kube::Result<(bool, String)> {
     let server = format!("http://{address}").parse().expect("an address is part of a URL");
     let mut config = Config::new(server);

@@ -1,7 +1,7 @@
-//! `environment routes`: the routes of manifests, without a cluster.
+//! `environment routes`: routes of manifests, without a cluster.
 //!
-//! Manifests are read once, with the place of each object, so that each message about one later names its file and line. Of an
-//! object that is given twice the last one counts, as `kubectl apply` would have it.
+//! Manifests are read once, with the place of each object, so that messages have its file and line. Of duplicate objects, the
+//! last one counts, as for `kubectl apply`.
 
 use crate::input::read;
 use crate::output::{self, ObjectFormat, print, warn};
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// As wide as terminals are at least.
+/// Usual minimum width of terminals.
 const WIDTH: usize = 80;
 
 #[derive(Args)]
@@ -53,9 +53,9 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     let is_whole = problems.is_empty();
     let mut notes = Vec::new();
     let routed = routed(&manifests, &flags.hosts.allow_hosts, &mut problems, &mut notes);
-    // What seems to lack may stand in a file that can't be read.
+    // A missing object may be in a file that can't be read.
     notes.retain(|_| is_whole);
-    // They may say why something is wrong.
+    // Warnings may explain problems.
     manifests.warnings.iter().chain(&notes).map(|text| visible(text)).for_each(warn);
     // The command changes nothing, so the message does not mention changes.
     Problems::check(problems.into_iter().map(|problem| manifests.located(problem)))
@@ -79,7 +79,7 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan of each namespace with a VirtualEnvironment. Appends to problems and notes.
+/// Plan of each namespace with a VirtualEnvironment. Appends to problems and notes.
 fn routed<'a>(
     manifests: &'a Manifests,
     hosts: &[AllowedHost],
@@ -90,13 +90,13 @@ fn routed<'a>(
     for environment in &manifests.environments {
         by_namespace.entry(&environment.namespace).or_default().push(environment);
     }
-    // Whatever becomes of the Service.
+    // Problems of a Service are reported whether or not it is routed.
     problems.extend(manifests.services.iter().flat_map(|service| service.problems().iter().cloned()));
     let services: Vec<&Service> = manifests.services.iter().collect();
     let workloads: Vec<&InventoryWorkload> = manifests.workloads.iter().collect();
     let mut routed = Vec::new();
     for all in by_namespace.values() {
-        // What does not act is checked all the same.
+        // Inactive ones are checked, too.
         problems
             .extend(all.iter().filter_map(|one| one.spec.as_ref().err()).flat_map(|found| found.0.clone()));
         let Some(environment) = ranked(all.iter().copied()).first().copied() else {
@@ -148,7 +148,6 @@ fn missing_routes(environment: &VirtualEnvironment, spec: &EnvironmentSpec, plan
     plan.services.iter().filter_map(line).collect()
 }
 
-/// Namespaces with Services and without a VirtualEnvironment.
 fn without_environment(
     manifests: &Manifests,
     environments: &BTreeMap<&str, Vec<&VirtualEnvironment>>,
@@ -168,7 +167,7 @@ fn without_environment(
     lines.collect()
 }
 
-/// The objects that a namespace should have, without the user's.
+/// Objects that a namespace should have, without the user's own.
 fn objects(manifests: &Manifests, routed: &Routed<'_>, warnings: &mut Vec<String>) -> Vec<Value> {
     let here = manifests.existing.iter().filter(|(namespace, _)| *namespace == routed.environment.namespace);
     let existing: Vec<&Existing> = here.map(|(_, there)| there).collect();
@@ -186,16 +185,16 @@ struct Manifests {
     environments: Vec<VirtualEnvironment>,
     services: Vec<Service>,
     workloads: Vec<InventoryWorkload>,
-    /// Objects of kinds that we make, each with its namespace.
+    /// Objects of kinds that the operator makes, each with its namespace.
     existing: Vec<(String, Existing)>,
     warnings: Vec<String>,
-    /// The file and line of each object, by its title.
+    /// File and line of each object, by its title.
     places: BTreeMap<String, String>,
 }
 
 impl Manifests {
-    /// Reads files; `-` is standard input. Objects that name no namespace are in `namespace`. The problems are files
-    /// that can't be read, and objects without a name. Objects that can be read may have further ones.
+    /// Reads files; `-` is standard input. Objects without a namespace are in `namespace`. The problems are unreadable files,
+    /// and objects without a name; readable objects may have further ones.
     fn read(files: &[String], namespace: &str) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut manifests = Self::default();
@@ -262,9 +261,8 @@ impl Manifests {
         Ok(())
     }
 
-    /// A message about an object, with its file and line before it.
     fn at(&self, text: &str) -> String {
-        // Names of objects hold neither.
+        // Names of objects contain neither character.
         let title = text.split([',', ':']).next().unwrap_or_default();
         match self.places.get(title) {
             Some(place) => format!("{place}: {text}"),
@@ -282,7 +280,7 @@ fn put<T>(list: &mut Vec<T>, one: T, title: impl Fn(&T) -> String) {
     list.push(one);
 }
 
-/// True if it is ours from an earlier call, or from a cluster: then it is printed again.
+/// True for the injector's own object from an earlier call or from a cluster, which is printed again.
 fn is_printed(object: &Value) -> bool {
     let label = object.pointer("/metadata/labels/app.kubernetes.io~1managed-by");
     label.is_some_and(|label| label == "sidecar-injector")

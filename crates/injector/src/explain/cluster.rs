@@ -1,4 +1,4 @@
-//! Answers of a cluster: its namespaces, the webhooks that inject, and the configuration of their injectors.
+//! Facts from a cluster: its namespaces, the webhooks that inject, and the configuration of their injectors.
 
 use crate::api::{ApiServer, CONFIGURATIONS};
 use crate::output::warn;
@@ -39,7 +39,7 @@ impl ExplainClusterFlags {
         }
     }
 
-    /// The injectors of the cluster; `around` gets what the cluster knows, `problems` those of configurations.
+    /// Injectors of the cluster; adds facts of the cluster to `around`, and problems of configurations to `problems`.
     pub(super) async fn ask(
         &self,
         sources: &ConfigurationSources,
@@ -85,14 +85,14 @@ impl ExplainClusterFlags {
     }
 }
 
-/// The namespaces of all objects that describe pods. Problems of manifests are reported later.
+/// Namespaces of all objects with a pod template. Problems of manifests are reported later.
 fn names(manifests: &[(&str, &str)], namespaces: &Namespaces) -> BTreeSet<String> {
     let objects = manifests.iter().filter_map(|(name, text)| KubernetesObject::all(name, text).ok());
     let holders = objects.flatten().filter(|object| object.template().is_some());
     holders.map(|holder| namespaces.of(holder.meta("namespace")).name).collect()
 }
 
-/// True if every kubelet runs them, as the webhook asks for pods that have no node yet.
+/// True if every kubelet supports them: the webhook decides alike for pods that have no node yet.
 async fn native_sidecars(api: &ApiServer) -> bool {
     let runs = |node: &Value| {
         let version = node["status"]["nodeInfo"]["kubeletVersion"].as_str().unwrap_or_default();
@@ -110,7 +110,7 @@ async fn native_sidecars(api: &ApiServer) -> bool {
     }
 }
 
-/// The texts of an injector: in a ConfigMap of the name of its Service, as ours are, or in Istio's two.
+/// Configuration of an injector: in a ConfigMap with the name of its Service, like ours, or in Istio's two.
 async fn texts(api: &ApiServer, identity: &InjectorIdentity, flag: String) -> Result<SourceTexts, String> {
     let InjectorIdentity { namespace, service, .. } = identity;
     let mut texts = SourceTexts::new(flag);

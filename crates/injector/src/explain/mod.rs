@@ -1,4 +1,4 @@
-//! `explain`: the pods of a manifest, injected or not, with the reasons, and the traffic of injected ones.
+//! `explain`: verdicts for the pods of a manifest, injected or not, with the reasons, and the traffic of injected ones.
 
 mod cluster;
 
@@ -20,9 +20,9 @@ use std::{
     process::{Command, ExitCode, Stdio},
 };
 
-/// The exit code if a pod is not injected.
+/// Exit code if a pod is not injected.
 const NOT_INJECTED: u8 = 3;
-/// The exit code if a pod is refused, or the input is invalid.
+/// Exit code if a pod is refused, or the input is invalid.
 const PROBLEMS: u8 = 1;
 
 #[derive(Args)]
@@ -76,7 +76,7 @@ enum ExplanationFormat {
 
 pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
-    // Behind a document, the text of `sidecar-init explain` would make it unreadable for programs.
+    // The text of `sidecar-init explain` after a document would make it invalid.
     if flags.explain.is_some() && flags.format != ExplanationFormat::Text {
         return Err("--explain: prints text; expected no other --format beside it".into());
     }
@@ -119,14 +119,13 @@ fn code(explained: &Explained) -> u8 {
     }
 }
 
-/// The column under which a folded line goes on: where the text after a line's label begins.
 const HANG: usize = 14;
 
 fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Error>> {
     match flags.format {
         ExplanationFormat::Text => {
             output::print_folded(&text(explained), HANG)?;
-            // A command is copied, so it stays in one line.
+            // A command is for copying, so it is not folded.
             if flags.explain.is_none() && injected(explained).is_some() {
                 let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
                 let words = command(&words.collect::<Vec<_>>());
@@ -159,7 +158,7 @@ fn hand_over(flags: &ExplainFlags, pods: &str) -> Result<u8, Problems> {
     let written = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(pods.as_bytes()));
     let status = child.wait().map_err(|error| failed(&error))?;
     match written {
-        // A program that ends without reading reports why.
+        // A program that ends without reading reports its reason itself.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failed(&error)),
         Ok(()) | Err(_) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(PROBLEMS)),
     }

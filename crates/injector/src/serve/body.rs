@@ -1,4 +1,4 @@
-//! The body of a request: read whole, within its limits of size and of time.
+//! Body of a request, within its limits of size and of time.
 
 use super::size_class::{Share, SizeClasses};
 use http_body_util::BodyExt;
@@ -7,15 +7,15 @@ use injection::review::{Answer, MAX_BYTES};
 use std::{sync::Arc, time::Duration};
 use tokio::time;
 
-/// Bytes of a body that is too long: they are read and thrown away, so that its sender comes to read the answer.
+/// Bytes of an overlong body that are read and discarded, so that its sender reads the answer.
 const MAX_DISCARDED: usize = 8 * MAX_BYTES;
 
-/// Another request needs the memory or the connection, and this one has been incomplete for the longest time.
+/// Answer if another request needs the memory or the connection, and this one has been incomplete for the longest time.
 fn evicted_answer() -> Answer {
     Answer::text(503, "too much is being read at once; try again")
 }
 
-/// The body, or the answer to one that can't be read. The share is given back when the answer is made.
+/// Reads the body; fails with the answer to an unreadable one. The share is returned with the answer.
 pub(super) async fn read(
     mut body: Incoming,
     classes: &Arc<SizeClasses>,
@@ -42,7 +42,7 @@ pub(super) async fn read(
         if length > MAX_BYTES { Err(too_long()) } else { Ok(()) }
     };
     tokio::select! {
-        // A body that is complete already is not evicted.
+        // A complete body is not evicted.
         biased;
         read = time::timeout(timeout, whole) => match read {
             Ok(read) => read?,

@@ -1,6 +1,6 @@
-//! Facts of the cluster for reviews: of namespaces, OpenShift's users; of nodes, whether kubelets run native sidecars.
+//! Facts of the cluster for reviews: annotations of namespaces (OpenShift's users), and kubelets' support for native sidecars.
 //!
-//! Reviews never wait for it. As long as it is not known, a namespace has no annotations, and no kubelet counts as able.
+//! Reviews never wait for it. Until then, a namespace has no annotations, and no kubelet supports native sidecars.
 
 use super::metrics::{ServeMetrics, WatchMetrics};
 use crate::authority::SILENCE;
@@ -61,31 +61,30 @@ pub(super) enum When {
     Off,
 }
 
-/// The longest time that the server is not ready for want of first lists.
+/// Maximum time that missing first lists make the server not ready.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
-/// So that a large cluster is never in memory as a whole.
+/// Limits memory for large clusters.
 const PAGE_SIZE: u32 = 500;
 const UNLISTED: &str = "waiting for the first list of namespaces and nodes";
 
 pub(super) struct ClusterState {
     native: Native,
-    /// `None` where nothing is watched.
     watched: Option<ClusterWatches>,
 }
 
 struct ClusterWatches {
     namespaces: ResourceWatch<Namespace>,
-    /// By node: true if its kubelet runs native sidecars.
+    /// By node: true if its kubelet supports native sidecars.
     kubelets: ResourceWatch<bool>,
-    /// The answer for all kubelets, as it was logged last.
+    /// Support of all kubelets, as last logged.
     logged_native: AtomicBool,
     /// Held until both are listed, or known to be refused.
     unlisted: Weak<str>,
     since: Instant,
 }
 
-/// One resource, by name: read by reviews, written by a watch.
+/// Single resource, by name: read by reviews, written by a watch.
 struct ResourceWatch<T> {
     resource: &'static str,
     store: RwLock<Store<String, T>>,
@@ -93,7 +92,6 @@ struct ResourceWatch<T> {
 }
 
 impl ClusterState {
-    /// Follows the API server from then on.
     pub(super) async fn begin(
         flags: &ServeClusterFlags,
         kubeconfig: Option<&Path>,
@@ -137,7 +135,7 @@ impl ClusterState {
         );
     }
 
-    /// Facts that reviews lack for now; `None` when nothing is to be waited for, or no longer.
+    /// Facts that reviews lack for now; `None` if none are missing, or after the maximum time.
     pub(super) fn blocked_by(&self) -> Option<Arc<str>> {
         let watched = self.watched.as_ref().filter(|watched| watched.since.elapsed() < MAX_WAIT)?;
         watched.unlisted.upgrade()
@@ -145,7 +143,7 @@ impl ClusterState {
 }
 
 impl ClusterWatches {
-    /// Logs when pods without a node get another answer from now on.
+    /// Logs a changed default for pods without a node.
     fn log_native(&self, native: Native) {
         let is = self.all_run_native();
         if native == Native::Auto && self.logged_native.swap(is, Relaxed) != is {
@@ -170,7 +168,6 @@ impl<T> ResourceWatch<T> {
         read(self.store.read().known())
     }
 
-    /// `changed` is called whenever the store may hold something else.
     async fn follow<K>(&self, api: Api<K>, unlisted: Arc<str>, value: impl Fn(K) -> T, changed: impl Fn())
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -183,7 +180,7 @@ impl<T> ResourceWatch<T> {
                 Err(failure) => {
                     self.metrics.errors.inc();
                     self.metrics.current.set(0);
-                    // A role may be granted later, but that is not worth waiting for.
+                    // The role may be granted later, but readiness does not wait for it.
                     if failure.status == Some(403) {
                         drop(unlisted.take());
                     }
@@ -230,7 +227,7 @@ fn namespace(mut object: PartialObjectMeta<Space>) -> Namespace {
     Namespace { name: object.name_any(), labels, annotations }
 }
 
-/// One whose version can not be parsed counts as too old.
+/// True if the kubelet supports native sidecars; false for an invalid version.
 fn kubelet_runs_native_sidecars(node: Node) -> bool {
     let name = node.metadata.name.unwrap_or_default();
     let info = node.status.and_then(|status| status.node_info);

@@ -1,5 +1,5 @@
-//! Serves connections: a limited number at once, over TLS, by HTTP/1.1 or HTTP/2. Each has time limits, and a shutdown lets
-//! requests in flight be answered.
+//! Connections: a limited number at once, over TLS, by HTTP/1.1 or HTTP/2. Each has time limits, and a shutdown lets requests
+//! in flight be answered.
 
 use super::io_timeout::IoTimeout;
 use super::routes::WebhookServer;
@@ -18,13 +18,13 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::io::InspectReader;
 
-/// The longest head of a request, in bytes. Those of the API server have a few hundred.
+/// Maximum head of a request, in bytes. The API server's have a few hundred.
 const MAX_HEAD: u16 = 16 * 1024;
-/// Requests of one connection of HTTP/2 that are answered at once; a client has the others wait, or opens another
-/// connection. Go's servers have the same.
+/// Simultaneous requests of one HTTP/2 connection; a client delays further ones, or opens another connection. Go's servers
+/// have the same limit.
 const MAX_STREAMS: u32 = 250;
 
-/// Serves until `stop` says so, and then until every request that has been begun is answered, or its time is up.
+/// Serves until `stop` is true, and then until every request in progress is answered, or its time is up.
 pub(super) async fn serve(
     listener: TcpListener,
     tls: TlsAcceptor,
@@ -48,7 +48,7 @@ pub(super) async fn serve(
             connection.server.metrics.connections.dec();
         });
     }
-    // A client that connects now is refused by the kernel, instead of waiting in vain.
+    // The kernel then refuses new connections, which would otherwise wait in vain.
     drop(listener);
     while open.join_next().await.is_some() {}
 }
@@ -59,7 +59,7 @@ struct AcceptedConnection {
     slot: Arc<Slot>,
 }
 
-/// A request that is being read or answered. It is dropped once its answer is made, or when its client gives it up.
+/// Request that is being read or answered. It is dropped once its answer is made, or when its client cancels it.
 pub(super) struct InFlightRequest {
     timer: Arc<IoTimeout>,
     slot: Arc<Slot>,
@@ -73,7 +73,7 @@ impl InFlightRequest {
         Self { timer: Arc::clone(timer), slot: Arc::clone(slot), is_complete: false }
     }
 
-    /// Its body has come, so that its connection is not evicted any more.
+    /// The body is complete, so the connection is no longer evicted.
     pub(super) fn complete(&mut self) {
         self.is_complete = true;
         self.slot.complete_request();
@@ -93,7 +93,7 @@ impl Drop for InFlightRequest {
 
 impl AcceptedConnection {
     async fn negotiate(&self, tls: TlsAcceptor, stream: TcpStream) {
-        // Without TCP_NODELAY, an answer may wait until the client has acknowledged the one before.
+        // Without TCP_NODELAY, an answer may wait until the client has acknowledged the previous one.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection ended before it began");
             return;
@@ -116,7 +116,6 @@ impl AcceptedConnection {
     async fn requests(&self, stream: TlsStream<TcpStream>) {
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP_2);
         let timer = Arc::new(IoTimeout::new(self.server.timeout, !is_http2));
-        // Notified by an answer that is to be the connection's last one.
         let last_answer = Arc::new(Notify::new());
         let service = service_fn(|request: Request<Incoming>| {
             let (is_http2, last_answer) = (request.version() == Version::HTTP_2, Arc::clone(&last_answer));
@@ -124,7 +123,7 @@ impl AcceptedConnection {
             let answer = Arc::clone(&self.server).answer(request, in_flight);
             async move {
                 let mut answer = answer.await;
-                // What HTTP/1.1 says by a header, HTTP/2 says by a frame (GOAWAY).
+                // HTTP/2 replaces this header of HTTP/1.1 by a frame (GOAWAY).
                 if is_http2 && answer.headers_mut().remove(CONNECTION).is_some() {
                     last_answer.notify_one();
                 }
@@ -138,7 +137,7 @@ impl AcceptedConnection {
             }
         });
         let mut http = auto::Builder::new(TokioExecutor::new());
-        // Time limits are those of `IoTimeout`: hyper's own would end idle connections as early as slow ones.
+        // `IoTimeout` sets the time limits: hyper's own would end idle connections as early as slow ones.
         http.http1().header_read_timeout(None).max_buf_size(MAX_HEAD.into());
         http.http2().max_concurrent_streams(MAX_STREAMS).max_header_list_size(MAX_HEAD.into());
         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
@@ -152,7 +151,7 @@ impl AcceptedConnection {
             () = self.slot.evicted() => if self.slot.is_silent() { return } else { None },
         };
         if ended.is_none() {
-            // It answers the requests that it has received, and takes no more; HTTP/2 announces that by GOAWAY.
+            // The connection answers received requests, and accepts no more; HTTP/2 announces that by GOAWAY.
             connection.as_mut().graceful_shutdown();
             timer.shut_down();
             ended = tokio::select! {

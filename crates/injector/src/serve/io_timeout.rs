@@ -1,8 +1,8 @@
-//! The deadline of a connection: for a request to begin, for its head to end, and for its body and answer.
+//! Deadline of a connection: for the begin of a request, the end of its head, and its body and answer.
 //!
-//! A connection on which nothing happens is kept for long, because the API server keeps its own. Once a request has begun,
-//! the limit is short: a client that sends a head byte by byte holds a connection no longer than one that sends none. HTTP/2
-//! sends bytes between requests too (PING), so there a request begins with its complete head.
+//! An idle connection is kept for long, because the API server keeps its own. Once a request has begun, the limit is short: a
+//! client that sends a head byte by byte holds a connection no longer than one that sends none. HTTP/2 also sends bytes
+//! between requests (PING), so there a request begins with its complete head.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -13,17 +13,17 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Longer than Go's client keeps a connection that it doesn't use (90 s), so that it is the client who ends it: no request
-/// is sent into a connection that is just being closed.
+/// Longer than Go's client keeps an unused connection (90 s), so that the client ends it: no request is sent into a closing
+/// connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// The time for a client to agree on the end of a connection without requests (GOAWAY of HTTP/2).
+/// Time for a client to agree on the end of a connection without requests (GOAWAY of HTTP/2).
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct IoTimeout {
     timeout: Duration,
     deadline: watch::Sender<Instant>,
-    /// Nothing has come since the last answer.
+    /// True if no bytes have come since the last answer.
     idle: AtomicBool,
     in_flight: AtomicUsize,
     bytes_begin_request: bool,
@@ -31,7 +31,6 @@ pub(crate) struct IoTimeout {
 }
 
 impl IoTimeout {
-    /// A connection has just been opened, for a request that should come soon.
     pub(crate) fn new(timeout: Duration, bytes_begin_request: bool) -> Self {
         Self {
             timeout,
@@ -49,13 +48,13 @@ impl IoTimeout {
         }
     }
 
-    /// A head is complete: there is time for a body, and for an answer to be made of it.
+    /// Called after a complete head: allows time for the body and the answer.
     pub(crate) fn begin_request(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         self.deadline.send_replace(Instant::now() + 2 * self.timeout);
     }
 
-    /// An answer is on its way, or its client has given it up.
+    /// Called when an answer is ready, or its client has cancelled it.
     pub(crate) fn end_request(&self) {
         if self.in_flight.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.idle.store(true, Ordering::Relaxed);
@@ -67,8 +66,8 @@ impl IoTimeout {
         if self.is_shutting_down.load(Ordering::Relaxed) { SHUTDOWN_TIMEOUT } else { IDLE_TIMEOUT }
     }
 
-    /// The connection is about to end: requests in flight keep their time, and an idle connection, or one whose time is up,
-    /// has little.
+    /// Called before the end of the connection: requests in flight keep their time; an idle connection, or one whose time is
+    /// up, has little.
     pub(crate) fn shut_down(&self) {
         self.is_shutting_down.store(true, Ordering::Relaxed);
         let is_idle = self.in_flight.load(Ordering::Relaxed) == 0 && self.idle.load(Ordering::Relaxed);

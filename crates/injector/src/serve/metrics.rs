@@ -1,6 +1,6 @@
-//! The numbers that the webhook counts, as Prometheus reads them.
+//! Metrics of the webhook, in Prometheus' format.
 //!
-//! Names are Istio's where it has the same number. `success` differs: Istio's counts refused pods too.
+//! Names are Istio's for equal numbers. `success` differs: Istio's includes refused pods.
 
 use crate::authority::CallerCount;
 use cluster::status::{self, Reply, registered};
@@ -11,7 +11,7 @@ use prometheus_client::{
 };
 use std::time::Duration;
 
-/// Upper bounds of the histogram in seconds: around the time that a review should take, and far above.
+/// Upper bounds of the histogram in seconds: around the expected time of a review, and far above.
 const BOUNDS: [f64; 12] = [0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
 
 type LabelledFamily<M, V = &'static str> = Family<[(&'static str, V); 1], M>;
@@ -37,7 +37,6 @@ pub(crate) struct ServeMetrics {
     watch_errors: LabelledFamily<Counter>,
 }
 
-/// By the outcome.
 pub(super) type Reloads = LabelledFamily<Counter>;
 
 pub(super) struct WatchMetrics {
@@ -123,7 +122,7 @@ impl ServeMetrics {
         self.tags.get_or_create(&[("outcome", outcome)]).inc();
     }
 
-    /// Numbers of a resource that is watched: without a watch there is nothing to raise an alarm about.
+    /// Metrics of a watched resource. Without a watch they are absent, since no alarm could apply.
     pub(super) fn watch(&self, resource: &'static str) -> WatchMetrics {
         let labels = [("resource", resource)];
         WatchMetrics {
@@ -132,8 +131,8 @@ impl ServeMetrics {
         }
     }
 
-    /// The page that Prometheus reads. Looked up for it: the certificate's end, in seconds since 1970; whether the
-    /// default templates make pods; and the webhook configurations that should call, by name.
+    /// Page for Prometheus, with the certificate's end in seconds since 1970, the state of the default templates, and the
+    /// webhook configurations that should call, by name.
     pub(super) fn page(&self, expires: i64, is_usable: bool, callers: Vec<(String, CallerCount)>) -> Reply {
         self.expiry.set(expires);
         self.usable.set(is_usable.into());

@@ -1,7 +1,7 @@
 //! `serve`: the webhook that the API server calls for each new pod, over HTTPS.
 //!
-//! Configuration and certificate are read again when their files change. At the end no request is cut off: readiness fails
-//! first, then, after the drain, the listener is closed, then the requests that are being answered are waited for.
+//! Configuration and certificate are reloaded when their files change. A shutdown interrupts no request: first readiness
+//! fails, then, after the drain, the listener is closed, then requests in progress are awaited.
 
 mod body;
 mod cluster;
@@ -45,9 +45,9 @@ use tls::ServerIdentity;
 use tokio::{runtime::Builder, sync::watch, task::LocalSet, time::sleep};
 use tokio_rustls::TlsAcceptor;
 
-/// The port of Istio's injector, to which its Service points.
+/// Port of Istio's injector, to which its Service points.
 const PORT: u16 = 15017;
-/// A review takes less than a millisecond, so a few threads answer thousands in a second; more would only take memory.
+/// A review takes less than a millisecond, so a few threads answer thousands per second; more would only take memory.
 const MAX_THREADS: usize = 4;
 
 #[derive(Args, Debug)]
@@ -72,8 +72,7 @@ pub(crate) struct ServeFlags {
     config_dir: Option<PathBuf>,
     #[command(flatten)]
     sources: ConfigurationSources,
-    /// Labels, separated by commas; the first one of a pod is its environment, which /environment-tag sets in
-    /// its proxy
+    /// Labels, separated by commas; the first one of a pod is its environment, which /environment-tag sets in its proxy
     #[arg(long, value_name = "LABELS", value_parser = labels, env = "envLabel")]
     environment_labels: Option<Box<[String]>>,
     #[command(flatten)]
@@ -91,7 +90,7 @@ pub(crate) struct ServeFlags {
     logging: LoggingFlags,
 }
 
-/// Not a `Vec`, which clap takes for a flag that may be repeated.
+/// Parses labels. Not into a `Vec`, which clap would treat as a repeatable flag.
 fn labels(text: &str) -> Result<Box<[String]>, String> {
     let problem = |problem: &InputProblem| match &problem.item {
         Some(item) => format!("{item:?} {}", problem.text),
@@ -111,7 +110,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// A timeout of 0 would refuse each request.
+/// A timeout of 0 would refuse every request.
 fn positive_seconds(text: &str) -> Result<Duration, String> {
     match seconds(text)? {
         Duration::ZERO => Err("expected more than 0".to_owned()),
@@ -138,13 +137,12 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Threads that read and write; as many answer short reviews.
+/// Number of threads for connections, and of threads for short reviews.
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
 }
 
-/// Reads the configuration and the certificate, and from then on whenever their files change. Nothing is written to the
-/// cluster unless both are valid.
+/// Reads configuration and certificate, and watches their files. An invalid one prevents all writes to the cluster.
 async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error>> {
     let kubeconfig = flags.authority.kubeconfig.as_deref();
     let is_self_signed = flags.authority.self_signed;
@@ -153,7 +151,6 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
         return Err(text.into());
     }
     let metrics = Arc::new(ServeMetrics::default());
-    // All errors are reported at once.
     let mut errors: Vec<String> = Vec::new();
     let cluster = ClusterState::begin(&flags.cluster, kubeconfig, &metrics).await;
     let cluster = cluster.map_err(|error| errors.push(describe(&error))).ok();
@@ -209,7 +206,6 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
     Ok(server)
 }
 
-/// The watch replaces the identity when the files change.
 fn identity_of(
     certificate: &Path,
     key: &Path,

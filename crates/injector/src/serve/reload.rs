@@ -1,10 +1,10 @@
-//! Files that are read again when they change, while the server serves.
+//! Reload of changed files while the server runs.
 //!
-//! Several files are read as one. They may be written at any time: by Kubernetes, which exchanges a whole folder of a ConfigMap or
-//! Secret at once, or by people, who write one after the other. So new contents count when two reads in a row find the same.
+//! Several files are read as one unit. They may be written at any time: by Kubernetes, which replaces a whole folder of a
+//! ConfigMap or Secret at once, or by hand, one after the other. So new contents count when two consecutive reads are equal.
 //!
-//! They are read ten times a second rather than watched by inotify: this notices a volume that the kubelet exchanges, a
-//! bind mount and a network file system alike. Where contents can't be read or parsed, those before stay in use.
+//! They are read ten times per second rather than watched by inotify: this covers volumes that the kubelet replaces, bind
+//! mounts and network file systems alike. If contents can't be read or parsed, the previous ones stay in use.
 
 use super::metrics::Reloads;
 use cluster::error::describe;
@@ -12,18 +12,17 @@ use std::{collections::BTreeMap, error::Error, fs, io, path::PathBuf, thread, ti
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Puts contents into use; an error has changed nothing.
+/// Puts contents into use; on an error, nothing has changed.
 pub(super) type Apply = Box<dyn Fn(&FileContents) -> Result<(), Box<dyn Error>> + Send>;
 
 pub(super) struct Watched {
-    /// For the log: `configuration`, `certificate`.
+    /// Name for the log: `configuration`, `certificate`.
     what: &'static str,
     files: Files,
     apply: Apply,
     reloads: Reloads,
-    /// The contents that were applied or refused last.
+    /// Last contents that were applied or refused.
     known: Result<FileContents, String>,
-    /// The contents that the last read has found.
     seen: Result<FileContents, String>,
 }
 
@@ -57,7 +56,7 @@ impl Watched {
     }
 }
 
-/// Checks the files until the process ends, on a separate thread, as it waits for disks and reads long texts.
+/// Checks the files until the process ends, on a separate thread, since it waits for disks and parses long texts.
 pub(super) fn watch(mut watched: Vec<Watched>) {
     thread::spawn(move || {
         loop {
@@ -85,17 +84,17 @@ pub(super) fn watch(mut watched: Vec<Watched>) {
 
 #[derive(Clone, Debug)]
 pub(super) struct WatchedFile {
-    /// As Kubernetes names it in a ConfigMap or a Secret.
+    /// Key in a ConfigMap or a Secret.
     pub(super) key: &'static str,
     pub(super) path: PathBuf,
-    /// True if its absence means something; else it is an error.
+    /// True if absence is valid; otherwise it is an error.
     pub(super) optional: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Files(pub(super) Vec<WatchedFile>);
 
-/// By key, without files that are absent.
+/// Contents by key, without absent files.
 pub(super) type FileContents = BTreeMap<&'static str, Vec<u8>>;
 
 impl Files {
@@ -117,7 +116,6 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use testkit::folder::Folder;
 
-    /// A folder as Kubernetes mounts it, of two files.
     struct Mount {
         folder: Folder,
         applied: Arc<Mutex<Vec<String>>>,
@@ -170,13 +168,13 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_exchanged_is_taken_once() {
+    fn a_replaced_folder_is_loaded_once() {
         let mut mount = Mount::new("exchanged");
         assert_eq!(mount.polls(), []);
         fill(&mount.folder, "..2", ["two", "two"]);
         assert_eq!(mount.polls(), [Ok(())]);
         assert_eq!(mount.polls(), []);
-        // The same texts again are no change.
+        // Equal texts cause no reload.
         fill(&mount.folder, "..3", ["two", "two"]);
         assert_eq!(mount.polls(), []);
         assert_eq!(mount.applied(), ["two two"]);

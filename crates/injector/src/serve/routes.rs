@@ -33,25 +33,25 @@ use tokio::{
     time::timeout_at,
 };
 
-/// The time for which an API server waits for an answer where its request states none: the default of `timeoutSeconds`.
+/// Default time that an API server waits for an answer: the default of `timeoutSeconds`.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct WebhookServer {
-    /// A request takes it once, so that its answer is made of one configuration.
+    /// A request reads it once, so that its answer is based on one configuration.
     pub(super) configuration: RwLock<Arc<Configuration>>,
     pub(super) cluster: Arc<ClusterState>,
-    /// Keys of labels: the first one that a pod has holds its environment. Empty where `/environment-tag` is not served.
+    /// Keys of labels: the first one on a pod sets its environment. Empty if `/environment-tag` is not served.
     pub(super) environment_labels: Vec<String>,
     pub(super) identity: Arc<ServerIdentity>,
     pub(super) metrics: Arc<ServeMetrics>,
-    /// Set when the process is about to end: no more requests should be sent.
+    /// True before the process ends, when it should receive no more requests.
     pub(super) draining: AtomicBool,
     pub(super) classes: Arc<SizeClasses>,
-    /// The longest time for a client to send a body.
+    /// Time limit for a client to send a body.
     pub(super) timeout: Duration,
-    /// The reason that pods can't be injected, as far as it is known before the first review.
+    /// Reason why pods can't be injected, if known before the first review.
     pub(super) template_problems: RwLock<Option<String>>,
-    /// The webhooks that should call; none where they are not watched.
+    /// Webhooks that should call; `None` without a watch.
     pub(super) callers: Option<Arc<Callers>>,
 }
 
@@ -90,7 +90,7 @@ impl WebhookServer {
         response
     }
 
-    /// Answers a request that changes nothing and asks about no pod.
+    /// Answers a read-only request that is not a review.
     pub(super) fn page(&self, path: &str, query: Option<&str>) -> Reply {
         let callers = || self.callers.as_ref().map(|callers| callers.all()).unwrap_or_default();
         match path {
@@ -114,7 +114,7 @@ impl WebhookServer {
         }
     }
 
-    /// Conditions under which requests are sent, each with the reason where it fails.
+    /// Conditions of readiness, each with the reason if it fails.
     fn checks(&self) -> [(&'static str, Option<String>); 3] {
         [
             ("shutdown", self.draining.load(Relaxed).then(|| "draining".to_owned())),
@@ -130,7 +130,7 @@ impl WebhookServer {
         mut in_flight: InFlightRequest,
     ) -> Reply {
         let (head, body) = request.into_parts();
-        // Less than the caller waits and than the connection lasts, so that the caller learns the reason.
+        // Shorter than the caller's and the connection's limits, so that the caller receives the reason.
         let limit = call_timeout(head.uri.query()).min(2 * self.timeout) * 9 / 10;
         let deadline = Instant::now() + limit;
         let body = body::read(body, &self.classes, self.timeout.min(limit), in_flight.evicted()).await;
@@ -147,15 +147,15 @@ impl WebhookServer {
             }
         };
         let mut response = self.logged(subject, answer, start);
-        // Further bytes may be the rest of the body.
+        // Further bytes may belong to the body.
         if !is_read {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
 
-    /// Reviews a pod in a thread that is not needed for connections. One that is dropped, because its client has gone or its time
-    /// is up, ends soon.
+    /// Reviews a pod in a thread other than the connections'. A review whose future is dropped, because its client has gone
+    /// or its time is up, ends soon.
     async fn in_turn(
         self: &Arc<Self>,
         subject: ReviewPurpose,
@@ -222,7 +222,6 @@ impl WebhookServer {
     }
 }
 
-/// Cancels the work in the thread when the future is dropped.
 async fn in_thread<T: Send + 'static>(
     work: impl FnOnce(Cancellation) -> T + Send + 'static,
 ) -> Result<T, JoinError> {
@@ -239,7 +238,7 @@ impl Drop for CancelledOnDrop {
     }
 }
 
-/// The API server states it as `?timeout=10s`.
+/// Timeout of the caller; the API server sends it as `?timeout=10s`.
 fn call_timeout(query: Option<&str>) -> Duration {
     let given = query.unwrap_or_default().split('&').find_map(|part| part.strip_prefix("timeout="));
     let seconds = given.and_then(|text| text.strip_suffix('s')?.parse().ok());
@@ -252,7 +251,7 @@ fn brief(checks: [(&str, Option<String>); 3]) -> String {
     if failed.is_empty() { "ready\n".to_owned() } else { format!("{}\n", failed.join("\n")) }
 }
 
-/// One line a check, in the form of Kubernetes' own servers; and the webhooks that should call, which readiness does not depend on.
+/// One line per check, as for Kubernetes' own servers; and the webhooks that should call, irrelevant for readiness.
 fn verbose(checks: [(&str, Option<String>); 3], callers: Vec<(String, CallerCount)>) -> String {
     let of_checks = checks.into_iter().map(|(name, failed)| match failed {
         None => format!("[+]{name} ok\n"),
@@ -265,7 +264,7 @@ fn verbose(checks: [(&str, Option<String>); 3], callers: Vec<(String, CallerCoun
     of_checks.chain(of_callers).collect()
 }
 
-/// A defect must cost the call that shows it, and no other.
+/// Limits the effect of a defect to the call that triggers it.
 fn guarded(panics: &Counter, answer: impl FnOnce() -> Answer) -> Answer {
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
         panics.inc();
@@ -278,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caller_states_how_long_it_waits() {
+    fn the_timeout_of_the_caller_is_parsed() {
         for (query, expected) in
             [(Some("timeout=30s"), 30), (Some("a=b&timeout=2s"), 2), (Some("timeout=-1s"), 10), (None, 10)]
         {
@@ -287,14 +286,14 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_costs_one_answer() {
+    fn a_panic_affects_one_answer() {
         let panics = Counter::default();
         assert_eq!(guarded(&panics, || panic!("a defect of a test")).status, 500);
         assert_eq!((guarded(&panics, || Answer::text(200, "well")).status, panics.get()), (200, 1));
     }
 
     #[tokio::test]
-    async fn a_review_that_nobody_waits_for_is_cancelled() {
+    async fn a_review_without_a_waiting_client_is_cancelled() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let work = in_thread(move |cancellation| {
             sender.send(cancellation.clone()).expect("the test waits");

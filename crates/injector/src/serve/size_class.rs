@@ -1,21 +1,20 @@
-//! The memory that requests share, and their turns to be answered, by the lengths of their bodies. Long ones take nothing from
+//! Memory that requests share, and their turns to be answered, by the lengths of their bodies. Long ones take nothing from
 //! short ones.
 //!
-//! A body takes memory as it arrives, not as it was announced. Where its class has none left, the body that has been incomplete
-//! for the longest time gives way; where all of them are complete, it waits until one is answered.
+//! A body takes memory as it arrives, not as announced. If its class has none left, the body that has been incomplete for the
+//! longest time is evicted; if all are complete, the new one waits for an answer to one of them.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// The longest body of each class, and the memory for all of them, in bytes. A pod of a few containers is short. Without a limit
-/// in the last class, because none is read that is longer than [`injection::review::MAX_BYTES`].
+/// Maximum body of each class, and the memory of the class, in bytes. A pod with a few containers is short. The last class
+/// has no limit, because no body longer than [`injection::review::MAX_BYTES`] is read.
 const CLASSES: [(usize, usize); 3] = [(64 << 10, 16 << 20), (512 << 10, 16 << 20), (usize::MAX, 32 << 20)];
 
 pub(super) struct SizeClasses {
     memory: Mutex<Ledger>,
-    /// A body has given memory back.
     freed: Notify,
     turns: [Arc<Semaphore>; CLASSES.len()],
 }
@@ -23,7 +22,7 @@ pub(super) struct SizeClasses {
 struct Ledger {
     left: [usize; CLASSES.len()],
     sequence: u64,
-    /// By age, without those that were evicted.
+    /// Bodies by age, without evicted ones.
     bodies: BTreeMap<u64, Body>,
 }
 
@@ -34,7 +33,6 @@ struct Body {
     evict: Arc<Notify>,
 }
 
-/// One body's part of memory and turns, until it is dropped.
 pub(super) struct Share {
     classes: Arc<SizeClasses>,
     id: u64,
@@ -51,8 +49,8 @@ impl Ledger {
 }
 
 impl SizeClasses {
-    /// Of short bodies, as many are answered at once as there are `threads`; of long ones, which take a hundred times as much
-    /// memory as their text, one of each class.
+    /// Answers `threads` short bodies at once, but only one of each longer class: their reviews take a hundred times as much
+    /// memory as the text.
     pub(super) fn new(threads: usize) -> Arc<Self> {
         let left = CLASSES.map(|(_, memory)| memory);
         let memory = Ledger { left, sequence: 0, bodies: BTreeMap::new() };
@@ -76,7 +74,7 @@ impl Share {
         Arc::clone(&self.evict)
     }
 
-    /// Takes memory for a body that has grown to this length, as soon as there is some.
+    /// Takes memory for a body of this length, after waiting for it.
     pub(super) async fn grow(&mut self, length: usize) {
         let classes = Arc::clone(&self.classes);
         loop {
@@ -88,7 +86,7 @@ impl Share {
         }
     }
 
-    /// Evicts others for it. One that was evicted itself gets nothing.
+    /// Tries it, evicting others. An evicted body gets no memory.
     fn try_grow(&mut self, length: usize) -> bool {
         let class = CLASSES.iter().position(|(max, _)| length <= *max).unwrap_or(CLASSES.len() - 1);
         let mut memory = self.classes.memory.lock();
@@ -111,7 +109,7 @@ impl Share {
         is_granted
     }
 
-    /// The body is complete, so that it is not evicted any more. Returns false if it was.
+    /// Marks the body as complete, which excludes it from eviction. Returns false if it was evicted.
     pub(super) fn complete(&mut self) -> bool {
         let mut memory = self.classes.memory.lock();
         memory.bodies.get_mut(&self.id).map(|own| own.is_complete = true).is_some()
@@ -144,11 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_incomplete_body_gives_way_and_complete_ones_never() {
+    fn the_oldest_incomplete_body_is_evicted_and_complete_ones_never() {
         let classes = SizeClasses::new(2);
         let mut open: Vec<Share> = (0..20).map(|_| grown(&classes, LONG)).collect();
         let evicted = |share: &Share| share.eviction().notified().now_or_never().is_some();
-        // The memory holds five of them.
+        // The memory suffices for five of them.
         assert_eq!(
             open.iter().map(evicted).collect::<Vec<_>>(),
             (0..20).map(|at| at < 15).collect::<Vec<_>>()
@@ -159,14 +157,14 @@ mod tests {
         assert!(next.grow(LONG).now_or_never().is_none(), "all are going to be answered");
         open.pop();
         assert!(next.grow(LONG).now_or_never().is_some() && next.complete());
-        // Short ones have memory of their own.
+        // Short ones have separate memory.
         assert!(grown(&classes, 1 << 10).complete());
         drop((open, next));
         assert_eq!(classes.memory.lock().left, CLASSES.map(|(_, memory)| memory));
     }
 
     #[test]
-    fn a_slow_review_does_not_hold_a_plain_one() {
+    fn a_slow_review_does_not_delay_a_plain_one() {
         let classes = SizeClasses::new(1);
         let [long, other, short, plain] = [LONG, LONG, 30 << 10, 2 << 10].map(|length| {
             let mut share = grown(&classes, length);

@@ -1,6 +1,6 @@
-//! The server's certificate and key, which can be changed while it serves.
+//! The server's certificate and key, which can be replaced while it runs.
 //!
-//! A connection keeps the certificate that it was opened with; the next one gets the next. Nothing here reads a file.
+//! A connection keeps the certificate of its handshake; the next one gets the new one. This module reads no files.
 
 use parking_lot::RwLock;
 use rustls::{
@@ -14,7 +14,7 @@ use rustls::{
 use std::{ops::Range, sync::Arc};
 use x509_cert::{Certificate, der::Decode, time::Time};
 
-/// The server looks for its certificate here at each handshake.
+/// Certificate of the server, looked up at each handshake.
 #[derive(Debug)]
 pub(crate) struct ServerIdentity {
     state: RwLock<IdentityState>,
@@ -24,7 +24,7 @@ pub(crate) struct ServerIdentity {
 /// The server's own certificate, the intermediates, and the key.
 pub(crate) type CertificateChain = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// The certificate with its key, and its end in seconds since 1970.
+/// Certificate with its key, and its end in seconds since 1970.
 type IdentityState = (Arc<CertifiedKey>, i64);
 
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ impl ServerIdentity {
         Ok(Arc::new(Self { state, provider }))
     }
 
-    /// Open connections keep the old certificate, and an error changes nothing.
+    /// Replaces the certificate. Open connections keep the old one; on an error, nothing has changed.
     pub(crate) fn set(&self, chain: CertificateChain) -> Result<(), IdentityError> {
         let state = state(&self.provider, chain)?;
         *self.state.write() = state;
@@ -75,7 +75,7 @@ fn state(provider: &CryptoProvider, (chain, key): CertificateChain) -> Result<Id
     Ok((Arc::new(key), expires))
 }
 
-/// From the texts of a Secret (`tls.crt`, `tls.key`).
+/// Parses the texts of a Secret (`tls.crt`, `tls.key`).
 pub(crate) fn from_pem(certificate: &[u8], key: &[u8]) -> Result<CertificateChain, IdentityError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.map_err(IdentityError::Certificate)?;
@@ -85,11 +85,10 @@ pub(crate) fn from_pem(certificate: &[u8], key: &[u8]) -> Result<CertificateChai
     Ok((chain, PrivateKeyDer::from_pem_slice(key).map_err(IdentityError::Key)?))
 }
 
-/// HTTP/2, as ALPN calls it (RFC 9113, 3.1).
+/// ALPN name of HTTP/2 (RFC 9113, 3.1).
 pub(crate) const HTTP_2: &[u8] = b"h2";
 
-/// TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1 as the client wants it, and no client certificate: the API server has none to show
-/// by default.
+/// TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1 by the client's choice, without client certificates: by default, the API server has none.
 pub(crate) fn server(identity: Arc<ServerIdentity>) -> Result<Arc<ServerConfig>, rustls::Error> {
     let builder = ServerConfig::builder_with_provider(Arc::clone(&identity.provider));
     let builder = builder.with_protocol_versions(&[&TLS13, &TLS12])?;
@@ -98,7 +97,7 @@ pub(crate) fn server(identity: Arc<ServerIdentity>) -> Result<Arc<ServerConfig>,
     Ok(Arc::new(config))
 }
 
-/// A certificate's validity (RFC 5280, 4.1), in seconds since 1970.
+/// Validity of a certificate (RFC 5280, 4.1), in seconds since 1970.
 pub(crate) fn validity(certificate: &[u8]) -> Option<Range<i64>> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let validity = certificate.tbs_certificate().validity();
@@ -122,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_certificate_is_read() {
-        // By `date -u -d YEAR-02-28 +%s`.
+        // Expected values from `date -u -d YEAR-02-28 +%s`.
         for (year, expected) in [(2027, 1_803_772_800), (2049, 2_498_083_200), (2050, 2_529_619_200)] {
             assert_eq!(ServerIdentity::new(made(year)).expect("an identity").expires(), expected, "{year}");
         }

@@ -1,4 +1,4 @@
-//! `serve --self-signed` against the played API server: replicas that start at once, rotation, repair, faults, a kill.
+//! `serve --self-signed` against the simulated API server: simultaneous starts, rotation, repair, faults, a kill.
 
 use super::installation::create_pod;
 use super::webhook::address;
@@ -18,12 +18,10 @@ pub(super) const SECRET: &str = "sidecar-injector-ca";
 pub(super) const CONFIGURATION: &str = "sidecar-injector";
 const WEBHOOKS: &str = "mutatingwebhookconfigurations";
 
-/// Starts a replica with these flags besides.
 pub(super) fn start(cluster: &Cluster, flags: &[&str]) -> Logged {
     start_as(&cluster.kubeconfig(), flags)
 }
 
-/// The same by another kubeconfig.
 fn start_as(kubeconfig: &Path, flags: &[&str]) -> Logged {
     Logged::start(
         Command::new(PROGRAM.path)
@@ -34,14 +32,13 @@ fn start_as(kubeconfig: &Path, flags: &[&str]) -> Logged {
     )
 }
 
-/// Starts one, to which the Service leads from now on.
+/// Starts a replica that the Service routes to from now on.
 fn serving(cluster: &Cluster) -> Logged {
     let replica = start(cluster, &[]);
     cluster.route(NAMESPACE, "sidecar-injector", address(&replica, "address"));
     replica
 }
 
-/// A cluster where pods of the namespace `shop` are to be injected.
 pub(super) fn cluster() -> Cluster {
     let cluster = Cluster::start();
     cluster.namespace(NAMESPACE, &json!({}));
@@ -60,21 +57,18 @@ pub(super) fn configuration(service: &str) -> Value {
             "namespaceSelector": { "matchLabels": { "istio-injection": "enabled" } } }] })
 }
 
-/// What the webhook trusts.
 pub(super) fn bundle(cluster: &Cluster) -> String {
     let found = cluster.find(WEBHOOKS, "", CONFIGURATION).unwrap_or_default();
     let text = found["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default().to_owned();
     String::from_utf8(BASE64.decode(text.as_bytes()).expect("base64")).expect("text")
 }
 
-/// A text in the Secret.
 pub(super) fn stored(cluster: &Cluster, key: &str) -> String {
     let secret = cluster.find("secrets", NAMESPACE, SECRET).unwrap_or_default();
     let text = secret["data"][key].as_str().unwrap_or_default().to_owned();
     String::from_utf8(BASE64.decode(text.as_bytes()).expect("base64")).expect("text")
 }
 
-/// Waits until the webhook trusts the authority that is stored.
 fn until_trusted(cluster: &Cluster) -> String {
     until("the webhook trusts it", || {
         let kept = bundle(cluster);
@@ -83,7 +77,6 @@ fn until_trusted(cluster: &Cluster) -> String {
     bundle(cluster)
 }
 
-/// kubectl creates a pod, for which the webhook has to be called.
 pub(super) fn create(cluster: &Cluster, name: &str) {
     let before = cluster.state().reviews.len();
     let pod = create_pod(cluster, &json!({ "name": name, "namespace": "shop" }));
@@ -153,7 +146,7 @@ fn authorities_follow_each_other_while_pods_are_created() {
 }
 
 #[test]
-fn what_somebody_spoils_is_repaired() {
+fn changes_by_other_programs_are_repaired() {
     let cluster = cluster();
     let replica = serving(&cluster);
     let authority = stored(&cluster, "ca.crt");
@@ -180,7 +173,7 @@ fn what_somebody_spoils_is_repaired() {
     assert_eq!(replica.stop(), Some(0));
 }
 
-/// Whatever goes wrong at first, in the end a pod is created.
+/// Creates a pod in the end, despite a fault at first.
 fn survives(verb: &'static str, plural: &'static str, fault: Fault) {
     let cluster = cluster();
     cluster.fault(verb, plural, fault);
@@ -213,13 +206,13 @@ fn faults_of_the_api_server_are_outlasted() {
 
 #[test]
 #[ignore = "the time limit of a write is ten seconds"]
-fn answers_that_never_come_are_given_up() {
+fn missing_answers_time_out() {
     survives("create", "secrets", Fault::Hang);
     survives("patch", WEBHOOKS, Fault::Hang);
 }
 
 #[test]
-fn a_secret_whose_watch_was_silent_was_written_four_times_a_second() {
+fn writes_for_a_silent_watch_are_delayed() {
     let cluster = cluster();
     cluster.storm("watch", "secrets", Fault::Hang);
     let begun = Instant::now();
@@ -239,9 +232,9 @@ fn a_signal_ends_the_wait_for_the_secret() {
     assert_eq!(replica.stop(), Some(0));
 }
 
-/// A client reads a token once a minute, and was refused for as long as that.
+/// Regression test: a client read a token only once a minute, and was refused until then.
 #[test]
-fn a_token_that_is_refused_is_read_again() {
+fn a_refused_token_is_read_again() {
     let cluster = cluster();
     cluster.grant(
         NAMESPACE,
@@ -258,7 +251,7 @@ fn a_token_that_is_refused_is_read_again() {
     until("both are written again", || {
         bundle(&cluster) == authority && stored(&cluster, "ca.crt") == authority
     });
-    // Watches of two objects, and of what reviews need; a write or two. In a minute there were many more.
+    // Watches of two objects and of reviews' facts, and a write or two. Within a minute there were many more.
     let refused = cluster.state().unauthorized;
     assert!((1..=8).contains(&refused), "{refused}: {}", replica.log());
     assert_eq!(replica.stop(), Some(0));

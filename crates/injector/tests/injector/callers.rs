@@ -7,7 +7,6 @@ use super::webhook::address;
 use serde_json::{Value, json};
 use testkit::{http::get, until};
 
-/// A configuration whose webhook calls by this.
 fn calling(client: Value) -> Value {
     let mut configuration = configuration("");
     configuration["webhooks"][0]["clientConfig"] = client;

@@ -1,4 +1,4 @@
-//! `check` before and after an installation, and `explain` that asks a cluster: sessions with the played API server.
+//! `check` before and after an installation, and `explain` with a cluster: sessions with the simulated API server.
 
 use super::installation::{Kubelet, NAMESPACE, WEBHOOKS, available, run};
 use super::sessions;
@@ -9,7 +9,7 @@ use testkit::word;
 
 const INSTALL: &str = "sidecar-injector manifests --image example/injector:1 --proxy-image example/proxy:1 | kubectl apply -f -";
 
-/// The sessions of a file with this cluster, and two service accounts without rights.
+/// Runs the sessions of a file with this cluster, and two service accounts without rights.
 fn check(name: &str, cluster: &Cluster) {
     let kubeconfig = cluster.kubeconfig();
     let accounts = ["person", "nobody"].map(|name| cluster.account("shop", name));
@@ -21,24 +21,24 @@ fn check(name: &str, cluster: &Cluster) {
             ("NOBODY", word(&accounts[1])),
             ("KUBECONFIG", word(&kubeconfig)),
             ("SERVER", &server),
-            // kubectl keeps there what it has discovered.
+            // Folder of kubectl's discovery cache.
             ("HOME", word(&cluster.folder)),
         ],
     );
 }
 
 #[test]
-fn what_a_cluster_answers_explains_pods() {
+fn facts_of_a_cluster_explain_pods() {
     check("explain-cluster", &Cluster::start());
 }
 
 #[test]
-fn what_hinders_an_installation_is_found_and_nothing_changed() {
+fn obstacles_to_an_installation_are_found_without_changes() {
     check("check", &Cluster::start());
 }
 
 #[test]
-fn an_installation_is_judged_while_it_works_and_when_it_is_broken() {
+fn working_and_broken_installations_are_judged() {
     let cluster = Cluster::start();
     let mut kubelet = Kubelet::default();
     run(&cluster, INSTALL);
@@ -61,7 +61,7 @@ fn an_installation_is_judged_while_it_works_and_when_it_is_broken() {
 }
 
 #[test]
-fn an_api_server_that_does_not_answer_is_no_finding() {
+fn an_unreachable_api_server_is_not_a_finding() {
     let cluster = Cluster::start();
     let kubeconfig = cluster.kubeconfig();
     let text = std::fs::read_to_string(&kubeconfig).expect("a kubeconfig");

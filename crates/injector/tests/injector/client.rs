@@ -1,4 +1,4 @@
-//! Reviews of pods, as the API server sends them.
+//! Reviews of pods, in the API server's format.
 
 use serde_json::{Value, json};
 use std::io;
@@ -6,13 +6,12 @@ use testkit::http::{Client, Response};
 
 pub(crate) const JSON: (&str, &str) = ("Content-Type", "application/json");
 
-/// Asks about a pod, with as much time as a busy machine needs.
+/// Sends a review of a pod, with a timeout that suffices on a busy machine.
 pub(crate) fn reviewed(client: &mut Client, path: &str, uid: &str, pod: &Value) -> io::Result<Response> {
     let body = review("admission.k8s.io/v1", uid, pod).to_string();
     client.send("POST", &format!("{path}?timeout=100s"), &[JSON], body.as_bytes())
 }
 
-/// A review of a pod that is being created in the namespace `shop`.
 pub(crate) fn review(version: &str, uid: &str, pod: &Value) -> Value {
     json!({ "apiVersion": version, "kind": "AdmissionReview", "request": {
         "uid": uid, "kind": { "group": "", "version": "v1", "kind": "Pod" },
@@ -20,7 +19,6 @@ pub(crate) fn review(version: &str, uid: &str, pod: &Value) -> Value {
         "namespace": "shop", "operation": "CREATE", "object": pod, "dryRun": false } })
 }
 
-/// A pod as a Deployment makes it.
 pub(crate) fn pod() -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod",
         "metadata": { "generateName": "web-5d4f8c7b9-", "labels": { "app": "web", "pod-template-hash": "5d4f8c7b9" } },

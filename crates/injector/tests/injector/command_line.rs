@@ -1,4 +1,4 @@
-//! The command line: completions, the manual.
+//! Command line: completions and the manual.
 
 use crate::PROGRAM;
 use testkit::command_line::SHELLS;

@@ -1,5 +1,5 @@
-//! HTTP/2 beside HTTP/1.1: what the API server chooses. Many requests over one connection, each with its limits, and an end
-//! that cuts none.
+//! HTTP/2 besides HTTP/1.1, the choice of the API server: many requests over one connection, each with its limits, and a
+//! shutdown that interrupts none.
 
 use super::client::{pod, review};
 use super::webhook::{CONFIG, Webhook};
@@ -30,7 +30,6 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 }
 
-/// A connection; the second part ends with it.
 async fn connect(webhook: &Webhook) -> (SendRequest<Body>, JoinHandle<hyper::Result<()>>) {
     let mut config = (*webhook.trust(rustls::DEFAULT_VERSIONS)).clone();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -53,7 +52,6 @@ fn full(text: String) -> Body {
     Full::new(Bytes::from(text)).boxed()
 }
 
-/// A body that is sent part by part.
 fn parts() -> (UnboundedSender<String>, Body) {
     let (sender, mut parts) = unbounded_channel::<String>();
     let parts = stream::poll_fn(move |context| parts.poll_recv(context));
@@ -61,7 +59,6 @@ fn parts() -> (UnboundedSender<String>, Body) {
     (sender, BodyExt::boxed(StreamBody::new(frames)))
 }
 
-/// The status and the body of an answer.
 async fn answer(sender: &mut SendRequest<Body>, request: Request<Body>) -> (u16, String) {
     let answered = timeout(TIMEOUT, sender.send_request(request)).await.expect("in time");
     let answered = answered.expect("an answer");
@@ -99,7 +96,7 @@ fn many_reviews_share_one_connection() {
             }
         });
         futures::future::join_all(all).await;
-        // Now it is idle, and gives way to another one.
+        // The idle connection is evicted by another one.
         let (mut other, _open) = connect(&webhook).await;
         assert_eq!(uid(&answer(&mut other, requested("u100")).await), "u100");
         ends(connection).await;
@@ -109,7 +106,7 @@ fn many_reviews_share_one_connection() {
 }
 
 #[test]
-fn a_request_beyond_a_limit_costs_no_other_one_of_its_connection() {
+fn a_request_beyond_a_limit_affects_no_other_of_its_connection() {
     let webhook = Webhook::start(CONFIG, "", &["--timeout", "3"]);
     runtime().block_on(async {
         let (mut sender, _connection) = connect(&webhook).await;
@@ -134,7 +131,7 @@ fn a_request_beyond_a_limit_costs_no_other_one_of_its_connection() {
 }
 
 #[test]
-fn a_connection_that_says_nothing_is_closed() {
+fn a_silent_connection_is_closed() {
     let webhook = Webhook::start(CONFIG, "", &["--timeout", "3"]);
     runtime().block_on(async {
         let (_sender, connection) = connect(&webhook).await;
@@ -143,7 +140,7 @@ fn a_connection_that_says_nothing_is_closed() {
 }
 
 #[test]
-fn nothing_is_cut_at_the_end() {
+fn a_shutdown_interrupts_no_request() {
     let mut webhook = Webhook::start(CONFIG, "", &["--drain", "600"]);
     runtime().block_on(async {
         let (mut idle, idle_connection) = connect(&webhook).await;
@@ -160,7 +157,7 @@ fn nothing_is_cut_at_the_end() {
 
         webhook.signal("TERM");
         webhook.until_line("draining");
-        // Each answer is the last one of its connection now.
+        // Each answer is now the last one of its connection.
         let (mut late, late_connection) = connect(&webhook).await;
         assert_eq!(uid(&answer(&mut late, requested("u4")).await), "u4");
         ends(late_connection).await;

@@ -1,5 +1,5 @@
-//! Installations that kubectl applies to the played API server. Deployments have no controller there: for each one, the server of its
-//! pods is started with the arguments and the configuration that are stored, and ends with it.
+//! Installations that kubectl applies to the simulated API server. It has no controller of Deployments: the tests start the
+//! server of each one with its arguments and configuration, and end it with the Deployment.
 
 use super::webhook::address;
 use crate::PROGRAM;
@@ -15,12 +15,11 @@ use testkit::{
 pub(super) const NAMESPACE: &str = "sidecar-injector";
 pub(super) const WEBHOOKS: &str = "mutatingwebhookconfigurations";
 
-/// The servers of Deployments that are there, by their names.
 #[derive(Default)]
 pub(super) struct Kubelet(pub(super) BTreeMap<String, Logged>);
 
 impl Kubelet {
-    /// Starts the servers of new Deployments, which are available then, and ends those of deleted ones.
+    /// Starts the servers of new Deployments, which then become available, and ends those of deleted ones.
     pub(super) fn follow(&mut self, cluster: &Cluster) {
         let wanted: BTreeMap<String, Value> = cluster
             .all("deployments")
@@ -38,7 +37,6 @@ impl Kubelet {
     }
 }
 
-/// Sets the status of a Deployment, as its controller does.
 pub(super) fn available(cluster: &Cluster, name: &str, is_available: bool) {
     let mut deployment = cluster.find("deployments", NAMESPACE, name).expect("a Deployment");
     let ready = if is_available { deployment["spec"]["replicas"].clone() } else { json!(0) };
@@ -55,7 +53,7 @@ fn start(cluster: &Cluster, name: &str, deployment: &Value) -> Logged {
         fs::write(folder.join(key), text.as_str().expect("a text")).expect("written");
     }
     let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
-    // What a pod has and a test has not: its mounts, its ports, its service account.
+    // Replaces facts of a pod: its mounts, its ports, its service account.
     let arguments =
         arguments.as_array().expect("arguments").iter().map(|word| match word.as_str().expect("a text") {
             word if word.starts_with("--config-dir=") => format!("--config-dir={}", folder.display()),
@@ -82,7 +80,7 @@ fn start(cluster: &Cluster, name: &str, deployment: &Value) -> Logged {
 fn shell(cluster: &Cluster, command: &str) -> Ended {
     let folder = cluster.file("bin");
     fs::create_dir_all(&folder).expect("a folder");
-    // The played server has no schemas, which kubectl validates by. kubectl refuses two restarts within a second.
+    // The simulated server has no schemas for kubectl's validation. kubectl refuses two restarts within a second.
     let wrapper = folder.join("kubectl");
     let kubectl = Command::new("sh").args(["-c", "command -v kubectl"]).output().expect("sh");
     let kubectl = String::from_utf8(kubectl.stdout).expect("UTF-8");
@@ -100,12 +98,11 @@ fn shell(cluster: &Cluster, command: &str) -> Ended {
     ended(Command::new("bash").args(words).env("PATH", path).env("KUBECONFIG", cluster.kubeconfig()))
 }
 
-/// What it prints on both streams, if it succeeds.
+/// Output of a successful command on both streams.
 pub(super) fn run(cluster: &Cluster, command: &str) -> String {
     shell(cluster, command).with(0).shown()
 }
 
-/// A pod of one container with this metadata, which kubectl creates.
 pub(super) fn create_pod(cluster: &Cluster, metadata: &Value) -> Value {
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
         "spec": { "containers": [{ "name": "application", "image": "example/application:1" }] } });
@@ -117,7 +114,7 @@ pub(super) fn create_pod(cluster: &Cluster, metadata: &Value) -> Value {
     cluster.find("pods", field("namespace"), field("name")).expect("a pod")
 }
 
-/// The revision that injects a new pod of a namespace; none if it gets no proxy.
+/// Revision that injects a new pod of a namespace; `None` if the pod gets no proxy.
 pub(super) fn injected_by(cluster: &Cluster, namespace: &str) -> Option<String> {
     let name = format!("pod-{}", cluster.version());
     let pod = create_pod(cluster, &json!({ "name": name, "namespace": namespace }));

@@ -1,4 +1,4 @@
-//! Injected manifests as kubectl reads them.
+//! Injected manifests, parsed by kubectl.
 
 use crate::{PROGRAM, kubectl::without};
 use serde_json::Value;
@@ -9,7 +9,7 @@ fn values(text: &str) -> Vec<Value> {
     mesh::pod::values("printed", text).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
 }
 
-/// An object as kubectl reads it, which drops what is null and adds what types have: without all that is empty.
+/// Object without empty values: kubectl drops nulls and adds defaults of types.
 fn without_empty(object: &Value) -> Value {
     without(object.clone(), |value| match value {
         Value::Null | Value::Bool(false) => true,

@@ -1,4 +1,4 @@
-//! Pods as large as the API server stores: injected by the webhook and by `inject` alike, and forgotten afterwards.
+//! Pods as large as the API server stores, injected alike by the webhook and by `inject`, whose memory is returned afterwards.
 
 use super::client::{pod, review, reviewed};
 use super::webhook::{CONFIG, Webhook};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::thread;
 use testkit::{scope, until};
 
-/// A template that wants to know all variables.
+/// Template that reads all variables.
 const CURIOUS: &str = r#"policy: enabled
 defaultTemplates: [own]
 templates:
@@ -17,7 +17,6 @@ templates:
         variables: '{{ range .Spec.Containers }}{{ len .Env }}{{ end }}'
 "#;
 
-/// A pod with so many variables, as the API server sends it.
 fn with_variables(count: usize) -> Value {
     let mut pod = pod();
     let name = |number: usize| format!("VARIABLE_{number}");
@@ -39,7 +38,6 @@ fn patched(webhook: &Webhook, pod: &Value) -> Value {
     super::webhook::patched(&answer, pod)
 }
 
-/// What `inject` makes of it.
 fn injected(pod: &Value) -> Value {
     let words = ["inject", "--namespace", "shop", "-f", "-"];
     PROGRAM.run_with(&words, &pod.to_string()).with(0).json()
@@ -61,7 +59,7 @@ fn a_pod_of_thousands_of_variables_is_injected_online_and_offline() {
 }
 
 #[test]
-fn memory_is_given_back_after_large_reviews() {
+fn memory_is_returned_after_large_reviews() {
     let webhook = Webhook::start(CURIOUS, "", &[]);
     patched(&webhook, &pod());
     let before = webhook.resident_memory();
@@ -76,7 +74,7 @@ fn memory_is_given_back_after_large_reviews() {
     });
     assert!(webhook.peak_memory() > before + (16 << 10), "the test shows something");
     until("it is given back", || {
-        // As long as there is something to do: an idle allocator has no time of its own.
+        // Repeats reviews: an idle allocator returns no memory.
         patched(&webhook, &pod());
         webhook.resident_memory() < before + (12 << 10)
     });

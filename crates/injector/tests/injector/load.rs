@@ -1,4 +1,4 @@
-//! The webhook's server under load, while its certificate and its configuration change all the time.
+//! The webhook's server under load, while its certificate and its configuration change continually.
 
 use super::client::{pod, reviewed};
 use super::webhook::{CONFIG, Webhook, patched};
@@ -15,18 +15,16 @@ use std::{
 use testkit::{http::Client, scope};
 
 const CLIENTS: usize = 32;
-/// How many a client sends over one connection.
 const OVER_ONE: usize = 10;
-/// How often everything changes.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// A configuration that says its version in both of its texts.
+/// Configuration with its version in both texts.
 fn texts(version: usize) -> (String, String) {
     let config = format!("{CONFIG}injectedAnnotations:\n  version.example: v{version}\n");
     (config, format!("global:\n  tag: v{version}\n"))
 }
 
-/// The version that an injected pod has from each text.
+/// Version in an injected pod, from each text.
 fn versions(pod: &Value) -> [String; 2] {
     let annotation = pod["metadata"]["annotations"]["version.example"].as_str().expect("an annotation");
     let containers =
@@ -108,7 +106,7 @@ fn no_review_fails_or_mixes_two_configurations() {
     print_times(&webhook, times);
 }
 
-/// What it took, for whoever runs `scripts/load`; how long the server itself took for a review is its own word.
+/// Prints the measured times, for `scripts/load`; the server's own time comes from its metrics.
 fn print_times(webhook: &Webhook, mut times: Vec<Duration>) {
     times.sort_unstable();
     let [half, most] = [50, 99].map(|percent| times[times.len() * percent / 100]);

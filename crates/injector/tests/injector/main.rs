@@ -1,4 +1,4 @@
-//! The injector, as its users meet it.
+//! Tests of the injector by its command line and its server.
 
 mod authority;
 mod callers;

@@ -1,4 +1,4 @@
-//! `manifests`: objects that Kubernetes takes, selectors that select, roles that allow what is asked for and no more.
+//! `manifests`: valid objects, matching selectors, and minimal but sufficient roles.
 
 use super::installation::{Kubelet, create_pod};
 use crate::PROGRAM;
@@ -23,7 +23,6 @@ use testkit::{until, word};
 pub(super) const MANIFESTS: [&str; 5] =
     ["manifests", "--image", "example/sidecar-injector:1", "--proxy-image", "example/proxy:1"];
 
-/// What the command prints.
 fn printed(flags: &[&str]) -> String {
     PROGRAM.printed(&[&MANIFESTS[..], flags].concat())
 }
@@ -52,7 +51,7 @@ const EVERYTHING: [&str; 11] = [
     "system-cluster-critical",
 ];
 
-/// Reads an object as its type and writes it again: nothing may be unknown to the type.
+/// Parses an object as its type and serializes it again: no field may be unknown to the type.
 fn is_typed<T: Serialize + DeserializeOwned>(object: &Value) {
     let typed: T =
         serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object:#}"));
@@ -84,7 +83,7 @@ fn every_object_is_of_its_type_and_has_no_other_field() {
 }
 
 #[test]
-fn yaml_json_and_kustomize_say_the_same() {
+fn yaml_json_and_kustomize_have_equal_objects() {
     let target = objects(&EVERYTHING);
     let read: Vec<Value> = serde_saphyr::from_multiple(&printed(&EVERYTHING)).expect("YAML");
     assert_eq!(read, target);
@@ -111,7 +110,7 @@ fn yaml_json_and_kustomize_say_the_same() {
 }
 
 #[test]
-fn kubectl_applies_it_twice_and_the_second_time_changes_nothing() {
+fn a_second_apply_by_kubectl_changes_nothing() {
     let cluster = Cluster::start();
     let file = cluster.file("all.yaml");
     fs::write(&file, printed(&EVERYTHING)).expect("written");
@@ -131,15 +130,14 @@ fn kubectl_applies_it_twice_and_the_second_time_changes_nothing() {
     assert_eq!(cluster.all("customresourcedefinitions").len(), 1);
 }
 
-/// The printed webhooks of configurations whose names begin so, by their names.
 fn webhooks(objects: &[Value], start: &str) -> Vec<Value> {
     let configurations = of_kind(objects, "MutatingWebhookConfiguration")
         .filter(|object| object["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(start)));
     configurations.filter_map(|object| object["webhooks"].as_array()).flatten().cloned().collect()
 }
 
-/// How often each webhook is called over all rows: absent, the value that is asked for, another, for the revision and
-/// injection of the namespace and the revision of the pod; absent, true, false for injection of the pod.
+/// Number of calls of each webhook over all combinations of labels: absent, matching or other, for the revision and injection
+/// of the namespace and the revision of the pod; absent, true or false for injection of the pod.
 fn called(webhooks: &[Value], revision: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     let values = |matching: &str| [Value::Null, matching.into(), "other".into()];
@@ -205,7 +203,7 @@ fn at_most_one_printed_webhook_is_called_in_each_of_the_81_rows() {
 }
 
 #[test]
-fn pods_are_hardened_and_selected_by_what_belongs_to_them() {
+fn pods_are_hardened_and_selected_by_their_own_objects() {
     let all = objects(&EVERYTHING);
     let templates: Vec<&Value> =
         of_kind(&all, "Deployment").map(|object| &object["spec"]["template"]).collect();
@@ -214,7 +212,7 @@ fn pods_are_hardened_and_selected_by_what_belongs_to_them() {
         let (spec, container) = (&template["spec"], &template["spec"]["containers"][0]);
         assert_eq!(security::refused(spec), security::Refused::default());
         assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
-        // They are created while nothing can answer.
+        // They are created while no webhook can answer.
         let labels = &template["metadata"]["labels"];
         for webhook in webhooks(&all, "") {
             assert!(!selects(&webhook["objectSelector"], labels), "{labels} {webhook:#}");
@@ -234,7 +232,7 @@ fn pods_are_hardened_and_selected_by_what_belongs_to_them() {
     }
 }
 
-/// The rules that printed roles of a kind grant to a program, one resource, one verb and one name each.
+/// Rules that printed roles of a kind grant to a program, one resource, one verb and one name each.
 fn granted(objects: &[Value], name: &str) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for role in objects.iter().filter(|object| object["metadata"]["name"] == name) {
@@ -260,7 +258,7 @@ fn granted(objects: &[Value], name: &str) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn what_is_installed_injects_and_roles_grant_what_it_asks_for_and_no_more() {
+fn an_installation_injects_and_its_roles_are_sufficient_and_minimal() {
     let cluster = Cluster::start();
     let all = objects(&["--tag", "prod", "--environment-tag"]);
     let (webhooks, others): (Vec<Value>, Vec<Value>) =
@@ -272,7 +270,7 @@ fn what_is_installed_injects_and_roles_grant_what_it_asks_for_and_no_more() {
     cluster.state().requests.clear();
     let mut kubelet = Kubelet::default();
     kubelet.follow(&cluster);
-    // The Secret is written again, too, when somebody empties it.
+    // An emptied Secret is written again, too.
     cluster.put(&json!({ "apiVersion": "v1", "kind": "Secret",
         "metadata": { "name": "sidecar-injector-ca", "namespace": "sidecar-injector" } }));
     until("it is whole again", || cluster.count("update", "secrets") > 0);

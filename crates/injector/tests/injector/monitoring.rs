@@ -1,4 +1,4 @@
-//! What `docker/monitoring` reads of the webhook is exported by it.
+//! The webhook exports the metrics that `docker/monitoring` reads.
 
 use super::installation::Kubelet;
 use super::manifests::objects;
@@ -11,7 +11,7 @@ use testkit::{
 };
 
 #[test]
-fn alerts_and_dashboard_read_what_the_webhook_exports() {
+fn alerts_and_dashboard_read_metrics_of_the_webhook() {
     let cluster = Cluster::start();
     objects(&["--environment-tag"]).iter().for_each(|object| drop(cluster.put(object)));
     let mut kubelet = Kubelet::default();

@@ -1,4 +1,4 @@
-//! Every command of the injector in README and in docs works. Those that want a cluster name flags that exist.
+//! Every command of the injector in README and docs works, and commands that need a cluster have existing flags.
 
 use crate::PROGRAM;
 use std::{fs, path::Path, process::Command};
@@ -6,7 +6,7 @@ use testkit::{command_line::ended, folder::Folder};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// README and whatever lies in docs: path and text, in which no line goes on in the next.
+/// README and all documents in docs: path and text, with continued lines joined.
 fn documents() -> Vec<(String, String)> {
     let docs = fs::read_dir(Path::new(ROOT).join("docs")).expect("docs");
     let names = docs.map(|entry| format!("docs/{}", entry.expect("an entry").file_name().to_string_lossy()));
@@ -17,7 +17,6 @@ fn documents() -> Vec<(String, String)> {
     paths.iter().map(|path| (path.clone(), read(path).replace("\\\n", ""))).collect()
 }
 
-/// The lines of blocks with this mark that call the injector.
 fn calls<'a>(text: &'a str, mark: &str) -> Vec<&'a str> {
     let mark = format!("```{mark}\n");
     let blocks = text.split(mark.as_str()).skip(1);
@@ -74,7 +73,7 @@ fn flags_of_commands_that_are_not_run_exist() {
     assert!(seen > 0, "documents show calls with flags: {seen}");
 }
 
-/// Each example of docs/templates.md, as it is printed there, injects a pod that asks for it.
+/// Each example of docs/templates.md injects, unchanged, a pod that selects it.
 #[test]
 fn templates_of_the_document_inject() {
     let text = fs::read_to_string(Path::new(ROOT).join("docs/templates.md")).expect("a document");

@@ -1,4 +1,4 @@
-//! What the webhook's server answers over HTTPS: to whatever is sent, however slowly, and at its end.
+//! Answers of the webhook's server over HTTPS: to all kinds of requests, to slow ones, and at shutdown.
 
 use super::client::{JSON, pod, review, reviewed};
 use super::webhook::{CONFIG, Webhook};
@@ -13,9 +13,9 @@ use testkit::http::{Client, get, request_head};
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 
 #[test]
-fn whatever_is_sent_is_answered_and_counted() {
+fn all_kinds_of_requests_are_answered_and_counted() {
     let webhook = Webhook::start(CONFIG, "", &[]);
-    // One connection for all of it, as the API server keeps one.
+    // One connection for all requests, like the API server's.
     let mut client = webhook.connect();
     let whole = review(VERSIONS[0], "u1", &pod()).to_string();
     let mut failures = 0;
@@ -82,7 +82,7 @@ fn other_paths_have_other_answers() {
 }
 
 #[test]
-fn a_default_template_that_can_not_be_filled_is_known_before_any_pod_comes() {
+fn an_invalid_default_template_is_reported_before_any_pod() {
     let config = |defaults: &str| {
         format!(
             "policy: enabled\ndefaultTemplates: [{defaults}]\ntemplates:\n  own: '{{{{ index .Spec.Containers 7 }}}}'\n"
@@ -101,7 +101,7 @@ fn a_default_template_that_can_not_be_filled_is_known_before_any_pod_comes() {
     );
     assert_eq!(webhook.metric("sidecar_injector_configuration_usable"), 0.0);
 
-    // One that no pod gets by default is nobody else's harm.
+    // A template that is not a default affects no other pod.
     webhook.configure(&config("sidecar"), "");
     webhook.until_line("reloaded");
     let warning = webhook.until_line("a template can't be filled; pods that name it are refused");
@@ -121,7 +121,7 @@ fn a_default_template_that_can_not_be_filled_is_known_before_any_pod_comes() {
 fn all_addresses_are_those_of_both_families() {
     let webhook = Webhook::start(CONFIG, "", &["--metrics-address", "[::]:0"]);
     let address = webhook.plain();
-    // A machine without IPv6 has the other one only.
+    // A machine without IPv6 has only the other one.
     let hosts = if address.is_ipv6() { &["127.0.0.1", "::1"][..] } else { &["127.0.0.1"] };
     for host in hosts {
         assert_eq!(get((*host, address.port()), "/ready").0, 200, "{host}");
@@ -138,7 +138,7 @@ fn a_body_of_any_length_is_answered() {
         assert_eq!(response.status, status, "{length}: {}", response.text());
         assert_eq!(response.header("connection") == Some("close"), status == 400, "{length}");
     }
-    // In chunks nobody knows the length before.
+    // A chunked body has no known length.
     let mut client = webhook.connect();
     let chunked = [JSON, ("Transfer-Encoding", "chunked")];
     client.write(request_head("POST", "/inject", &chunked, 0).as_bytes()).expect("a head");
@@ -149,7 +149,7 @@ fn a_body_of_any_length_is_answered() {
     }
     client.write(b"0\r\n\r\n").expect("an end");
     assert_eq!(client.read().expect("an answer").json()["response"]["uid"], "u1");
-    // One that ends too early has no answer that anybody reads; the next connection is served.
+    // No client reads the answer to a truncated request; the next connection is served.
     let mut client = webhook.connect();
     client.write(request_head("POST", "/inject", &[JSON], 100).as_bytes()).expect("a head");
     drop(client);
@@ -157,7 +157,7 @@ fn a_body_of_any_length_is_answered() {
 }
 
 #[test]
-fn heads_that_are_none_end_their_connection_alone() {
+fn invalid_heads_end_only_their_connection() {
     let webhook = Webhook::start(CONFIG, "", &[]);
     let long = request_head("GET", "/ready", &[("X", &"x".repeat(20_000))], 0);
     let many: Vec<(&str, &str)> = vec![("X", "x"); 500];
@@ -178,7 +178,7 @@ fn heads_that_are_none_end_their_connection_alone() {
 }
 
 #[test]
-fn who_is_too_slow_is_sent_away_and_holds_up_nobody() {
+fn slow_clients_are_disconnected_and_delay_no_other() {
     let webhook = Webhook::start(CONFIG, "", &["--timeout", "1"]);
     let mut silent = TcpStream::connect(webhook.address).expect("a connection");
     let mut without_a_head = webhook.connect();
@@ -206,16 +206,16 @@ fn who_is_too_slow_is_sent_away_and_holds_up_nobody() {
 }
 
 #[test]
-fn clients_that_say_nothing_hold_up_no_other() {
+fn silent_clients_delay_no_other() {
     let webhook = Webhook::start(CONFIG, "", &["--max-connections", "40"]);
     let silent: Vec<TcpStream> =
         (0..300).map(|_| TcpStream::connect(webhook.address).expect("it listens")).collect();
     let start = Instant::now();
     assert_eq!(webhook.get("/ready").status, 200);
-    // Each may say nothing for 10 s.
+    // Each may be silent for 10 s.
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     drop(silent);
-    // Heads without a body do not either.
+    // Neither do heads without a body.
     let mut without_a_body: Vec<Client> = (0..60).map(|_| webhook.connect()).collect();
     for client in &mut without_a_body {
         let _ = client.write(request_head("POST", "/inject", &[JSON], 100).as_bytes());
@@ -229,7 +229,7 @@ fn clients_that_say_nothing_hold_up_no_other() {
 }
 
 #[test]
-fn nothing_is_cut_at_the_end() {
+fn a_shutdown_interrupts_no_request() {
     let mut webhook = Webhook::start(CONFIG, "", &["--drain", "600"]);
     let body = review(VERSIONS[0], "u1", &json!({ "kind": "Job" })).to_string();
     let begun = |webhook: &Webhook| -> Client {
@@ -243,12 +243,12 @@ fn nothing_is_cut_at_the_end() {
     let mut in_flight = begun(&webhook);
     webhook.signal("TERM");
     webhook.until_line("draining");
-    // Not ready, but there: the API server may not know yet.
+    // Not ready, but still serving: the API server may not know yet.
     assert_eq!(webhook.get("/ready").status, 503);
     let late =
         reviewed(&mut webhook.connect(), "/inject", "u2", &json!({ "kind": "Job" })).expect("an answer");
     assert_eq!((late.status, late.header("connection")), (200, Some("close")));
-    // The second signal is the end of waiting.
+    // The second signal ends the drain.
     webhook.signal("TERM");
     assert!(idle.is_ended());
     while !webhook.refuses() {

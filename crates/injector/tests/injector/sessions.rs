@@ -1,8 +1,7 @@
-//! Commands and their output: a file of `sessions` for each command.
+//! Commands and their output: one file of `sessions` per command.
 
 use crate::PROGRAM;
 
-/// The sessions of a file, with these variables.
 pub(super) fn check(name: &str, variables: &[(&str, &str)]) {
     let file = format!("{}/tests/injector/sessions/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     PROGRAM.sessions(file, &[variables, &[("VERSION", env!("CARGO_PKG_VERSION"))]].concat());

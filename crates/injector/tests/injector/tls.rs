@@ -1,4 +1,4 @@
-//! Whom the webhook's server speaks to, and by which certificate, while that changes.
+//! Clients and certificates of the webhook's server, while they change.
 
 use super::webhook::{CONFIG, Webhook};
 use rustls::{
@@ -11,7 +11,7 @@ use std::{
 };
 
 #[test]
-fn tls_1_2_and_1_3_are_spoken_and_nothing_else() {
+fn only_tls_1_2_and_1_3_are_accepted() {
     let webhook = Webhook::start(CONFIG, "", &[]);
     for (versions, expected) in [([&TLS12], ProtocolVersion::TLSv1_2), ([&TLS13], ProtocolVersion::TLSv1_3)] {
         let mut client = webhook.connect_by(&versions);
@@ -39,7 +39,7 @@ fn a_new_certificate_is_shown_to_new_connections() {
     assert_ne!(first, second);
     assert_eq!(old.send("GET", "/ready", &[], b"").expect("an answer").status, 200);
 
-    // A key that is another's: the last good one stays.
+    // With a foreign key, the last valid certificate stays in use.
     let (other, _) = webhook.authority.client("other");
     let (_, key) = webhook.authority.client("another");
     webhook.certify_by(&other, &key);

@@ -1,11 +1,12 @@
-//! The upgrade of docs/injector.md, command by command, with the real kubectl: which revision injects after each step, and what is left.
+//! The upgrade of docs/injector.md, command by command, with the real kubectl: the injecting revision after each step, and
+//! the remaining objects.
 
 use super::installation::{Kubelet, NAMESPACE, WEBHOOKS, injected_by, run};
 use serde_json::{Value, json};
 use std::fs;
 use testkit::cluster::Cluster;
 
-/// The kinds of what is installed, but for ConfigMaps, of which others have some.
+/// Kinds of an installation except ConfigMaps, which other programs have, too.
 const REMOVED: [&str; 11] = [
     "clusterroles",
     "clusterrolebindings",
@@ -20,7 +21,6 @@ const REMOVED: [&str; 11] = [
     WEBHOOKS,
 ];
 
-/// The blocks of commands of a section, each a list of lines.
 fn blocks(document: &str, section: &str) -> Vec<Vec<String>> {
     let (_, rest) = document.split_once(&format!("\n## {section}\n")).expect("the section");
     let section = rest.split("\n## ").next().expect("its text");
@@ -36,7 +36,7 @@ fn named(cluster: &Cluster, plural: &str) -> Vec<String> {
 
 #[test]
 #[ignore = "a walk of half a minute"]
-fn the_upgrade_of_the_document_moves_namespaces_and_leaves_nothing_of_the_old() {
+fn the_documented_upgrade_moves_namespaces_and_removes_the_old_revision() {
     let document = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/injector.md"));
     let document = document.expect("the document");
     let cluster = Cluster::start();
@@ -95,7 +95,7 @@ fn the_upgrade_of_the_document_moves_namespaces_and_leaves_nothing_of_the_old() 
 }
 
 #[test]
-fn what_is_uninstalled_is_what_was_installed_and_written() {
+fn uninstall_removes_installed_and_written_objects() {
     let cluster = Cluster::start();
     let flags = "--revision r1 --tag prod --namespace mesh";
     run(

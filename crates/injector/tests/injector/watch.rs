@@ -1,5 +1,5 @@
-//! `serve --watch-cluster` against the played API server: namespaces and kubelets that change while pods are reviewed, and an
-//! API server that forbids, forgets, breaks off or says nothing.
+//! `serve --watch-cluster` against the simulated API server: namespaces and kubelets that change while pods are reviewed, and
+//! an API server that forbids, forgets, disconnects or is silent.
 
 use super::client::{pod, reviewed};
 use super::webhook::{CONFIG, Webhook, patched};
@@ -11,30 +11,26 @@ use testkit::{scope, until, word};
 const NATIVE: &str = "v1.33.1";
 const OLD: &str = "v1.32.6-eks-1";
 
-/// A server that watches, with these flags besides.
 fn watching(cluster: &Cluster, flags: &[&str]) -> Webhook {
     let kubeconfig = cluster.kubeconfig();
     Webhook::start(CONFIG, "", &[&["--kubeconfig", word(&kubeconfig)], flags].concat())
 }
 
-/// OpenShift gives a namespace its users.
+/// Sets a namespace's range of users, as OpenShift does.
 fn annotate(cluster: &Cluster, namespace: &str, range: &str) {
     cluster.put(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace,
         "annotations": { "openshift.io/sa.scc.uid-range": range } } }));
 }
 
-/// A node is there, or has another kubelet.
 fn node(cluster: &Cluster, name: &str, version: &str) {
     cluster.put(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name }, "spec": {},
         "status": { "nodeInfo": { "kubeletVersion": version }, "images": [{ "names": ["a"], "sizeBytes": 1 }] } }));
 }
 
-/// What becomes of a pod in the namespace `shop`.
 fn injected(webhook: &Webhook, pod: &Value) -> Value {
     patched(&reviewed(&mut webhook.connect(), "/inject", "u", pod).expect("an answer").json(), pod)
 }
 
-/// By which user the rules know the proxy.
 fn user(webhook: &Webhook) -> String {
     let pod = injected(webhook, &pod());
     let words = pod["spec"]["initContainers"][0]["args"].as_array().expect("arguments");
@@ -42,7 +38,7 @@ fn user(webhook: &Webhook) -> String {
     words[at + 1].as_str().expect("a text").to_owned()
 }
 
-/// Whether the proxy is a native sidecar, of a pod that names this node, if any.
+/// True if the proxy of a pod on this node, if any, is a native sidecar.
 fn is_native(webhook: &Webhook, node: Option<&str>) -> bool {
     let mut query = pod();
     if let Some(node) = node {
@@ -61,7 +57,7 @@ fn errors(webhook: &Webhook, resource: &str) -> f64 {
     webhook.metric(&format!("sidecar_injector_watch_errors_total{{resource=\"{resource}\"}}"))
 }
 
-/// Waits until what is watched is known. A server is ready before that on a busy machine: it waits for a limited time.
+/// Waits for the first list. On a busy machine, a server may be ready earlier, since readiness waits only for a limited time.
 fn until_listed(webhook: &Webhook, resource: &str) {
     until("it is listed", || current(webhook, resource) == 1.0);
 }
@@ -98,7 +94,7 @@ fn annotations_of_a_namespace_count_from_the_next_review_on() {
 }
 
 #[test]
-fn sidecars_are_native_when_the_last_kubelet_runs_them() {
+fn sidecars_are_native_once_all_kubelets_support_them() {
     let cluster = Cluster::start();
     node(&cluster, "one", NATIVE);
     node(&cluster, "two", OLD);
@@ -128,7 +124,7 @@ fn sidecars_are_native_when_the_last_kubelet_runs_them() {
 }
 
 #[test]
-fn who_may_not_watch_serves_all_the_same() {
+fn a_server_without_the_right_to_watch_serves() {
     let cluster = Cluster::start();
     annotate(&cluster, "shop", "1000/10");
     node(&cluster, "one", NATIVE);
@@ -158,12 +154,12 @@ fn who_may_not_watch_serves_all_the_same() {
 }
 
 #[test]
-fn what_the_api_server_forgets_or_breaks_off_is_asked_again() {
+fn lost_and_expired_watches_are_restarted() {
     let cluster = Cluster::start();
     node(&cluster, "one", NATIVE);
     let webhook = watching(&cluster, &[]);
     until_listed(&webhook, "nodes");
-    // While the watches are away, their version gets too old.
+    // While the watches are absent, their version expires.
     let mut range = 1_000;
     let mut again = |what: &str, disturb: &dyn Fn()| {
         range += 10;
@@ -184,7 +180,7 @@ fn what_the_api_server_forgets_or_breaks_off_is_asked_again() {
 }
 
 #[test]
-fn an_api_server_that_says_nothing_is_not_waited_for_too_long() {
+fn readiness_waits_a_limited_time_for_a_silent_api_server() {
     let cluster = Cluster::start();
     annotate(&cluster, "shop", "1000/10");
     node(&cluster, "one", NATIVE);
@@ -204,7 +200,7 @@ fn an_api_server_that_says_nothing_is_not_waited_for_too_long() {
 }
 
 #[test]
-fn without_a_cluster_the_watch_is_off_unless_it_is_asked_for() {
+fn without_a_cluster_the_watch_is_off_by_default() {
     let webhook = Webhook::start(CONFIG, "", &[]);
     webhook.until_line("namespaces and nodes are not watched");
     assert!(is_ready(&webhook));

@@ -1,4 +1,4 @@
-//! The webhook's server as a process, with its files as Kubernetes mounts them.
+//! The webhook's server as a process, with its files mounted as by Kubernetes.
 
 use data_encoding::BASE64;
 use rustls::{ClientConfig, SupportedProtocolVersion};
@@ -19,10 +19,9 @@ use testkit::certificates::{Authority, pem};
 use testkit::http::{Client, Response, trusting};
 use testkit::{folder::Folder, running::Logged, wait::TIMEOUT};
 
-/// A policy, as Istio's chart writes it.
 pub(crate) const CONFIG: &str = "policy: enabled\n";
 
-/// A folder as Kubernetes mounts a ConfigMap or a Secret: all of its files are exchanged at once.
+/// Writes files in the form of a mounted ConfigMap or Secret: all are replaced at once.
 pub(crate) fn mount(folder: &Path, files: &[(&str, &str)]) {
     static VERSION: AtomicU32 = AtomicU32::new(0);
     let version = format!("..{}", VERSION.fetch_add(1, Ordering::Relaxed));
@@ -42,7 +41,6 @@ pub(crate) fn mount(folder: &Path, files: &[(&str, &str)]) {
     }
 }
 
-/// The server, and a folder for its files, which goes with it.
 pub(crate) struct Webhook {
     pub(crate) address: SocketAddr,
     pub(crate) authority: Arc<Authority>,
@@ -65,9 +63,8 @@ impl DerefMut for Webhook {
 }
 
 impl Webhook {
-    /// Starts one with this `config` and these `values`; further flags as they are.
     pub(crate) fn start(config: &str, values: &str, flags: &[&str]) -> Self {
-        // Tests may run in an empty network namespace of their own, where loopback is down.
+        // Tests may run in an empty network namespace, where loopback is down.
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).output();
         assert!(up.expect("ip starts").status.success(), "loopback can't be set up");
         let folder = Folder::new("webhook");
@@ -90,66 +87,56 @@ impl Webhook {
         Self { address, authority, folder, program }
     }
 
-    /// Where plain HTTP is spoken.
     pub(crate) fn plain(&self) -> SocketAddr {
         address(&self.program, "metrics_address")
     }
 
-    /// What was logged of a review with this UID.
     pub(crate) fn outcome_of(&self, uid: &str) -> Value {
         let read = |line: &String| serde_json::from_str(line).ok().filter(|line: &Value| line["uid"] == uid);
         self.until_logged(uid, |lines| lines.iter().find_map(read))
     }
 
-    /// Exchanges the configuration.
     pub(crate) fn configure(&self, config: &str, values: &str) {
         configure(&self.folder, config, values);
     }
 
-    /// Exchanges the certificate for a new one of the same authority.
     pub(crate) fn certify(&self) {
         certify(&self.folder, &self.authority);
     }
 
-    /// Exchanges certificate and key for these texts.
     pub(crate) fn certify_by(&self, certificate: &str, key: &str) {
         mount(&self.folder.join("tls"), &[("tls.crt", certificate), ("tls.key", key)]);
     }
 
-    /// A connection of a client that trusts the authority.
     pub(crate) fn connect(&self) -> Client {
         self.connect_by(rustls::DEFAULT_VERSIONS)
     }
 
-    /// The same by these versions of TLS.
     pub(crate) fn connect_by(&self, versions: &[&'static SupportedProtocolVersion]) -> Client {
         let name = self.address.ip().into();
         Client::connect(self.address, name, self.trust(versions), TIMEOUT).expect("a connection")
     }
 
-    /// What a client has to know to speak these versions of TLS.
     pub(crate) fn trust(&self, versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
         trusting(iter::once(self.authority.certificate()), versions)
     }
 
-    /// A GET on a connection of its own.
     pub(crate) fn get(&self, path: &str) -> Response {
         self.connect().send("GET", path, &[], b"").expect("an answer")
     }
 
-    /// The number of a line of `/metrics`.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let text = self.get("/metrics").text();
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().expect("a number")
     }
 
-    /// The most memory that it has had resident so far, in KiB (`VmHWM`).
+    /// Peak of resident memory so far, in KiB (`VmHWM`).
     pub(crate) fn peak_memory(&self) -> u64 {
         self.memory("VmHWM:")
     }
 
-    /// What it has resident at present, in KiB.
+    /// Current resident memory, in KiB.
     pub(crate) fn resident_memory(&self) -> u64 {
         self.memory("VmRSS:")
     }
@@ -160,19 +147,16 @@ impl Webhook {
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
-    /// Whether new connections are refused.
     pub(crate) fn refuses(&self) -> bool {
         TcpStream::connect(self.address).is_err()
     }
 }
 
-/// An address that a server has logged, once it serves.
 pub(crate) fn address(server: &Logged, which: &str) -> SocketAddr {
     let serving = server.until_line("serving");
     serving[which].as_str().expect("a text").parse().expect("an address")
 }
 
-/// The pod that an answer to a review makes of this one.
 pub(crate) fn patched(answer: &Value, pod: &Value) -> Value {
     let patch = answer["response"]["patch"].as_str().unwrap_or_else(|| panic!("no patch: {answer}"));
     let patch = BASE64.decode(patch.as_bytes()).expect("base64");

@@ -1,4 +1,4 @@
-//! The real kubectl against a played API server.
+//! The real kubectl with a simulated API server.
 
 use crate::object::object;
 use crate::sessions::PROGRAM;
@@ -10,10 +10,10 @@ use testkit::{
 };
 
 #[test]
-fn the_roles_are_enough_and_a_refusal_names_them() {
+fn the_roles_are_sufficient_and_refusals_name_them() {
     let cluster = Cluster::start();
     cluster.put(&object("pod.json"));
-    // The agent is another node's.
+    // The agent runs on another node.
     let mut agent = object("agents.json")["items"][0].take();
     (agent["apiVersion"], agent["kind"]) = (json!("v1"), json!("Pod"));
     agent["metadata"]["labels"] = json!({ "app.kubernetes.io/name": "sidecar-node" });
@@ -26,12 +26,12 @@ fn the_roles_are_enough_and_a_refusal_names_them() {
             ("READER", word(&reader)),
             ("KUBECONFIG", word(&kubeconfig)),
             ("ROLES", concat!(env!("CARGO_MANIFEST_DIR"), "/../../docker/kubectl/clusterrole.yaml")),
-            // kubectl keeps there what it has discovered.
+            // Folder of kubectl's discovery cache.
             ("HOME", word(&cluster.folder)),
         ],
     );
     let state = cluster.state();
-    // The reader has a token.
+    // Only the reader has a token.
     let of_reader = state.requests.iter().filter(|(_, request)| request.header("authorization").is_some());
     let made: BTreeSet<(&str, &str)> =
         of_reader.map(|(Access { resource, verb, .. }, _)| (resource.as_str(), *verb)).collect();

@@ -1,4 +1,4 @@
-//! The plugin as its users meet it: with a kubectl that answers from files, and with the real one against a played API server.
+//! Tests of the plugin by its command line: with a kubectl that reads files, and with the real one and a simulated API server.
 
 mod cluster;
 mod object;

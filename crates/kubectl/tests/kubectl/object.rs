@@ -1,4 +1,4 @@
-//! Objects of the cluster in `sessions/pods.txt`, in which the pod `shop/web-0` runs as Istio injects it.
+//! Objects of the cluster in `sessions/pods.txt`, with the running pod `shop/web-0`, injected by Istio.
 
 use serde_json::Value;
 use testkit::sections;

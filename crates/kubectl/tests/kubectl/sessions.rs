@@ -1,4 +1,4 @@
-//! Commands and their output, with a kubectl that answers from files.
+//! Commands and their output, with a kubectl that reads files.
 
 use crate::object::object;
 use testkit::command_line::Program;

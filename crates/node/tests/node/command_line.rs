@@ -1,4 +1,4 @@
-//! The command line: refusals, the manual.
+//! The command line: errors and the manual.
 
 use crate::PROGRAM;
 

@@ -1,4 +1,4 @@
-//! An API server that is slow, refuses, lies, forgets and breaks off, and credentials that change.
+//! An API server that is slow, refuses, sends invalid answers, forgets and breaks off, and credentials that change.
 
 use super::scene::{NODE, Scene, broken};
 use crate::PROGRAM;
@@ -7,7 +7,7 @@ use std::{fs, time::Duration};
 use testkit::cluster::{Cluster, Fault};
 use testkit::{running::Logged, scope, until, word};
 
-/// That deletion goes on working is how a test sees that the program is well.
+/// Starts the program with deletion as the action, whose success shows that the program works.
 fn start(scene: &Scene) -> Logged {
     scene.start(&["--watch", "--action", "delete", "--watch-timeout", "30", "--call-timeout", "2"])
 }
@@ -17,7 +17,7 @@ fn is_deleted(cluster: &Cluster, name: &str) {
     until("the broken pod is deleted", || cluster.find("pods", "shop", name).is_none());
 }
 
-/// Starts, lets a fault meet the next request of a verb, and sees that all goes well afterwards.
+/// Lets a fault meet the next request of a verb, and verifies that the program recovers.
 fn survives(verb: &'static str, fault: Fault, text: &str) {
     let scene = Scene::new();
     scene.cluster.fault(verb, "pods", fault);
@@ -29,7 +29,7 @@ fn survives(verb: &'static str, fault: Fault, text: &str) {
 }
 
 #[test]
-fn faults_are_outlasted_and_told() {
+fn faults_are_survived_and_logged() {
     let second = Duration::from_secs(1);
     let all = vec![
         ("list", Fault::Slow(second), "the pods of the node are known"),
@@ -41,7 +41,7 @@ fn faults_are_outlasted_and_told() {
         ("list", Fault::Cut, "\"kind\":\"unreachable\""),
         ("watch", Fault::Refuse(500), "\"kind\":\"refused\""),
         ("watch", Fault::Lie("nonsense\n{\"type\":\"ADDED\"}\n"), "\"kind\":\"broken\""),
-        // A version that is too old: a new list.
+        // An expired version: a new list.
         ("watch", Fault::Gone, "\"kind\":\"gone\""),
         ("watch", Fault::Refuse(410), "\"kind\":\"gone\""),
         ("delete", Fault::Slow(second), "it is deleted"),
@@ -60,11 +60,11 @@ fn bookmarks_spare_a_list() {
         let scene = Scene::new();
         let program = start(&scene);
         is_deleted(&scene.cluster, "first");
-        // Its event is a change too, behind which the bookmark has to come.
+        // The deletion's event is a change too, and precedes the bookmark.
         until("the deletion has its event", || !scene.cluster.all("events").is_empty());
         if bookmarked {
             scene.cluster.bookmark();
-            // The watch has to have got it.
+            // Time for the watch to receive the bookmark.
             std::thread::sleep(Duration::from_millis(500));
         } else {
             scene.cluster.happen_elsewhere();
@@ -79,7 +79,7 @@ fn bookmarks_spare_a_list() {
 }
 
 #[test]
-fn a_pod_that_goes_while_nobody_watches_is_forgotten() {
+fn a_pod_deleted_without_a_watch_is_forgotten() {
     let scene = Scene::new();
     scene.cluster.faults(20, "delete", "pods", Fault::Refuse(500));
     scene.cluster.put(&broken("web", 1));
@@ -92,7 +92,7 @@ fn a_pod_that_goes_while_nobody_watches_is_forgotten() {
     scene.cluster.state().faults.clear();
     is_deleted(&scene.cluster, "next");
     until("the first one is forgotten", || program.line("it is gone").is_some());
-    // Its next call would have come before the second one of another pod.
+    // Its next call would precede the second one for another pod.
     let calls = scene.cluster.count("delete", "pods");
     scene.cluster.fault("delete", "pods", Fault::Refuse(500));
     is_deleted(&scene.cluster, "last");
@@ -101,7 +101,7 @@ fn a_pod_that_goes_while_nobody_watches_is_forgotten() {
 }
 
 #[test]
-fn a_token_that_is_exchanged_is_read_again_and_never_told() {
+fn an_exchanged_token_is_read_again_and_never_logged() {
     let scene = Scene::new();
     let token = scene.cluster.file("token");
     fs::write(&token, "the-first-secret").expect("written");
@@ -114,7 +114,7 @@ fn a_token_that_is_exchanged_is_read_again_and_never_told() {
     until("the old one is refused", || program.log().contains("\"kind\":\"unauthorized\""));
     fs::write(&token, "the-second-secret").expect("written");
     is_deleted(&scene.cluster, "second");
-    // Not only the watch: each call.
+    // Each call uses the new token, not only the watch.
     scene.cluster.admit("the-third-secret");
     fs::write(&token, "the-third-secret").expect("written");
     is_deleted(&scene.cluster, "third");
@@ -145,7 +145,7 @@ fn a_server_of_another_authority_learns_no_token() {
     assert_eq!(program.stop(), Some(0));
 }
 
-/// Both commands refuse them in a sentence, before anything is done.
+/// Both commands refuse unusable kubeconfigs before any action.
 #[test]
 fn kubeconfigs_that_can_not_be_used_are_refused() {
     let scene = Scene::new();

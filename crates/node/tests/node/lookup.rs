@@ -1,4 +1,4 @@
-//! `sidecar-node pod`: what the plugin is told of a pod, and how it ends where nobody knows.
+//! `sidecar-node pod`: its output for the plugin, and its exit codes for failures.
 
 use super::scene::{Scene, pod};
 use crate::PROGRAM;
@@ -26,7 +26,7 @@ fn knows(scene: &Scene) {
 }
 
 #[test]
-fn a_pod_is_told_whole_and_faults_are_outlasted() {
+fn a_pod_is_printed_whole_and_faults_are_survived() {
     let scene = Scene::new();
     knows(&scene);
     assert_eq!(scene.cluster.count("get", "pods"), 1);
@@ -46,7 +46,7 @@ fn a_pod_is_told_whole_and_faults_are_outlasted() {
 }
 
 #[test]
-fn time_is_kept_and_the_last_reason_told() {
+fn the_time_limit_holds_and_the_last_error_is_reported() {
     let scene = Scene::new();
     scene.cluster.put(&pod("web"));
     scene.cluster.faults(100, "get", "pods", Fault::Refuse(500));
@@ -57,7 +57,7 @@ fn time_is_kept_and_the_last_reason_told() {
 }
 
 #[test]
-fn what_is_said_for_good_is_not_asked_again() {
+fn final_answers_are_not_retried() {
     let scene = Scene::new();
     let stderr = refused(&scene, "web", 20_000, 4);
     assert!(stderr.contains("the API server knows no pod shop/web"), "{stderr}");
@@ -69,7 +69,7 @@ fn what_is_said_for_good_is_not_asked_again() {
 }
 
 #[test]
-fn a_token_that_is_refused_is_not_told() {
+fn a_refused_token_is_not_printed() {
     let scene = Scene::new();
     scene.cluster.kubeconfig_with(&json!({ "token": "the-secret" }));
     let stderr = refused(&scene, "web", 700, 1);

@@ -1,4 +1,4 @@
-//! The program as a whole, against a server that plays the API server and, for repair, a real network namespace.
+//! The program against a simulated API server and, for repair, a real network namespace.
 
 mod command_line;
 mod faults;

@@ -1,4 +1,4 @@
-//! What `docker/monitoring` reads of the repair agent is exported by it.
+//! The repair agent exports the metrics that `docker/monitoring` reads.
 
 use super::scene::{Scene, broken};
 use std::{
@@ -19,9 +19,8 @@ fn free() -> String {
 }
 
 #[test]
-fn alerts_and_dashboard_read_what_the_agent_exports() {
+fn alerts_and_dashboard_read_exported_metrics() {
     let scene = Scene::new();
-    // A failure, which is repeated.
     scene.cluster.fault("delete", "pods", Fault::Refuse(500));
     let address = free();
     let program = scene.start(&["--watch", "--action", "delete", "--metrics", &address]);
@@ -35,7 +34,7 @@ fn alerts_and_dashboard_read_what_the_agent_exports() {
 }
 
 #[test]
-fn clients_that_say_nothing_hold_up_no_other() {
+fn silent_clients_hold_up_no_other() {
     let scene = Scene::new();
     let address = free();
     let program = scene.start(&["--watch", "--action", "delete", "--metrics", &address]);
@@ -44,7 +43,7 @@ fn clients_that_say_nothing_hold_up_no_other() {
         (0..300).map(|_| TcpStream::connect(&address).expect("it listens")).collect();
     let start = Instant::now();
     assert_eq!(get(&address, "/healthz").0, 200);
-    // Each may say nothing for 10 s, and at most 64 are open at once.
+    // Each may stay silent for 10 s, and at most 64 are open at once.
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     let open = fs::read_dir(format!("/proc/{}/fd", program.id())).expect("it runs").count();
     assert!(open < 100, "{open} descriptors");

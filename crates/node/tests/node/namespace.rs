@@ -1,4 +1,4 @@
-//! Repair in a real network namespace, which a process of the test stands in for the pod's.
+//! Repair in a real network namespace, held by a process of the test instead of the pod's.
 
 use super::overview::proc;
 use super::scene::{Scene, broken, healthy, uid};
@@ -11,7 +11,7 @@ use std::{
 };
 use testkit::{http::get, pod_namespace::PodNamespace, until, word};
 
-/// The rules of nf_tables; handles of objects left out.
+/// The nftables rules without objects' handles.
 fn rules(namespace: &PodNamespace) -> String {
     crate::note::without_note(&namespace.command(&["nft", "list", "ruleset"]))
 }
@@ -54,7 +54,7 @@ fn a_pod_is_repaired_once_a_failure_and_its_traffic_captured() {
     );
     assert_eq!(event["regarding"]["uid"], uid("web"));
 
-    // Told again of the same failure it does nothing; of the next, it looks again and finds all in place.
+    // An unchanged failure causes no action; the next failure causes a look, which finds all rules in place.
     scene.cluster.put(&with_address(broken("web", 1), "10.213.1.7"));
     scene.cluster.put(&with_address(broken("web", 2), "10.213.1.7"));
     until("it has looked again", || program.log().contains("in its namespace already"));
@@ -74,7 +74,7 @@ fn a_pod_is_repaired_once_a_failure_and_its_traffic_captured() {
     assert_eq!(program.stop(), Some(0));
 }
 
-/// A pod of another mesh than Istio's, by its own words.
+/// A pod of another mesh than Istio's, by its own annotations.
 #[test]
 fn a_pod_of_linkerd_is_repaired_with_its_own_rules() {
     let scene = Scene::new();
@@ -93,7 +93,7 @@ fn a_pod_of_linkerd_is_repaired_with_its_own_rules() {
     assert_eq!(code, Some(0), "{log}");
     let set = rules(&sandbox);
     assert!(set.contains("table inet sidecar_init_linkerd") && set.contains("9999"), "{set}{log}");
-    // Beside another mesh nothing is set.
+    // No rules are set beside another mesh's.
     pod["metadata"]["annotations"] = json!({ "kuma.io/sidecar-injected": "true" });
     pod["spec"]["containers"][0]["name"] = "kuma-sidecar".into();
     pod["status"]["initContainerStatuses"][0]["restartCount"] = 2.into();
@@ -105,7 +105,7 @@ fn a_pod_of_linkerd_is_repaired_with_its_own_rules() {
 }
 
 #[test]
-fn where_no_process_tells_the_addresses_do() {
+fn addresses_identify_a_pod_without_processes() {
     let scene = Scene::new();
     let (sandbox, _other) = (PodNamespace::new("10.213.2.7"), PodNamespace::new("10.213.2.8"));
     scene.cluster.put(&with_address(broken("web", 1), "10.213.2.7"));
@@ -116,7 +116,7 @@ fn where_no_process_tells_the_addresses_do() {
 }
 
 #[test]
-fn two_namespaces_that_may_be_the_pods_are_left_alone() {
+fn ambiguous_namespaces_are_not_touched() {
     let scene = Scene::new();
     let sandboxes = [PodNamespace::new("10.213.3.7"), PodNamespace::new("10.213.3.7")];
     scene.cluster.put(&with_address(broken("web", 1), "10.213.3.7"));
@@ -133,11 +133,11 @@ fn two_namespaces_that_may_be_the_pods_are_left_alone() {
 }
 
 #[test]
-fn a_process_or_an_address_that_is_another_pods_is_not_believed() {
+fn a_process_or_address_of_another_pod_is_not_used() {
     for (pod_of_process, address, reported) in [
         // A process of the pod's group, in a namespace with a foreign address.
         ("web", "10.213.4.7", "10.213.4.9"),
-        // An address that another pod has by now.
+        // An address that belongs to another pod now.
         ("b", "10.213.8.7", "10.213.8.7"),
     ] {
         let scene = Scene::new();
@@ -152,7 +152,7 @@ fn a_process_or_an_address_that_is_another_pods_is_not_believed() {
 }
 
 #[test]
-fn bad_annotations_are_told_and_nothing_is_touched() {
+fn invalid_annotations_are_reported_and_nothing_is_touched() {
     let scene = Scene::new();
     let sandbox = PodNamespace::new("10.213.5.7");
     let proc = proc(&sandbox, &scene.cluster.folder, &uid("web"));

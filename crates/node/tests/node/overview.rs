@@ -14,8 +14,8 @@ use testkit::{http::get, pod_namespace::PodNamespace, until, word};
 const CONTAINER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 const MONITOR: u32 = 5;
 
-/// A `/proc` with a container of the pod `shop/web`, of this UID, and containerd's shim, which works in the folder of the
-/// container's configuration.
+/// A `/proc` with a container of the pod `shop/web` with this UID, and containerd's shim, whose working directory is the folder
+/// of the container's configuration.
 pub(crate) fn proc(sandbox: &PodNamespace, folder: &Path, uid: &str) -> PathBuf {
     let proc = folder.join("proc");
     let bundle = folder.join("bundle");
@@ -38,7 +38,7 @@ pub(crate) fn proc(sandbox: &PodNamespace, folder: &Path, uid: &str) -> PathBuf 
     proc
 }
 
-/// As somebody does who edits rules by hand.
+/// Edits rules as a user would by hand.
 pub(crate) fn tamper(sandbox: &PodNamespace) {
     sandbox.command(&["nft", "add", "rule", "inet", "sidecar_init", "nat_ISTIO_OUTPUT", "counter"]);
 }
@@ -76,7 +76,7 @@ fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
     until("it is counted as not captured", || is("not-captured", ""));
 
     scene.cluster.put(&with_address(broken("web", 1), "10.213.7.7"));
-    // Nothing listens where the rules send packets.
+    // No proxy listens where the rules redirect to.
     until("it is counted as repaired", || is("failing", "istio"));
     assert_eq!(drifts(), Vec::<Value>::new());
 
@@ -95,12 +95,12 @@ fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
     until("it has looked twice more", || looks() >= before + 2);
     assert_eq!((drifts().len(), scene.cluster.count("patch", "events")), (1, 0), "{}", program.log());
 
-    // Repaired and edited again, it has drifted again.
+    // A repaired pod that is edited again has a second drift.
     scene.cluster.put(&with_address(broken("web", 2), "10.213.7.7"));
     until("it is counted as repaired again", || is("failing", "istio"));
     tamper(&sandbox);
     until("another event reports the drift", || drifts().len() + scene.cluster.count("patch", "events") >= 2);
-    // Another pod of the name gets its own, though the note has the same time.
+    // Another pod of the name gets its own event, though the note has the same time.
     scene.cluster.remove("pods", "shop", "web");
     let mut other = healthy("web");
     other["metadata"]["uid"] = json!(uid("b"));
@@ -112,7 +112,7 @@ fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
     assert_eq!(program.stop(), Some(0));
 }
 
-/// Where the program only labels pods, it need not see the node's namespaces, and counts none.
+/// With `--action label`, the program need not see the node's namespaces, and counts none.
 #[test]
 fn namespaces_are_read_where_pods_are_repaired() {
     let scene = Scene::new();

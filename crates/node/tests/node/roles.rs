@@ -1,4 +1,4 @@
-//! The roles of the chart, for each action its own, and in `docker/cni/lookup` hold what the program asks for, and nothing else.
+//! The chart's roles, one for each action, and that of `docker/cni/lookup` grant exactly the program's requests.
 
 use super::scene::{Scene, broken, pod};
 use crate::PROGRAM;
@@ -13,16 +13,16 @@ pub(crate) fn allowed(action: &str) -> BTreeSet<Rule> {
     granted.into_iter().map(|(_, rule)| rule).collect()
 }
 
-/// What the program asks for with an action while a pod breaks twice, which makes it tell the same again.
+/// The rules that an action needs while a pod breaks twice, so that its event is repeated.
 fn granted(action: &str) -> BTreeSet<Rule> {
     let scene = Scene::new();
-    // No namespace is this pod's: repair fails, and tells so each time.
+    // No namespace belongs to this pod: each repair fails and is reported.
     let mut broken_one = broken("web", 1);
     broken_one["status"]["podIPs"] = serde_json::json!([{ "ip": "10.213.9.9" }]);
     scene.cluster.put(&pod("fresh"));
     scene.cluster.put(&broken_one.clone());
     if action != "repair" {
-        // So that it has to be told twice.
+        // Two failures, so that the event is repeated.
         let verb = if action == "label" { "patch" } else { "delete" };
         scene.cluster.faults(2, verb, "pods", Fault::Refuse(500));
     }
@@ -50,7 +50,7 @@ fn the_role_of_the_plugins_user_allows_to_get_a_pod_and_no_more() {
 }
 
 #[test]
-fn roles_allow_what_is_asked_for_and_no_more() {
+fn roles_allow_exactly_the_requests() {
     for action in ["repair", "label", "delete"] {
         assert_eq!(granted(action), allowed(action), "{action}");
     }

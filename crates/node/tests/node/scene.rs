@@ -1,4 +1,4 @@
-//! What a test needs: the API server, a folder, the program, and pods.
+//! The setting of a test: the API server, a folder, the program, and pods.
 
 use crate::PROGRAM;
 use serde_json::{Value, json};
@@ -16,18 +16,15 @@ impl Scene {
         Self { cluster: Cluster::start() }
     }
 
-    /// A pod of the namespace `shop`; null where there is none.
     pub(crate) fn pod(&self, name: &str) -> Value {
         self.cluster.find("pods", "shop", name).unwrap_or_default()
     }
 
-    /// Starts `sidecar-node repair` with these flags besides. Unless they say how often, it does not look at the
-    /// namespaces of other tests.
+    /// Starts `sidecar-node repair` with these flags too; without an interval, it ignores the namespaces of other tests.
     pub(crate) fn start(&self, flags: &[&str]) -> Logged {
         self.start_by(&mut seccomp::command("sidecar-node", Path::new(PROGRAM.path)), flags)
     }
 
-    /// The same by a command that starts the program.
     pub(crate) fn start_by(&self, command: &mut Command, flags: &[&str]) -> Logged {
         let quiet = (!flags.contains(&"--status-interval")).then_some("--status-interval=0");
         let command = command.args(["repair", "--node", NODE, "--log-level", "debug", "--kubeconfig"]);
@@ -42,7 +39,7 @@ impl Scene {
     }
 }
 
-/// A pod as the injector leaves it where a plugin sets the rules, and as its kubelet describes it while it starts.
+/// A pod as injected for a plugin, with the status that its kubelet reports while it starts.
 pub(crate) fn pod(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -69,7 +66,7 @@ pub(crate) fn pod(name: &str) -> Value {
     })
 }
 
-/// The same after its validation has failed so often.
+/// The same after this number of failed validations.
 pub(crate) fn broken(name: &str, failures: u32) -> Value {
     let mut pod = pod(name);
     let ended = json!({ "terminated": { "exitCode": 126, "reason": "Error", "containerID": format!("c://{failures}") } });
@@ -80,7 +77,6 @@ pub(crate) fn broken(name: &str, failures: u32) -> Value {
     pod
 }
 
-/// The same after its validation has passed.
 pub(crate) fn healthy(name: &str) -> Value {
     let mut pod = broken(name, 1);
     pod["status"]["phase"] = "Running".into();

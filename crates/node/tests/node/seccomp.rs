@@ -8,7 +8,7 @@ use std::{net::TcpStream, path::Path};
 use testkit::{http::get, pod_namespace::PodNamespace, seccomp::TracedPrograms, until, word};
 
 #[test]
-fn the_agents_profile_allows_what_it_calls() {
+fn the_profile_allows_the_agents_system_calls() {
     let scene = Scene::new();
     let programs = TracedPrograms::new("sidecar-node", &scene.cluster.folder);
     let sandbox = PodNamespace::new("10.213.10.7");
@@ -24,7 +24,7 @@ fn the_agents_profile_allows_what_it_calls() {
             .1
             .contains(&format!("sidecar_node_pods{{state=\"{state}\",mesh=\"istio\"}} 1"))
     };
-    // No proxy listens where the rules send packets.
+    // No proxy listens where the rules redirect to.
     until("it is counted as repaired", || is("failing"));
     tamper(&sandbox);
     until("it is counted as drifted", || is("drifted"));

@@ -1,4 +1,4 @@
-//! Labels and deletions, and what is excluded.
+//! Labels, deletions and exclusions.
 
 use super::scene::{Scene, broken, healthy, pod, uid};
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn broken_pods_are_labelled_once() {
 }
 
 #[test]
-fn the_label_is_whatever_was_asked_for() {
+fn the_label_is_configurable() {
     let scene = Scene::new();
     scene.cluster.put(&broken("web", 1));
     let (code, log) = scene.run(&["--action", "label", "--label", "example.com/broken=yes"]);
@@ -64,7 +64,7 @@ fn broken_pods_are_deleted_by_their_uid() {
 }
 
 #[test]
-fn pods_of_other_nodes_and_pods_without_a_proxy_are_not_ours() {
+fn pods_of_other_nodes_and_without_a_proxy_are_ignored() {
     let scene = Scene::new();
     let mut elsewhere = broken("elsewhere", 1);
     elsewhere["spec"]["nodeName"] = "node-2".into();
@@ -85,12 +85,12 @@ fn pods_of_other_nodes_and_pods_without_a_proxy_are_not_ours() {
 }
 
 #[test]
-fn a_pod_whose_name_another_has_got_is_not_touched() {
+fn a_successor_with_the_same_name_is_not_touched() {
     let scene = Scene::new();
     scene.cluster.put(&broken("web", 1));
     let program = watch(&scene, "delete");
     until("it is deleted", || scene.cluster.all("pods").is_empty());
-    // The next broken one is replaced by another of its name before the program's call comes.
+    // The next broken pod is replaced by another of its name before the program's call.
     scene.cluster.fault("delete", "pods", Fault::Refuse(409));
     scene.cluster.put(&broken("web", 1));
     until("the refusal is told", || program.log().contains("it can't be repaired"));
@@ -104,13 +104,13 @@ fn a_pod_whose_name_another_has_got_is_not_touched() {
 }
 
 #[test]
-fn a_patch_names_the_pod_that_it_means() {
+fn a_patch_has_the_uid_of_its_pod() {
     let scene = Scene::new();
     let program = watch(&scene, "label");
     {
         let mut state = scene.cluster.state();
         state.place(&broken("web", 1));
-        // Before the watch reports it, another one has its name.
+        // Before the watch reports it, another pod has its name.
         let pod = state.find_mut("pods", "shop", "web").expect("the pod");
         pod["metadata"]["uid"] = "another".into();
     }
@@ -122,7 +122,7 @@ fn a_patch_names_the_pod_that_it_means() {
 }
 
 #[test]
-fn an_event_tells_why_the_api_server_refuses() {
+fn an_event_has_the_api_servers_reason() {
     let scene = Scene::new();
     scene.cluster.fault("delete", "pods", Fault::Refuse(403));
     scene.cluster.put(&broken("web", 1));
@@ -141,7 +141,6 @@ fn no_more_pods_than_the_rate_are_deleted() {
     }
     let program = scene.start(&["--watch", "--action", "delete", "--rate", "3"]);
     until("three are deleted", || scene.cluster.count("delete", "pods") == 3);
-    // It goes on looking.
     scene.cluster.put(&broken("late", 1));
     let is_late = |line: &Value| line["pod"] == "shop/late";
     until("it sees another one", || {

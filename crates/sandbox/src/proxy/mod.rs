@@ -1,7 +1,8 @@
-//! A small proxy for a sandbox: accepts connections that the rules send to it, logs them, and passes them on to their
+//! Small proxy for a sandbox: accepts connections that the rules redirect to it, logs them, and forwards them to their
 //! original destination.
 //!
-//! [`ExpectedProxy`] holds the differences between the proxies of meshes, so this one can replace any of them. It parses no protocol.
+//! [`ExpectedProxy`] contains the differences between the proxies of meshes, so this one can replace any of them. It parses
+//! no protocol.
 
 mod relay;
 
@@ -13,11 +14,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::{sync::Arc, time::Duration};
 use sys::{dial, listener::user_of, namespace::OpenNamespace};
 
-/// The proxy as the rules expect it.
+/// Proxy that the rules expect.
 pub(super) struct ExpectedProxy {
     pub(super) known: mesh::Proxy,
     pub(super) ipv6: bool,
-    /// The network namespace that it calls from, where its user does not distinguish it from the application.
+    /// Network namespace that it calls from if its user does not distinguish it from the application.
     pub(super) world: Option<OpenNamespace>,
 }
 
@@ -37,7 +38,7 @@ impl ExpectedProxy {
 enum ConnectionDirection {
     Outbound,
     Inbound,
-    /// A DNS query over TCP.
+    /// DNS query over TCP.
     Names,
 }
 
@@ -63,7 +64,7 @@ pub(super) fn start(facts: ExpectedProxy, log: PipeWriter) -> io::Result<()> {
             }
         }
         if let Some(agent) = facts.agent() {
-            // Only the rules send queries there.
+            // Only the rules send DNS queries there.
             let loopback =
                 if host.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { IpAddr::from(Ipv6Addr::LOCALHOST) };
             let agent = SocketAddr::from((loopback, agent));
@@ -137,7 +138,7 @@ impl SandboxProxy {
             ));
         }
         let own = dial::CallSource { address: None, transparent: mark };
-        // With TPROXY it calls from the client's address, with the mark of that; so it does where it is known by a mark.
+        // With TPROXY, or if rules recognize it by a mark, it calls from the client's address, with that mark.
         let (from, to) = match (direction, transparent.or(mark)) {
             (ConnectionDirection::Outbound, _) => (own, to),
             (ConnectionDirection::Names, _) => (own, self.facts.name_server(to)),
@@ -163,7 +164,7 @@ impl SandboxProxy {
         }
     }
 
-    /// In one write.
+    /// Logs a line in one write.
     fn log_line(&self, line: &str) {
         // A connection is served even if it can't be logged.
         let _ = (&self.log).write_all(format!("proxy: {line}\n").as_bytes());
@@ -203,7 +204,7 @@ fn ask(proxy: &SandboxProxy, query: &[u8], client: SocketAddr) -> io::Result<Vec
     Ok(answer)
 }
 
-/// The name in a DNS query (RFC 1035, 4.1.2).
+/// Parses the name in a DNS query (RFC 1035, 4.1.2).
 pub(crate) fn name(query: &[u8]) -> Option<String> {
     const HEADER: usize = 12;
     let (mut rest, mut labels) = (query.get(HEADER..)?, Vec::new());
@@ -213,7 +214,7 @@ pub(crate) fn name(query: &[u8]) -> Option<String> {
             return Some(labels.join("."));
         }
         let (label, after) = after.split_at_checked(usize::from(length))?;
-        // It is printed on a terminal, so control characters are escaped.
+        // The name is printed on a terminal, so control characters are escaped.
         labels.push(String::from_utf8_lossy(label).escape_default().to_string());
         rest = after;
     }

@@ -1,4 +1,4 @@
-//! Relays the bytes of two connections in both directions, until both have ended.
+//! Relay of the bytes of two connections in both directions, until both have ended.
 //!
 //! The end of one direction is forwarded while the other continues, and a reset as a reset.
 
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use sys::dial;
 
-/// Fails when a side resets its connection or can't be reached any more. The other one is reset too, once both are closed.
+/// Fails if a side resets its connection or becomes unreachable. The other one is reset too, once both are closed.
 pub(crate) fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
     for stream in [one, other] {
-        // Small answers are not kept back for more to come.
+        // Small answers are not delayed for more data.
         stream.set_nodelay(true)?;
     }
     let has_failed = AtomicBool::new(false);
     let forward = |mut from: &TcpStream, mut to: &TcpStream| {
         let done = io::copy(&mut from, &mut to).and_then(|_| {
             let ended = if has_failed.load(Ordering::SeqCst) { Ok(()) } else { to.shutdown(Shutdown::Write) };
-            // A side that is gone has closed both.
+            // A side that has gone has closed both directions.
             ended.or_else(
                 |error| if error.kind() == io::ErrorKind::NotConnected { Ok(()) } else { Err(error) },
             )
@@ -26,7 +26,6 @@ pub(crate) fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
         if done.is_err() && !has_failed.swap(true, Ordering::SeqCst) {
             for stream in [one, other] {
                 dial::reset_at_end(stream);
-                // The other direction stops reading.
                 let _ = stream.shutdown(Shutdown::Read);
             }
         }
@@ -45,7 +44,7 @@ mod tests {
     use std::net::TcpListener;
     use sys::{link::NamespaceLinks, namespace};
 
-    /// A connection in a new network namespace, which ends with it.
+    /// Connection in a new network namespace, which ends with it.
     fn pair() -> (TcpStream, TcpStream) {
         let made = namespace::within_new(|| {
             NamespaceLinks::open()
@@ -59,7 +58,6 @@ mod tests {
         made.expect("tests run as root")
     }
 
-    /// Client and server at the ends of two connections, with a relay in the middle.
     fn with_relay<Kept>(ends: impl FnOnce(TcpStream, TcpStream) -> Kept) -> io::Result<()> {
         let ((client, front), (back, server)) = (pair(), pair());
         let relayed = thread::spawn(move || relay(&front, &back));
@@ -101,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_read_holds_up_the_writer() {
+    fn a_side_that_does_not_read_blocks_the_writer() {
         let done = with_relay(|client, mut server| {
             client.set_nonblocking(true).expect("a flag");
             let (mut written, chunk) = (0, [7; 64 * 1024]);

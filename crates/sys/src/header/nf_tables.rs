@@ -1,4 +1,4 @@
-//! Those of nf_tables.
+//! Constants of nf_tables.
 
 // linux/netfilter/nf_tables.h
 
@@ -26,9 +26,8 @@ pub const NFTA_HOOK_DEV: u16 = 3;
 pub const NFTA_HOOK_DEVS: u16 = 4;
 pub const NFTA_DEVICE_NAME: u16 = 1;
 
-/// No hook calls the chains of the table.
 pub const NFT_TABLE_F_DORMANT: u32 = 1;
-/// The table is removed with the socket that has made it, which alone can change it.
+/// The table is removed with the socket that created it, which alone can change it.
 pub const NFT_TABLE_F_OWNER: u32 = 2;
 
 pub const NFTA_TABLE_NAME: u16 = 1;

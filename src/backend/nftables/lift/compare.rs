@@ -7,11 +7,11 @@ use crate::{backend::nftables::listed::values, sys::header::*};
 use rules::nft::{self, Field, Interval, Intervals, Test};
 use rules::{Family, ListedCondition, Negatable, Protocol};
 
-/// The flags of TCP that a first segment may have (RFC 9293).
+/// TCP flags that a first segment may have (RFC 9293).
 const ECN: u8 = 0xc0;
 
 impl Lifter<'_> {
-    /// The field of which the register has all `length` bytes, the most significant first.
+    /// Field whose `length` bytes are all in the register, most significant first.
     pub(super) fn ordered(&self, length: usize) -> Option<Field> {
         let (field, content) = match &self.content {
             RegisterValue::Field { field, length: content, bitwise: None }
@@ -29,7 +29,6 @@ impl Lifter<'_> {
         let negated = operator == CmpOperator::Neq;
         let is_equality = matches!(operator, CmpOperator::Eq | CmpOperator::Neq);
         match self.content.clone() {
-            // A whole word of bits.
             RegisterValue::Field { field: Field::ConnState, bitwise: None, .. } => {
                 let bits = <[u8; 4]>::try_from(bytes).map_or(0, u32::from_ne_bytes);
                 match bits.count_ones() {
@@ -45,7 +44,7 @@ impl Lifter<'_> {
                 if bytes.len() < length && !is_name {
                     return self.unknown_condition();
                 }
-                // Fewer bytes are a prefix: of a name, or of an address.
+                // Fewer bytes are a prefix of a name or an address.
                 let free = u32::try_from(8 * (width(field) - bytes.len())).unwrap_or(u128::BITS);
                 let first = field.data_type().decode(bytes, false).checked_shl(free).unwrap_or(0);
                 let prefixed = first | u128::MAX.checked_shr(u128::BITS - free).unwrap_or(0);
@@ -84,7 +83,7 @@ impl Lifter<'_> {
                 [0x86, 0xdd] => self.ask_family(negated, Family::V6),
                 _ => self.unknown_condition(),
             },
-            // The flags for congestion may be set in the first segment or not.
+            // The congestion flags may be set in the first segment or not.
             RegisterValue::TcpFlags(Some(mask)) if is_equality && mask & ECN == 0 && self.asks_tcp() => {
                 let &[value] = bytes else { return self.unknown_condition() };
                 let matches_syn = (SYN & mask == value) != negated;
@@ -129,7 +128,6 @@ impl Lifter<'_> {
             CmpOperator::Eq | CmpOperator::Neq => None,
         };
         let Some((first, last)) = interval else { return self.unknown_condition() };
-        // Two of them are a range.
         if let Some(test) = self.tests.last().filter(|test| {
             test.condition.field == field
                 && !test.condition.negated
@@ -151,7 +149,6 @@ impl Lifter<'_> {
         match field {
             Field::Mark(_) => self.require(Field::Mark(mask_of_mark), negated, value, value),
             Field::Connmark(_) => self.require(Field::Connmark(mask_of_mark), negated, value, value),
-            // Any of the bits, or none.
             Field::ConnState if value == 0 => {
                 let bits = (0..32).filter(|bit| mask >> bit & 1 == 1).map(Interval::one).collect();
                 self.require_values(field, !negated, bits, None);
@@ -187,7 +184,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// A key of several fields: the condition on each, as far as it is known. Of several keys this is less than the kernel tests.
+    /// A key of several fields: adds the known condition on each. With several keys this is less than the kernel tests.
     fn look_up_parts(&mut self, set: &EncodedSet) {
         let mut parts = Vec::new();
         let mut at = 0;
@@ -252,7 +249,7 @@ impl Lifter<'_> {
         self.put(ListedCondition::Unknown(text));
     }
 
-    /// Adds a condition, unless it is after an action: what that does happens before, and may change the answer.
+    /// Adds a condition, unless an action precedes it, which takes effect first and may change the result.
     pub(super) fn put(&mut self, condition: ListedCondition) {
         if self.actions.is_empty() && self.tproxy.is_none() {
             self.conditions.push(condition);
@@ -263,7 +260,7 @@ impl Lifter<'_> {
 }
 
 impl RegisterValue {
-    /// The field, if the register has all of it in the form of a set's keys. Of ranges, keys are compared byte by byte.
+    /// The field, if the register has all of it in the form of set keys. Interval sets compare keys byte by byte.
     fn part(&self, has_ranges: bool) -> Option<Field> {
         match self {
             Self::Field { field, length, bitwise: None }

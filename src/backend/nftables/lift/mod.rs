@@ -1,5 +1,5 @@
-//! From expressions back to conditions and actions, the reverse of [`super::lower`], for rules of ours and of others. What is
-//! not understood becomes a condition or an action that says so.
+//! Decodes expressions to conditions and actions, the reverse of [`super::lower`], for our rules and those of other programs.
+//! Anything else becomes an unknown condition or action.
 
 mod compare;
 mod other;
@@ -11,12 +11,11 @@ use rules::nft::{self, Field, LiveRule, Test};
 use rules::{Action, Family, ListedCondition, Mark, Port, PortRange, Target, Zone, render};
 use std::collections::BTreeMap;
 
-/// The offset of the flags in TCP's header, and the flag that a first segment has (RFC 9293).
+/// Offset of the flags in the TCP header, and the flag of a first segment (RFC 9293).
 pub(super) const TCP_FLAGS: u32 = 13;
 pub(super) const SYN: u8 = 0x02;
 
 pub(super) struct Context<'a> {
-    /// The family of the table; `None` if it sees packets of both.
     pub(super) family: Option<Family>,
     pub(super) table: &'a EncodedTable,
     pub(super) interfaces: &'a Interfaces,
@@ -28,7 +27,7 @@ pub(super) fn rule(rule: &EncodedRule, context: &Context<'_>) -> LiveRule {
     lifter.finish(comment_of(&rule.userdata))
 }
 
-/// The operands of `NFT_BITWISE_MASK_XOR`, as long as the value.
+/// Operands of `NFT_BITWISE_MASK_XOR`, as long as the value.
 #[derive(Clone, Debug)]
 struct BitwiseOperands {
     mask: Vec<u8>,
@@ -37,7 +36,7 @@ struct BitwiseOperands {
 
 #[derive(Clone, Debug)]
 enum RegisterValue {
-    /// The first `length` bytes of a field, after `(value & mask) ^ xor`.
+    /// First `length` bytes of a field, after `(value & mask) ^ xor`.
     Field {
         field: Field,
         length: usize,
@@ -46,11 +45,10 @@ enum RegisterValue {
     /// A field in host byte order, converted to network byte order (`NFT_BYTEORDER_HTON`).
     NetworkOrder(Field),
     Value(Vec<u8>),
-    /// The type of the destination address (`RTN_*`).
+    /// Type of the destination address (`RTN_*`).
     DestinationType,
     Index(Field),
     EtherType,
-    /// The flags of TCP, of which those of the mask.
     TcpFlags(Option<u8>),
     Other(String),
 }
@@ -59,9 +57,8 @@ struct Lifter<'a> {
     context: &'a Context<'a>,
     content: RegisterValue,
     second: Option<Vec<u8>>,
-    /// Content of the 32-bit registers after the first, by their numbers: parts of a longer key.
+    /// Content of the 32-bit registers after the first, by number: parts of a longer key.
     further_registers: BTreeMap<i32, RegisterValue>,
-    /// Tests that the model can say, for the rule's text.
     tests: Vec<Test>,
     conditions: Vec<ListedCondition>,
     words: Vec<String>,
@@ -89,7 +86,7 @@ impl<'a> Lifter<'a> {
     }
 
     fn step(&mut self, expression: &Expression) {
-        // The kernel looks at nothing after a verdict.
+        // The kernel evaluates nothing after a verdict.
         if self.actions.last().is_some_and(|action| !goes_on(action)) {
             return;
         }
@@ -111,7 +108,7 @@ impl<'a> Lifter<'a> {
             },
             Expression::ToPacketOrder(number) => {
                 self.content = match self.content {
-                    // States are bits, which no order makes sense of.
+                    // States are bits, which have no order.
                     RegisterValue::Field { field, bitwise: None, length }
                         if length == field.data_type().width()
                             && *number == WORD
@@ -184,7 +181,7 @@ impl<'a> Lifter<'a> {
         }
     }
 
-    /// The only family whose packets come this far in the rule, where that is known.
+    /// The only family whose packets get this far in the rule; `None` if unknown.
     fn known_family(&self) -> Option<Family> {
         let tests_family =
             |of: &Family| self.tests.iter().any(|test| test.condition == nft::Condition::family(*of));
@@ -224,7 +221,6 @@ impl<'a> Lifter<'a> {
         }
     }
 
-    /// The value that the register holds, if it has that many bytes.
     fn value<const LENGTH: usize>(&self, length: usize) -> Option<[u8; LENGTH]> {
         match &self.content {
             RegisterValue::Value(bytes) if bytes.len() == length => bytes.as_slice().try_into().ok(),
@@ -295,12 +291,11 @@ fn verdict_action(verdict: &EncodedVerdict) -> Action {
     }
 }
 
-/// The family of this number (`NFPROTO_*`), if that is one.
+/// The family with this number (`NFPROTO_*`), if any.
 fn family_of(number: u32) -> Option<Family> {
     Family::BOTH.into_iter().find(|of| u32::from(nft::family_number(*of)) == number)
 }
 
-/// True if the rest of the rule is looked at once this is done.
 fn goes_on(action: &Action) -> bool {
     match action {
         Action::Continue(_)
@@ -318,7 +313,7 @@ fn goes_on(action: &Action) -> bool {
     }
 }
 
-/// The mark that is set by storing the register: a value, or bits of what the mark was before.
+/// The mark that storing the register sets: a value, or changed bits of the previous mark.
 fn set_by(content: &RegisterValue, is_own: impl Fn(Field) -> bool) -> Option<Mark> {
     let word = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
     match content {

@@ -1,4 +1,4 @@
-//! Expressions that we never write and others do.
+//! Expressions of other programs that we never write.
 
 use super::{Lifter, RegisterValue, family_of, verdict_action};
 use crate::backend::nftables::expression::Expression;
@@ -6,7 +6,7 @@ use crate::sys::header::*;
 use crate::sys::message::{self, attribute, ip, name, text};
 use rules::{Action, PortRange};
 
-/// Words of registers after the first: of 4 bytes each, and as many as a key that is understood has.
+/// Registers after the first, 4 bytes each, up to the longest supported key.
 const SECOND_WORD: i32 = NFT_REG32_00 + 1;
 const LAST_WORD: i32 = NFT_REG32_00 + 3;
 
@@ -36,7 +36,7 @@ impl Lifter<'_> {
                     _ => self.actions.push(Action::Unknown("payload set".to_owned())),
                 }
             }
-            // An option of TCP, such as the size of segments.
+            // A TCP option, such as the segment size.
             "exthdr" if !stores(NFTA_EXTHDR_DREG) && self.asks_tcp() => {
                 self.words.push("option set".to_owned());
             }
@@ -63,7 +63,6 @@ impl Lifter<'_> {
             "reject" => self.actions.push(Action::Reject),
             "notrack" => self.actions.push(Action::Notrack),
             "log" | "last" | "counter" => self.words.push(name.to_owned()),
-            // They load something.
             "meta" | "ct" | "payload" | "exthdr" | "rt" | "socket" | "osf" | "numgen" | "hash" | "tunnel"
             | "xfrm" | "bitwise" | "byteorder" => self.lose(name),
             "cmp" | "range" => self.unknown_condition(),
@@ -92,7 +91,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// A part of a longer key, loaded after its first word.
+    /// Decodes a part of a longer key, loaded after its first word.
     fn load_part(&mut self, word: i32, expression: &Expression) {
         let (first, before) = (self.content.clone(), std::mem::take(&mut self.further_registers));
         self.step(expression);
@@ -102,7 +101,7 @@ impl Lifter<'_> {
         self.second = None;
     }
 
-    /// In a table of both families, NAT is done to packets of its family alone (`nft_nat_inet_eval`).
+    /// In a table of both families, NAT applies only to packets of its family (`nft_nat_inet_eval`).
     fn ask_family_of_nat(&mut self, number: Option<u32>) {
         let number = number.filter(|_| self.context.family.is_none());
         if let Some(family) = number.and_then(family_of) {
@@ -121,7 +120,7 @@ impl Lifter<'_> {
         self.further_registers.clear();
     }
 
-    /// A map's value replaces the register, or decides. A key without a value ends the rule.
+    /// A map's value replaces the register, or is the verdict. A key without a value ends the rule.
     fn look_up_answer(&mut self, data: &[u8]) {
         let number = |kind| signed(data, kind);
         let name = attribute(data, NFTA_LOOKUP_SET).map(name).unwrap_or_default();
@@ -143,7 +142,7 @@ impl Lifter<'_> {
         self.lose("map");
     }
 
-    /// Destination of `dnat`: one address, one range of ports, or both.
+    /// Destination of `dnat`: an address, a range of ports, or both.
     fn destination(&self, data: &[u8]) -> Action {
         let register = |kind| signed(data, kind);
         let (address, last_address) = (register(NFTA_NAT_REG_ADDR_MIN), register(NFTA_NAT_REG_ADDR_MAX));

@@ -8,19 +8,17 @@ use crate::template::context::{TemplateContext, with_network};
 use mesh::InputProblem;
 use serde_json::{Map, Value, json};
 
-/// Parts that a template writes beside the shared ones.
 #[derive(Default)]
 pub(super) struct TemplateParts {
     pub(super) labels: Map<String, Value>,
     pub(super) annotations: Map<String, Value>,
-    /// The fields of the proxy's container. Null ones are unset.
+    /// The fields of the proxy's container; null for unset ones.
     pub(super) proxy: Value,
     pub(super) volumes: Vec<Value>,
 }
 
-/// The input of a template, and the problems found so far.
 pub(super) struct RenderContext<'a> {
-    /// The names of the template and of its proxy's container.
+    /// Name of the template; `container` is that of its proxy's container.
     pub(super) template: &'static str,
     pub(super) container: &'static str,
     pub(super) input: &'a TemplateContext<'a>,
@@ -28,7 +26,7 @@ pub(super) struct RenderContext<'a> {
 }
 
 impl<'a> RenderContext<'a> {
-    /// Lists and mappings without entries are not part of it.
+    /// The patch, without empty lists and mappings.
     pub(super) fn patch(&self, parts: TemplateParts) -> Value {
         const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
         let TemplateParts { labels, mut annotations, mut proxy, volumes } = parts;
@@ -69,7 +67,7 @@ impl<'a> RenderContext<'a> {
     }
 
     fn plugin_annotations(&self) -> Map<String, Value> {
-        /// The annotation by which a pod asks Multus for networks, as JSON or as a list.
+        /// Annotation with the networks that a pod requests from Multus, as JSON or as a list.
         const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
         const PLUGIN: &str = "default/istio-cni";
         let shown = self.input.sidecar.plugin_annotations(self.input.pod).into_iter();
@@ -90,7 +88,7 @@ impl<'a> RenderContext<'a> {
         self.security_context(sidecar.identities.proxy, &added, privileged, read_only)
     }
 
-    /// A security context without capabilities but those that are `added`.
+    /// A security context without capabilities, except `added`.
     fn security_context(
         &self,
         Identity { user, group }: Identity,
@@ -110,12 +108,11 @@ impl<'a> RenderContext<'a> {
         }))
     }
 
-    /// The variables that ProxyConfig gives the proxy, in the order of their names.
     pub(super) fn proxy_metadata(&self) -> impl Iterator<Item = Value> + use<'a> {
         self.input.sidecar.proxy_metadata.iter().map(|(name, value)| variable(name, value.as_str()))
     }
 
-    /// `of` is `labels` or `annotations`; an entry of the pod wins.
+    /// Sets an entry of `labels` or `annotations` (`of`), unless the pod has it.
     pub(super) fn put_default(
         &self,
         entries: &mut Map<String, Value>,
@@ -145,7 +142,6 @@ impl<'a> RenderContext<'a> {
         self.containers().iter().flat_map(|container| container.list("ports"))
     }
 
-    /// The names of the containers that the template does not write.
     pub(super) fn app_containers(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let proxy = self.container;
         let names = self.containers().iter().filter_map(|container| container["name"].as_str());
@@ -156,7 +152,7 @@ impl<'a> RenderContext<'a> {
         self.app_containers().next()
     }
 
-    /// The name of the pod's service, by its labels in the order in which Istio's telemetry asks for them, else by its workload.
+    /// The name of the pod's service, by its labels in the order of Istio's telemetry, else by its workload.
     pub(super) fn canonical_name(&self) -> Option<&'a str> {
         const LABELS: [&str; 3] = ["service.istio.io/canonical-name", "app.kubernetes.io/name", "app"];
         let workload = self.input.admission.workload.as_ref();
@@ -164,13 +160,13 @@ impl<'a> RenderContext<'a> {
         LABELS.into_iter().find_map(|key| self.label(key)).or_else(of_workload)
     }
 
-    /// The pod's annotation, even if it is empty; else the scalar at a path of the values.
+    /// The pod's annotation, even if empty; else the scalar at a path of the values.
     pub(super) fn annotation_or_value(&mut self, annotation: &str, path: &str) -> Option<String> {
         let annotated = self.metadata("annotations", annotation).map(str::to_owned);
         annotated.or_else(|| self.value(path))
     }
 
-    /// The scalar at a place in the values, as text; `None` where it is not set.
+    /// The scalar at a path of the values as a string; `None` if unset.
     pub(super) fn value(&mut self, path: &str) -> Option<String> {
         let root = &self.input.values.raw;
         let text = match path.split('.').try_fold(root, |value, key| value.get(key))? {
@@ -199,7 +195,7 @@ pub(super) fn set(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// An object without those of its fields that hold nothing: in a patch a null would remove what the pod has.
+/// An object without empty fields: in a patch, a null would remove the pod's value.
 fn filled(mut object: Value) -> Value {
     if let Value::Object(fields) = &mut object {
         fields.retain(|_, value| !is_empty(value));
@@ -219,7 +215,6 @@ pub(super) fn resource_limit(name: &str, resource: &str) -> Value {
     json!({"name": name, "valueFrom": {"resourceFieldRef": {"resource": resource}}})
 }
 
-/// As much of a name as a label may hold.
 fn label_value(name: &str) -> &str {
     const MAX_LENGTH: usize = 63;
     let end = name.char_indices().nth(MAX_LENGTH).map_or(name.len(), |(end, _)| end);

@@ -1,5 +1,4 @@
-//! The built-in templates: Istio's proxy, Envoy alone and linkerd's proxy, as functions from a sidecar to a patch of its pod. What
-//! they share is in `context`.
+//! The built-in templates, functions from a sidecar to a patch of its pod: Istio's proxy, standalone Envoy and linkerd's proxy.
 
 mod context;
 mod sidecar;
@@ -14,22 +13,21 @@ use text::TextTemplate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuiltIn {
-    /// Istio's proxy: its agent, which starts Envoy, as istiod expects it.
+    /// Istio's proxy as istiod expects it: its agent, which starts Envoy.
     Sidecar,
     Envoy,
-    /// linkerd's proxy, as its control plane expects it.
+    /// linkerd's proxy as its control plane expects it.
     Linkerd,
 }
 
 impl BuiltIn {
     pub const ALL: [Self; 3] = [Self::Sidecar, Self::Envoy, Self::Linkerd];
 
-    /// The name by which configurations and pods choose it.
     pub fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// Its name, that of its container, and its proxy where that is not Istio's.
+    /// The template's name, its container's name, and its proxy if that is not Istio's.
     fn row(self) -> (&'static str, &'static str, Option<&'static TextTemplate>) {
         match self {
             Self::Sidecar => ("sidecar", PROXY, None),

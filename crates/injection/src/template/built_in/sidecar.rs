@@ -1,5 +1,5 @@
-//! Istio's proxy: its agent, which starts Envoy, as istiod expects it. The patch of Istio's own template, without traces
-//! of Lightstep and Datadog, certificates of Google's workloads and core dumps by a privileged container.
+//! Istio's proxy as istiod expects it: its agent, which starts Envoy. Makes the patch of Istio's own template, without traces of
+//! Lightstep and Datadog, Google's workload certificates, and core dumps by a privileged container.
 
 use super::context::{RenderContext, TemplateParts, is_on, pod_field, resource_limit, set, variable};
 use crate::admission::Workload;
@@ -85,7 +85,7 @@ fn arguments(context: &mut RenderContext<'_>) -> Vec<String> {
     first.into_iter().chain(optional.into_iter().flatten()).collect()
 }
 
-/// The values' hooks, else one that waits for the proxy to start, or drains it before it stops.
+/// The values' hooks, else a hook that waits for the proxy to start, or drains it before it stops.
 fn lifecycle(context: &RenderContext<'_>) -> Option<Value> {
     let sidecar = context.input.sidecar;
     let configured = &context.input.values.proxy.lifecycle;
@@ -168,7 +168,7 @@ fn mounts(context: &mut RenderContext<'_>, has_bootstrap: bool) -> Vec<Value> {
         ("istio-ca-crl", "/var/run/secrets/istio/crl"),
         ("istio-data", "/var/lib/istio/data"),
         (BOOTSTRAP_VOLUME, "/etc/istio/custom-bootstrap"),
-        // Where the agent and Envoy meet.
+        // Shared by the agent and Envoy.
         ("istio-envoy", "/etc/istio/proxy"),
         ("istio-token", "/var/run/secrets/tokens"),
         ("istio-podinfo", "/etc/istio/pod"),
@@ -194,14 +194,14 @@ fn volumes(context: &mut RenderContext<'_>, bootstrap: Option<&str>) -> Vec<Valu
         Some(json!({"name": "istio-podinfo", "downwardAPI": {"items": podinfo}})),
         Some(json!({"name": "istio-token", "projected": {"sources": [{"serviceAccountToken": token}]}})),
         Some(json!({"name": "istiod-ca-cert", "configMap": {"name": bundle}})),
-        // It exists only where the mesh's own authority revokes certificates.
+        // Exists only if the mesh's own authority revokes certificates.
         Some(json!({"name": "istio-ca-crl", "configMap": {"name": "istio-ca-crl", "optional": true}})),
     ];
     let volumes = volumes.into_iter().flatten().collect();
     with_users(context, volumes, &context.input.sidecar.user_volumes, USER_VOLUMES, "name")
 }
 
-/// Merging identifies items by `key`, so none may be in the list twice.
+/// Adds the user's items. Merging identifies items by `key`, so duplicates are problems.
 fn with_users(
     context: &mut RenderContext<'_>,
     mut items: Vec<Value>,

@@ -1,4 +1,4 @@
-//! Envoy alone and linkerd's proxy, whose templates are texts: the settings that these read, beside those of every sidecar.
+//! Standalone Envoy and linkerd's proxy as Go templates, with their additional settings.
 
 use super::context::{RenderContext, TemplateParts, set};
 use crate::sidecar::OtherProxy;
@@ -8,7 +8,6 @@ use mesh::istio::annotations::PROXY_IMAGE;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
-/// A template that is a text in Go's language, with its proxy and its settings.
 pub(super) struct TextTemplate {
     pub(super) proxy: OtherProxy,
     rows: &'static [Row],
@@ -21,7 +20,7 @@ pub(super) static ENVOY: TextTemplate = TextTemplate {
         outbound_port: None,
         inbound_port: None,
         uid: None,
-        // For metrics and for probes: the kubelet reaches them, as they are never captured.
+        // Metrics and probes: never captured, so the kubelet reaches them.
         own_ports: &[15090, 15021],
     },
     rows: OF_ENVOY,
@@ -44,7 +43,7 @@ fn parsed(text: &str) -> gtmpl_ng::Template {
     go::parsed("built-in", text, &[]).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// A setting's name in the text, its annotation (empty for none), its path in the values and its default.
+/// A setting's name in the template, its annotation (empty for none), its path in the values and its default.
 type Row = (&'static str, &'static str, &'static str, &'static str);
 
 const OF_ENVOY: &[Row] = &[
@@ -74,7 +73,7 @@ const OF_LINKERD: &[Row] = &[
     ),
 ];
 
-/// The networks of a cluster, where the values name none.
+/// Default networks of a cluster.
 const NETWORKS: &str = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8";
 
 impl TextTemplate {

@@ -1,5 +1,5 @@
-//! The data that a template sees: Istio's names, filled from a pod and its context, as in the Go structures that templates are
-//! written for: with Go's names of fields, with the zeros of unset fields, and in Go's order.
+//! The data of templates: Istio's names, filled from a pod and its context like the Go structures that templates are written for:
+//! with Go's field names, zeros for unset fields, and Go's order.
 
 use crate::mesh_config::proxy_config;
 use crate::pipeline::unread;
@@ -31,7 +31,7 @@ fn with(value: &Json, text: fn(&str) -> String) -> Value {
     }
 }
 
-/// `text` maps texts of the pod, and those that follow from it; those that the cluster's owner has configured stay.
+/// `text` maps strings of the pod and those derived from them; the cluster owner's configuration stays unchanged.
 pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> Value {
     let TemplateContext { pod, sidecar, values, mesh, .. } = *context;
     // Without these annotations, the configuration and the images are the owner's.
@@ -45,7 +45,7 @@ pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> V
         Value::Object(fields.iter().map(|(name, value)| ((*name).to_owned(), text(value).into())).collect())
     };
     let mut proxy_config = structure(&sidecar.proxy_config, GoStructure::ProxyConfig, of_config);
-    // The default that protobuf prints.
+    // Protobuf prints this default.
     proxy_config.entry("InterceptionMode".to_owned()).or_insert_with(|| "REDIRECT".into());
     let inbound = if mesh.is_inbound_local { "localhost" } else { "passthrough" };
     let compliance = values.environment().remove("COMPLIANCE_POLICY").unwrap_or_default();
@@ -66,7 +66,7 @@ pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> V
         ("InboundTrafficPolicyMode", inbound.into()),
         ("CompliancePolicy", compliance.into()),
     ];
-    // Istio's own has these fields and no others, so another name is an error.
+    // Istio has these fields only, so another name is an error.
     Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
@@ -79,9 +79,9 @@ enum GoStructure {
     Resources,
     ProxyConfig,
     MeshConfig,
-    /// Whatever has no unset fields that matter.
+    /// Structures without relevant unset fields.
     Other,
-    /// A map whose keys are the owner's words and no names of fields.
+    /// A map with the owner's keys instead of field names.
     Words,
 }
 
@@ -112,7 +112,7 @@ impl GoStructure {
         }
     }
 
-    /// Sorts fields as Go orders them where templates print the structure as JSON; others come after these.
+    /// Sorts fields into Go's order for structures that templates print as JSON; others follow.
     fn sort(self, named: &mut [(String, &Value)]) {
         const OF_PORT: [&str; 5] = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
         let place = |name: &str| match self {
@@ -124,8 +124,7 @@ impl GoStructure {
     }
 }
 
-/// The fields of each structure that JSON leaves out where they are empty, and templates see all the same, with the zeros of their
-/// types.
+/// Fields of each structure that JSON omits if empty, but templates see with the zeros of their types.
 static UNSET: LazyLock<[HashMap<String, Value>; 7]> = LazyLock::new(|| {
     let all = mesh::pod::values("structures.yaml", include_str!("structures.yaml"));
     let all = all.unwrap_or_else(|problems| panic!("{problems}")).remove(0);
@@ -135,11 +134,11 @@ static UNSET: LazyLock<[HashMap<String, Value>; 7]> = LazyLock::new(|| {
     })
 });
 
-/// The key that marks a map as a structure, so that it can be written as JSON again; it holds which one. No field has this name.
+/// Key that marks a map as a structure of the kind in its value, so that it can be written as JSON again. No field has this name.
 pub(super) const STRUCT: &str = "\0";
 
-/// Names that are no JSON names with a capital letter (k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1); those of rare
-/// volumes and security contexts are left out, as no template names them.
+/// Go names that differ from the capitalized JSON name (k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1); those of rare
+/// volumes and security contexts, which no template uses, are omitted.
 const NAMES: [(&str, &str); 14] = [
     ("apiVersion", "APIVersion"),
     ("csi", "CSI"),
@@ -173,7 +172,7 @@ pub(super) fn json_name(name: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-/// An object of JSON as the structure that templates see: Go's names, and unset fields with their zero.
+/// A JSON object as the templates' structure: Go's names, and zeros for unset fields.
 fn structure(object: &Json, shape: GoStructure, text: fn(&str) -> String) -> HashMap<String, Value> {
     let mut fields = UNSET.get(shape as usize).cloned().unwrap_or_default();
     fields.insert(STRUCT.to_owned(), (shape as u8).into());
@@ -184,7 +183,7 @@ fn structure(object: &Json, shape: GoStructure, text: fn(&str) -> String) -> Has
     let given = object.as_object().into_iter().flatten();
     for (name, value) in given.filter(|(_, value)| !value.is_null()) {
         let value = if shape == GoStructure::Container && unread::is_mark(value) {
-            // Asking for them is an error.
+            // Reading them is an error.
             Value::from(refuse_unread as Func)
         } else {
             field_value(value, shape.of(name), text)
@@ -199,7 +198,7 @@ fn field_value(value: &Json, shape: GoStructure, text: fn(&str) -> String) -> Va
         (Json::Object(_), GoStructure::Words) => with(value, text),
         (Json::Object(_), _) => Value::Map(structure(value, shape, text)),
         (Json::Array(items), _) => {
-            // Such as the options of a DNS, which are structures.
+            // Such as DNS options, which are structures.
             let shape = if shape == GoStructure::Words { GoStructure::Other } else { shape };
             Value::Array(items.iter().map(|item| field_value(item, shape, text)).collect())
         }
@@ -207,12 +206,12 @@ fn field_value(value: &Json, shape: GoStructure, text: fn(&str) -> String) -> Va
     }
 }
 
-/// The error of a function that is given variables that were not read (`pipeline::unread`).
+/// The error of a function that receives unread variables (`pipeline::unread`).
 pub(super) fn refuse_unread(_: &[Value]) -> Result<Value, FuncError> {
     Err(FuncError::Generic("variables of the pod were not read".to_owned()))
 }
 
-/// The fields of a map by their names in JSON, sorted: those of a structure without what Go's `omitempty` leaves out.
+/// The fields of a map by their JSON names, sorted; those of a structure without fields that Go's `omitempty` omits.
 pub(super) fn json_fields(fields: &HashMap<String, Value>) -> Vec<(String, &Value)> {
     let is_structure = fields.contains_key(STRUCT);
     let is_written = |key: &str, value: &Value| !is_structure || (key != STRUCT && !is_left_out(key, value));
@@ -223,7 +222,7 @@ pub(super) fn json_fields(fields: &HashMap<String, Value>) -> Vec<(String, &Valu
     named
 }
 
-/// The same in the order in which Go writes them.
+/// The same in Go's order.
 pub(super) fn fields_in_order(fields: &HashMap<String, Value>) -> Vec<(String, &Value)> {
     let mut named = json_fields(fields);
     if let Some(mark) = fields.get(STRUCT)
@@ -240,11 +239,11 @@ fn is_left_out(key: &str, value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Map(fields) => match fields.get(STRUCT) {
-            // One that is not set and one that holds nothing differ for pointers only, such as `emptyDir: {}`.
+            // Unset and empty differ only for pointers, such as `emptyDir: {}`.
             Some(_) => key == "Resources" && json_fields(fields).is_empty(),
             None => fields.is_empty(),
         },
-        // Others of these are pointers, which JSON leaves out only where they are not set.
+        // Others are pointers, which JSON omits only if unset.
         Value::Bool(_) | Value::Number(_) => UNSET.iter().any(|zeros| zeros.get(key) == Some(value)),
         Value::Object(_) | Value::Function(_) => false,
     }
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_structure_is_written_as_it_was() {
+    fn a_structure_is_written_unchanged() {
         let pod = json!({
             "serviceAccountName": "web",
             "containers": [{

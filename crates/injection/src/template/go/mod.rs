@@ -1,13 +1,12 @@
-//! Templates in Go's language, as Istio's ConfigMap has them.
+//! Go templates in the form of Istio's ConfigMap.
 //!
-//! - `text` rewrites parts that the engine lacks, such as calls of methods; then the engine parses the template.
-//! - `data` makes the values that a template sees, with the names that they have in Go.
+//! - `text` rewrites parts that the engine lacks, such as method calls; then the engine parses the template.
+//! - `data` makes the template's values, with Go's names.
 //! - The engine renders the template with `functions`; steps, sizes and depth have limits.
-//! - The result is read as YAML, which has to be a mapping; no text of the pod may be read as structure (`standin`).
+//! - The result is parsed as YAML, and must be a mapping; no string of the pod may be read as structure (`standin`).
 //!
-//! Nothing of the machine is read: `env` answers from `pilot.env` of the values. No function has a clock or random numbers.
-//! A function that is not offered fails where it is called and not where the template is read, so that a branch which no pod
-//! takes refuses no pod.
+//! Nothing of the machine is read: `env` reads `pilot.env` of the values. No function uses a clock or random numbers. An
+//! unsupported function fails when called, not when parsed, so that an unused branch refuses no pod.
 
 mod data;
 mod functions;
@@ -29,7 +28,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Limits of one rendering: far more than templates for pods need, and little enough to end soon.
+/// Limits of one rendering: far above the needs of pods' templates, and low enough to end soon.
 const LIMITS: Limits = {
     let mut limits = Limits::DEFAULT;
     limits.iterations = Some(10_000);
@@ -39,7 +38,7 @@ const LIMITS: Limits = {
     limits
 };
 
-/// Clones share the parsed text.
+/// A parsed template; clones share it.
 #[derive(Clone)]
 pub struct Template {
     name: Arc<str>,
@@ -53,13 +52,13 @@ impl fmt::Debug for Template {
 }
 
 impl Template {
-    /// `name` is its name in problems. A syntax error has its line.
+    /// Parses a template; `name` is its name in problems. A syntax error has its line.
     pub fn read(name: &str, text: &str) -> Result<Self, Problems> {
         Ok(Self { name: name.into(), parsed: Arc::new(parsed(name, text, &[])?) })
     }
 
-    /// The patch of the pod, and `warnings` about it. Refused are parts of the template that can't be filled in, a result that is
-    /// not a patch, and texts of the pod that would be read as YAML in it.
+    /// The patch of the pod, and `warnings` about it. Errors: a part of the template can't be rendered, the result is not a
+    /// patch, or a string of the pod would be read as YAML in it.
     pub fn render(
         &self,
         context: &TemplateContext<'_>,
@@ -70,12 +69,12 @@ impl Template {
         if let Ok(covered) = &covered
             && !standin::are_left(covered)
         {
-            // None of the pod's texts with a meaning in YAML has reached the result as it is.
+            // No string of the pod with a meaning in YAML is in the result unchanged.
             return patch(&self.name, covered, warnings);
         }
         let plain = self.filled(context, str::to_owned).and_then(|text| patch(&self.name, &text, warnings));
         let intended = covered.as_ref().ok().and_then(|covered| self.intended(covered));
-        // Both patches are the same unless a text of the pod was read as structure in the first (`standin`).
+        // Both patches are equal unless a string of the pod was read as structure in the first (`standin`).
         match (plain, intended) {
             (Ok(plain), Some(intended)) if plain == intended => Ok(plain),
             (Err(problems), None) => Err(problems),
@@ -83,7 +82,7 @@ impl Template {
         }
     }
 
-    /// The patch of a text with stand-ins, which get their meaning in it.
+    /// The patch of a result with stand-ins, which are then resolved.
     fn intended(&self, covered: &str) -> Option<Value> {
         patch(&self.name, covered, &mut Vec::new()).ok().map(uncovered)
     }
@@ -92,16 +91,16 @@ impl Template {
         let root = data::root(context, text);
         functions::begin(context.values.environment(), context.admission.cancellation.clone());
         let filled = rendered(&self.name, &self.parsed, root)?;
-        // The engine prints `Function` for the value that stands for variables that were not read.
+        // The engine prints `Function` for the value that replaces unread variables.
         if filled.contains("Function") && unread::is_in(context.pod) {
             return Err(unread::refusal(&self.name));
         }
         Ok(filled)
     }
 
-    /// Names the lines with texts of the pod that are read as structure, and the annotations that they hold: without the stand-ins
-    /// of such a line alone, the patch is not `intended`. Where none is, the template needs structure: there is no patch either
-    /// if the stand-ins of such a line alone are left.
+    /// Names the lines with the pod's strings that are read as structure, and their annotations: resolving only such a line's
+    /// stand-ins changes the `intended` patch. Without an intended patch, the template needs structure: keeping only such a
+    /// line's stand-ins prevents a patch.
     fn refused(&self, context: &TemplateContext<'_>, covered: &str, intended: Option<&Value>) -> Problems {
         const MAX_LINES: usize = 64;
         let lines: Vec<&str> = covered.lines().collect();
@@ -137,7 +136,6 @@ impl Template {
     }
 }
 
-/// Functions beside those of all templates.
 type FurtherFunctions = [(&'static str, Func)];
 
 pub(crate) fn parsed(
@@ -175,7 +173,6 @@ pub(crate) fn filled(
     rendered(name, &parsed(name, text, further)?, plain(data))
 }
 
-/// The document that a text makes of data.
 pub(crate) fn made(name: &str, parsed: &gtmpl_ng::Template, data: &Value) -> Result<Value, Problems> {
     functions::begin(BTreeMap::new(), Cancellation::default());
     patch(name, &rendered(name, parsed, plain(data))?, &mut Vec::new())
@@ -187,7 +184,7 @@ fn malformed(error: &ParseError) -> String {
     format!("line {}: {text}", place.line)
 }
 
-/// Data of templates that later releases of Istio no longer give, and the releases whose templates read them.
+/// Data of templates that later releases of Istio lack, and the releases whose templates use them.
 const OLDER: &[(&str, &str)] = &[("EstimatedConcurrency", "1.9 to 1.17")];
 
 /// The engine's message with the innermost place.
@@ -204,7 +201,7 @@ fn failed(error: &ExecError) -> String {
     }
 }
 
-/// The message up to the first map that the engine prints in it: that may be a whole pod, or hold secrets of the values.
+/// The message up to the first map in it, which may be a whole pod, or contain secrets of the values.
 fn shortened(message: &str) -> String {
     const MAX_LENGTH: usize = 300;
     let end = message.find("map[").unwrap_or(message.len());
@@ -217,11 +214,11 @@ fn shortened(message: &str) -> String {
     short
 }
 
-/// The text that Go prints of nothing.
+/// Go's output for nil.
 const NOTHING: [&str; 2] = ["<no value>", "<nil>"];
 
-/// The patch that a text holds: its first document, a mapping. Of a key that a mapping holds twice, the later one counts, as for
-/// Istio, whose templates write a volume's `name` and then what the pod says of the volume. `warnings` gets those keys.
+/// The patch in a rendered result: its first document, a mapping. The later of duplicate keys counts, as in Istio, whose
+/// templates write a volume's `name` and then the pod's volume. `warnings` gets those keys.
 fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Problems> {
     Problems::check(text.lines().zip(1..).filter_map(|(line, number)| {
         let nothing = NOTHING.iter().find(|nothing| line.contains(**nothing))?;
@@ -235,7 +232,7 @@ fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Pr
     warnings.extend(remarks.iter().map(|remark| format!("{name}: in what it makes, {remark}")));
     match documents.into_iter().next() {
         Some(patch @ Value::Object(_)) => Ok(patch),
-        // A template may have nothing to say about a pod.
+        // A template may have no changes for a pod.
         Some(Value::Null) | None => Ok(Value::Object(Map::new())),
         Some(_) => {
             let text = "makes YAML that is not a mapping; expected metadata and spec of a pod";
@@ -261,7 +258,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_the_engine_says_is_shortened_before_a_value_of_it() {
+    fn engine_errors_are_cut_before_values() {
         let (most, wide) = ("a".repeat(300), "é".repeat(300));
         for (message, expected) in [
             ("no field".to_owned(), "no field".to_owned()),

@@ -1,30 +1,27 @@
-//! Stand-ins for characters that mean something in YAML, so that what a pod says can be kept from being read as YAML.
-//!
-//! A template pastes texts into YAML. The pod's texts come from its author, and may hold a line break, a quote, a
-//! colon. So a template is filled twice: with the texts, and with each such character of the pod's replaced by another
-//! that means nothing. No character of the pod's can then be structure. Both results, read as YAML, have to say the same.
-//!
-//! Functions that only hand texts on need not know. Those that look at what a text says (`eq`, `splitList`, `fromJSON`) are
-//! given what stand-ins mean, and stand-ins take the places of the characters in their results.
+//! Stand-ins for characters with a meaning in YAML, which keep a pod's strings from being read as YAML. A template pastes strings
+//! of the pod's author into YAML, with line breaks, quotes and colons. So it is rendered twice: with the strings, and with each
+//! such character replaced by one without a meaning, so that it can't be structure. Both results, parsed as YAML, must be equal.
+//! Functions that read strings (`eq`, `splitList`, `fromJSON`) get the originals of stand-ins, and their results get stand-ins
+//! again; others only pass strings on.
 
 use gtmpl_ng::Value;
 
-/// Where stand-ins begin: a plane of Unicode for private use, in which 0x10000 characters have a place each.
+/// First stand-in: a private-use plane of Unicode, with a place for each of 0x10000 characters.
 const PLANE: u32 = 0xf_0000;
 
-/// Characters that YAML could take for more than a part of a word, anywhere in a text. Spaces are left out, as usual texts hold
-/// them (`80, 90`): within a line they mean something beside such a character only. At its start they indent it.
+/// True for characters that YAML could read as more than a part of a word. Spaces are left out, as ordinary strings contain them
+/// (`80, 90`): within a line they have a meaning only beside such a character. At its start they indent it.
 fn is_structure(c: char) -> bool {
     match c {
         '"' | '\'' | '\\' | '{' | '}' | '[' | ']' | ',' | ':' | '#' | '&' | '*' | '!' | '|' | '>' | '%'
         | '@' | '`' => true,
         '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => true,
-        // A stand-in that the pod says itself would be taken for ours.
+        // A stand-in in the pod itself would be confused with one from here.
         _ => c.is_control() || original(c) != c,
     }
 }
 
-/// True for a text that begins as a list, a key or the end of a document.
+/// True for a string that begins like a list item, a key or the end of a document.
 fn begins_structure(text: &str) -> bool {
     let mut chars = text.chars();
     match chars.next() {
@@ -34,7 +31,7 @@ fn begins_structure(text: &str) -> bool {
     }
 }
 
-/// True for a text that YAML could take for structure.
+/// True for a string that YAML could read as structure.
 pub(super) fn is_suspicious(text: &str) -> bool {
     text.contains(is_structure) || begins_structure(text)
 }
@@ -49,12 +46,12 @@ pub(super) fn cover(text: &str) -> String {
 }
 
 fn for_char(c: char) -> char {
-    // What YAML gives a meaning is all in the first plane; what is beyond it is a stand-in that the pod says.
+    // All characters with a meaning in YAML are in the first plane; one beyond is a stand-in in the pod itself.
     let code = if u32::from(c) > 0xffff { u32::from(char::REPLACEMENT_CHARACTER) } else { u32::from(c) };
     char::from_u32(PLANE + code).unwrap_or(c)
 }
 
-/// A stand-in's character; any other is itself.
+/// A stand-in's original; any other character is unchanged.
 pub(super) fn original(c: char) -> char {
     match u32::from(c).checked_sub(PLANE) {
         Some(code @ 0..=0xffff) => char::from_u32(code).unwrap_or(c),
@@ -67,11 +64,11 @@ pub(super) fn uncover(text: &str) -> String {
 }
 
 fn has(text: &str) -> bool {
-    // All stand-ins have four bytes, of which these are the first.
+    // All stand-ins have four bytes, the first of which is this.
     text.as_bytes().contains(&0xf3) && text.chars().any(|c| original(c) != c)
 }
 
-/// True where a template's result holds stand-ins, or the escapes that `%q` of `printf` writes of them.
+/// True if a template's result contains stand-ins, or their escapes by `%q` of `printf`.
 pub(super) fn are_left(text: &str) -> bool {
     has(text) || text.contains("\\U000f")
 }
@@ -102,7 +99,7 @@ pub(super) fn meaning(value: &Value) -> Value {
     changed(value, uncover)
 }
 
-/// The key that marks structures keeps its name.
+/// The value with stand-ins; the key that marks structures keeps its name.
 pub(super) fn covered(value: &Value) -> Value {
     changed(value, |text| if text == super::data::STRUCT { text.to_owned() } else { cover(text) })
 }
@@ -112,15 +109,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_without_stand_ins_holds_none_whatever_its_bytes() {
-        // A tag character begins with the byte that stand-ins begin with.
+    fn strings_without_stand_ins_are_recognized() {
+        // A tag character has the same first byte as stand-ins.
         for (text, expected) in [("plain", false), ("\u{e0061}", false), (&*cover("- a"), true)] {
             assert_eq!(is_in(&Value::String(text.to_owned())), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn stand_ins_mean_what_they_stand_for() {
+    fn stand_ins_resolve_to_their_originals() {
         for text in [
             "a: b",
             "\"x\"\n- y",

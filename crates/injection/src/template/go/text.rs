@@ -1,15 +1,13 @@
-//! The text of a template before it is parsed, made into one that the engine knows: methods of Go's values become a function,
-//! changes in place become assignments, `else with` becomes a `with` within `else`, raw texts become plain ones, and
-//! a call that can't be made fails where it is made.
-//!
-//! Lines stay as they are, so that problems name the right one; but a raw text that holds a backslash becomes one line.
+//! Rewrites a template for the engine before it is parsed: methods of Go's values become a function, changes in place become
+//! assignments, `else with` becomes a `with` within `else`, raw strings become quoted ones, and calls to unsupported functions
+//! fail when made. Line numbers stay, for problems; but a raw string with a backslash becomes one line.
 
 use super::functions::durations::is_method;
 use std::iter;
 
-/// The function for a method: of a value, and the method's name.
+/// Function that calls a method: of a value, and the method's name.
 pub(super) const MEMBER: &str = "sidecarMember";
-/// The function that fails with the text that it is given.
+/// Function that fails with its argument as the error.
 pub(super) const UNUSABLE: &str = "sidecarUnusable";
 
 const KEYWORDS: [&str; 14] = [
@@ -17,10 +15,10 @@ const KEYWORDS: [&str; 14] = [
     "with", "_",
 ];
 
-/// `lacking` returns the error for a function that does not exist.
+/// Rewrites a template; `lacking` returns the error of an unsupported function.
 pub(super) fn prepare(text: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
-    // For each open block, how many more its end closes: one for each `else with`.
+    // For each open block, how many further blocks its end closes: one for each `else with`.
     let mut blocks: Vec<usize> = Vec::new();
     let mut rest = text;
     while let Some((before, action)) = rest.split_once("{{") {
@@ -54,13 +52,13 @@ pub(super) fn prepare(text: &str, lacking: &dyn Fn(&str) -> Option<String>) -> S
     out + rest
 }
 
-/// The body of an action, and the rest after its braces, of which those within literals are none. `None` of an action without end.
+/// The body of an action, and the rest after its braces; braces within literals don't count. `None` for an unterminated action.
 fn divided(action: &str) -> Option<(&str, &str)> {
     let (end, _) = pieces(action).find(|(at, _)| action[*at..].starts_with("}}"))?;
     Some((&action[..end], &action[end + 2..]))
 }
 
-/// The pieces of an action and where they begin: words, literals with their quotes, comments, and all else one character at a time.
+/// The pieces of an action with their offsets: words, quoted literals, comments, and single other characters.
 fn pieces(action: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     iter::from_fn(move || {
@@ -90,23 +88,23 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '.' | '_' | '$')
 }
 
-/// The name at the start of a text, and the rest. Brackets and dots end it as spaces do: `if(eq .A 1)`, `with.A`.
+/// The name at the start of an action's code, and the rest. It ends at spaces, brackets and dots: `if(eq .A 1)`, `with.A`.
 fn first_name(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     text.split_at(text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len()))
 }
 
-/// The code of an action with methods, functions and literals as the engine knows them.
+/// The code of an action with methods, functions and literals in the engine's form.
 fn code(body: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(body.len());
-    // The starts of open brackets, and of the ones that ended just before.
+    // The starts of open brackets, and of the pair that has just been closed.
     let (mut open, mut closed) = (Vec::new(), None);
     for (_, piece) in pieces(body) {
         let before = closed.take();
         match piece.chars().next() {
             Some('(') => open.push(out.len()),
             Some(')') => closed = open.pop(),
-            // The engine takes a backslash for an escape in raw texts too.
+            // The engine reads a backslash as an escape in raw strings too.
             Some('`') if piece.contains('\\') => {
                 let text = piece.trim_matches('`').replace('\r', "").replace('\\', "\\\\");
                 out += &format!("\"{}\"", text.replace('"', "\\\"").replace('\n', "\\n"));
@@ -124,7 +122,7 @@ fn code(body: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
     out
 }
 
-/// `receiver` is the owner of a path that begins with a dot.
+/// Rewrites a word; `receiver` is the owner of a path that begins with a dot.
 fn written(word: &str, receiver: Option<String>, lacking: &dyn Fn(&str) -> Option<String>) -> String {
     let mut names = word.split('.').peekable();
     let first = names.next().unwrap_or_default();
@@ -138,7 +136,7 @@ fn written(word: &str, receiver: Option<String>, lacking: &dyn Fn(&str) -> Optio
             path = format!("{path}.{name}");
             continue;
         }
-        // `AsDuration.Hours` is a number and not the duration's text.
+        // `AsDuration.Hours` is a number, not the duration's string.
         let then = if name == "AsDuration" { names.next().map(|next| format!(".{next}")) } else { None };
         let of = if path.is_empty() { "." } else { &path };
         path = format!("({MEMBER} {of} \"{name}{}\")", then.unwrap_or_default());
@@ -146,8 +144,8 @@ fn written(word: &str, receiver: Option<String>, lacking: &dyn Fn(&str) -> Optio
     path
 }
 
-/// `$_ := set $map ..`, or `set` alone, as `$map = set $map ..`: values are never changed in place here, as they are in Go, where
-/// the caller mostly throws the answer away. Another variable that is to hold the answer gets the changed map in a second action.
+/// Rewrites `$_ := set $map ..`, or a bare `set`, to `$map = set $map ..`: values are never changed in place here, unlike in Go,
+/// where callers mostly discard the result. Another variable for the result gets the changed map in a second action.
 fn assigned(body: &str) -> Result<String, String> {
     let call = body.trim_start();
     let spaces = &body[..body.len() - call.len()];
@@ -165,7 +163,7 @@ fn assigned(body: &str) -> Result<String, String> {
             _ => {}
         }
     }
-    // The last call of an assigned pipeline makes its value. A pipeline that is not assigned may begin with a keyword.
+    // The last call of an assigned pipeline makes its value. An unassigned pipeline may begin with a keyword.
     let mut words = if target.is_empty() { call } else { last }.split_whitespace();
     let function = words.next().unwrap_or_default();
     let merges = matches!(function, "merge" | "mergeOverwrite" | "mustMerge" | "mustMergeOverwrite");
@@ -173,14 +171,14 @@ fn assigned(body: &str) -> Result<String, String> {
     let is_variable = map.len() > 1 && map.starts_with('$') && !map.contains('.');
     Ok(match (target, is_variable) {
         _ if !merges && !["set", "unset"].contains(&function) => body.to_owned(),
-        // Its answer is handed on, and printed.
+        // Its result is piped, and printed.
         ("", true) if last.len() < call.len() => body.to_owned(),
         ("$_" | "", true) => format!("{spaces}{map} = {call}"),
         // The text before the first `=` may also be more than a variable: `$x | default "a=b"`.
         (_, true) if !target.contains(' ') => {
             format!("{spaces}{map} = {call}}}}}{{{{ {assignment}= {map} ")
         }
-        // One that is printed or piped on is a value like any other, and so is what another variable is to hold.
+        // A merged map that is printed, piped, or assigned to another variable is an ordinary value.
         ("", false) if merges => body.to_owned(),
         ("$_" | "", false) => {
             return Err(format!(
@@ -195,7 +193,6 @@ fn assigned(body: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    /// The body of an action, and the engine's.
     fn check(rows: &[(&str, &str)]) {
         let lacking = |name: &str| (name == "now").then(|| "no clock".to_owned());
         let action = |body: &str| format!("a\n{{{{{body}}}}}");
@@ -206,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_and_calls_that_can_not_be_made_become_functions() {
+    fn methods_and_unsupported_calls_become_functions() {
         check(&[
             (" .P.Mode.String ", " (M .P.Mode \"String\") "),
             ("or .P.GetA.GetValue 2", "or (M (M .P \"GetA\") \"GetValue\") 2"),
@@ -223,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_mean_what_they_mean_for_go() {
+    fn strings_are_read_as_in_go() {
         check(&[
             (r" f `\d+ .GetA` `a` ", r#" f "\\d+ .GetA" `a` "#),
             (r#" "a\"b" 'c' "\q" "#, r#" "a\"b" 'c' "\q" "#),

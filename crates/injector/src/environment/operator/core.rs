@@ -1,7 +1,8 @@
-//! Work, and its time: events in, work out. No clock, no network.
+//! Scheduling of work: events in, work out, without a clock or network.
 //!
-//! Events wait until none has come for a while, but not for ever. What breaks requests does not wait: another
-//! VirtualEnvironment acts or owns, or an object of ours is gone. Only the leader acts; a new leader looks at everything.
+//! Events are collected until none has come for a while, up to a limit. Changes that break requests are not delayed: another
+//! VirtualEnvironment acts or owns, or one of the operator's objects is gone. Only the leader acts; a new leader checks all
+//! namespaces.
 
 use super::store::{Lost, ObjectStore, Ranking, Resource};
 use backon::ExponentialBackoff;
@@ -19,9 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Events may delay work by at most so many debounce intervals.
+/// Maximum delay of work by events, in debounce intervals.
 const MAX_DEBOUNCES: u32 = 6;
-/// The delay after a failure, and the longest one after several.
+/// Delay after a failure, and the longest one after several.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
@@ -34,11 +35,11 @@ pub(super) struct Core {
     leading: bool,
     due: BTreeMap<String, Due>,
     failures: BTreeMap<String, ExponentialBackoff>,
-    /// Objects that were made again at once, with the acting VirtualEnvironment and the time: if one goes again soon,
-    /// another program deletes it, and is not to be answered as fast as it deletes.
+    /// Objects that were made again immediately, with the acting VirtualEnvironment and the time: if one is lost again soon,
+    /// another program deletes it, and repairs must not follow its pace.
     repaired: BTreeMap<Lost, (Option<String>, Instant)>,
-    /// The time at which the last VirtualEnvironment of a namespace went. It may be deleted in order to be created again,
-    /// so its routes are kept for the debounce interval, whatever else is due.
+    /// Time at which the last VirtualEnvironment of a namespace was deleted. It may be created again, so its routes are kept
+    /// for the debounce interval, whatever else is due.
     abandoned: BTreeMap<String, Instant>,
 }
 
@@ -46,14 +47,14 @@ pub(super) struct Core {
 struct Due {
     since: Instant,
     at: Instant,
-    /// True if further events leave the time as it is.
+    /// True if further events don't change the time.
     is_firm: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WorkOutcome {
     Done,
-    /// The object to be written is another one by now, or gone. A watch is about to report it.
+    /// The object was changed or deleted meanwhile. A watch is about to report it.
     Outdated,
     Failed,
 }
@@ -62,10 +63,10 @@ pub(super) enum WorkOutcome {
 pub(super) struct NamespaceWork {
     pub(super) namespace: String,
     pub(super) changes: Changes,
-    /// Of the VirtualEnvironment that acts; `None` where there is none.
+    /// Plan of the acting VirtualEnvironment; `None` without one.
     plan: Option<Result<Plan, Problems>>,
-    /// The names and generations of those that count, the acting one first. A generation is that of the plan: it may have changed
-    /// when the status is written.
+    /// Names and generations of VirtualEnvironments that are not being deleted, the acting one first. A generation is that of the
+    /// plan, and may be outdated when the status is written.
     ranked: Vec<(String, Option<i64>)>,
 }
 
@@ -94,7 +95,7 @@ impl Core {
             self.rank(now);
         }
         for lost in touched.lost {
-            // Where none acts any more, the garbage collector takes the rest away, or a new one is about to come.
+            // Without an acting one, the garbage collector removes the rest, or a new one is about to come.
             let acting = self.ranking.get(&lost.namespace).map(|ranked| ranked.first().cloned().flatten());
             if acting.is_some_and(|acting| self.may_repair(&lost, acting, now)) {
                 self.expedite(lost.namespace, now);
@@ -130,13 +131,13 @@ impl Core {
     fn defer(&mut self, namespace: String, now: Instant) {
         let (wait, longest) = (self.debounce, self.debounce * MAX_DEBOUNCES);
         let due = self.due.entry(namespace).or_insert(Due { since: now, at: now + wait, is_firm: false });
-        // What is due already is not put off.
+        // Work that is already due is not delayed.
         if due.at > now && !due.is_firm {
             due.at = (now + wait).min(due.since + longest);
         }
     }
 
-    /// It is due now, whatever follows.
+    /// Makes work due now, regardless of later events.
     fn expedite(&mut self, namespace: String, now: Instant) {
         let due = self.due.entry(namespace).or_insert(Due { since: now, at: now, is_firm: true });
         (due.at, due.is_firm) = (due.at.min(now), true);
@@ -193,8 +194,7 @@ impl Core {
         NamespaceWork { namespace, changes, plan, ranked }
     }
 
-    /// The statuses that are to be written after the work, by name. `failed` are writes that were refused, in words; `now`
-    /// is the time as RFC 3339 says it.
+    /// Statuses to write after the work, by name. `failed` are refused writes, in words; `now` is the time in RFC 3339.
     pub(super) fn statuses(
         &self,
         work: &NamespaceWork,
@@ -212,8 +212,7 @@ impl Core {
         written.collect()
     }
 
-    /// The work on a namespace has ended. What has failed is tried again, later and later; what was outdated too, or as soon
-    /// as the watch has reported it.
+    /// Ends the work. Failed work is retried after increasing delays; outdated work too, or after the watch's report.
     pub(super) fn finished(&mut self, namespace: &str, outcome: WorkOutcome, now: Instant) {
         if outcome == WorkOutcome::Done {
             self.failures.remove(namespace);
@@ -226,7 +225,7 @@ impl Core {
         let due = self.due.entry(namespace.to_owned()).or_insert(again);
         due.is_firm = true;
         due.at = match outcome {
-            // What came meanwhile waits too: it would fail alike.
+            // Events that came meanwhile wait, too: their work would fail alike.
             WorkOutcome::Failed => due.at.max(again.at),
             WorkOutcome::Outdated | WorkOutcome::Done => due.at.min(again.at),
         };

@@ -1,4 +1,4 @@
-//! The status pages of the operator: for its client on the same machine.
+//! Status pages of the operator, for its client on the same machine.
 
 use super::core::Core;
 use cluster::logging::LogLevelHandle;
@@ -44,7 +44,7 @@ impl Inspection {
         reply(StatusCode::OK, TEXT, format!("log level changed to {level}"))
     }
 
-    /// One namespace as upstream shows it, or several by their names.
+    /// One namespace in upstream's format, or several by their names.
     fn status(&self) -> Value {
         let core = self.core.borrow();
         if let Some(namespace) = &self.namespace {

@@ -1,11 +1,11 @@
-//! `environment operator`: keeps the routes of namespaces, as long as it runs.
+//! `environment operator`: maintains the routes of namespaces while it runs.
 //!
 //! ```text
-//! watch       the watched resources            one stream of events, of objects without the parts that do not matter
-//! store       what decides about routes
-//! core        what is due, and when            pure; the plan is the library's
-//! writes      the calls that do it             as long as this process leads
-//! rounds      the loop over all of that
+//! watch       the watched resources            one stream of events, with reduced objects
+//! store       the objects that decide about routes
+//! core        due work and its time            pure; the library makes the plan
+//! writes      the calls of the work            as long as this process leads
+//! rounds      the loop over these parts
 //! inspection  the status pages
 //! ```
 
@@ -69,8 +69,7 @@ pub(crate) struct OperatorFlags {
     /// Kubeconfig of the API server, outside of a cluster
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Wait until no event has arrived for this time, at most six times as long; deletions of our objects are
-    /// handled at once
+    /// Wait until no event has arrived for this time, at most six times as long; deletions of our objects are handled at once
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = within(Duration::ZERO, HOUR))]
     debounce: Duration,
     #[command(flatten)]
@@ -105,10 +104,10 @@ pub(crate) struct OperatorFlags {
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
-/// The client refuses to ask for a longer one (`kube::api::WatchParams`): under 295 seconds.
+/// Limit of the client (`kube::api::WatchParams`): under 295 seconds.
 const MAX_WATCH: Duration = Duration::from_secs(294);
 
-/// Reads durations, as Go writes them, within bounds.
+/// Parses a duration in Go's format, within bounds.
 fn within(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> + Clone {
     move |text| {
         let found = duration::parse(text).filter(|found| (least..=most).contains(found));
@@ -160,7 +159,7 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     let lease_namespace = flags.lease_namespace.clone().or_else(|| flags.namespace.clone()).unwrap_or(own);
     let mut candidate =
         LeaseCandidate::new(client, &lease_namespace, flags.lease.clone(), identity, flags.lease_duration);
-    // Practically for ever.
+    // Effectively unlimited.
     let always =
         tokio::sync::watch::Sender::new(Instant::now().checked_add(Duration::from_secs(100 * 365 * 86_400)));
     let leads_until = if flags.no_lease { always.subscribe() } else { candidate.until() };
@@ -179,10 +178,10 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     tokio::select! {
         () = termination.wait() => {}
         () = candidate.run(), if !flags.no_lease => {}
-        // Only a panic ends it. The process ends with it and renews its Lease no more, so that another replica leads.
+        // Only a panic ends it. The process then ends without renewing its Lease, so that another replica leads.
         ended = &mut rounds => return ended.map_err(Into::into),
     }
-    // Nothing more is written before another one may lead.
+    // Stops writes before another replica may lead.
     rounds.abort();
     let _ = rounds.await;
     if !flags.no_lease
@@ -194,7 +193,7 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     Ok(())
 }
 
-/// A unique name: the host's, which is the pod's, and a number.
+/// Unique name: the host's, which is the pod's, and a number.
 fn identity() -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{:016x}", host.trim(), fastrand::u64(..))

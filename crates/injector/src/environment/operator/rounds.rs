@@ -1,4 +1,4 @@
-//! The loop: events go to the core, and what is due is done, one namespace at a time, while events go on coming.
+//! Loop of the operator: events go to the core, and due work is done, one namespace at a time, while events continue.
 
 use super::core::{Core, WorkOutcome};
 use super::watch::{self, WatchScope};
@@ -20,14 +20,13 @@ pub(super) struct EnvironmentOperator {
     pub(super) scope: WatchScope,
     pub(super) core: Rc<RefCell<Core>>,
     pub(super) metrics: Metrics,
-    /// The end of this process's lead.
     pub(super) leads_until: Receiver<Option<Instant>>,
 }
 
 type InProgress = (String, Pin<Box<dyn Future<Output = WorkOutcome>>>);
 
 impl EnvironmentOperator {
-    /// `unlisted` is held until all resources are listed, so that it blocks readiness.
+    /// `unlisted` is held until all resources are listed, which blocks readiness.
     pub(super) async fn run(self: Rc<Self>, unlisted: Arc<str>) {
         let mut unlisted = Some(unlisted);
         let mut events = pin!(watch::events(&self.client, &self.scope));
@@ -40,7 +39,7 @@ impl EnvironmentOperator {
             self.metrics.leading.set(leads.into());
             self.core.borrow_mut().lead(leads, now);
             if !leads {
-                // Another one may act from now on: what is under way ends here.
+                // Another replica may act from now on: work in progress ends here.
                 in_progress = None;
             } else if in_progress.is_none() {
                 in_progress = self.start_work(now);

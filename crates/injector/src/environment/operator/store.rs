@@ -1,4 +1,4 @@
-//! The objects of a cluster that decide about routes, and the changes that each event brings.
+//! Objects of a cluster that decide about routes, and the changes by each event.
 
 use environment::{
     conditions::ranked,
@@ -36,10 +36,9 @@ impl Resource {
 type NamespacedName = (String, String);
 type ResourceTable = cluster::store::Store<NamespacedName, WatchedObject>;
 
-/// An object, as far as it decides about routes.
+/// Parts of an object that decide about routes.
 #[derive(Debug)]
 enum WatchedObject {
-    /// With its status.
     Environment(VirtualEnvironment, Value),
     Service(Service),
     Workload(InventoryWorkload),
@@ -63,7 +62,7 @@ impl WatchedObject {
         }
     }
 
-    /// True if routes are the same with the other one.
+    /// True if both lead to the same routes.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Environment(one, _), Self::Environment(other, _)) => one == other,
@@ -79,12 +78,11 @@ impl WatchedObject {
     }
 }
 
-/// The VirtualEnvironments that count, by their UIDs in the order in which they act, of each namespace with one.
+/// VirtualEnvironments of each namespace that are not being deleted, by UID, in the order in which they act.
 pub(super) type Ranking = BTreeMap<String, Vec<Option<String>>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Touched {
-    /// Namespaces whose routes may be others now.
     pub(super) namespaces: BTreeSet<String>,
     pub(super) lost: Vec<Lost>,
 }
@@ -96,10 +94,8 @@ pub(super) struct Lost {
     name: String,
 }
 
-/// The objects of a namespace.
 #[derive(Default)]
 pub(super) struct NamespaceObjects<'a> {
-    /// With their statuses.
     pub(super) environments: Vec<(&'a VirtualEnvironment, &'a Value)>,
     pub(super) services: Vec<&'a Service>,
     pub(super) workloads: Vec<&'a InventoryWorkload>,
@@ -107,7 +103,6 @@ pub(super) struct NamespaceObjects<'a> {
 }
 
 impl<'a> NamespaceObjects<'a> {
-    /// The VirtualEnvironments that count, in the order in which they act.
     pub(super) fn ranked(&self) -> Vec<&'a VirtualEnvironment> {
         ranked(self.environments.iter().map(|(one, _)| *one))
     }
@@ -150,7 +145,6 @@ impl ObjectStore {
         touched
     }
 
-    /// True if all that is watched was listed once.
     pub(super) fn is_complete(&self) -> bool {
         self.0.iter().all(ResourceTable::is_listed)
     }
@@ -188,7 +182,7 @@ impl ObjectStore {
         environments.keys().map(|(namespace, _)| namespace.clone()).collect()
     }
 
-    /// Namespaces with a VirtualEnvironment, or with an object that the operator has made.
+    /// Namespaces with a VirtualEnvironment, or with an object of the operator.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
         let objects = self.0.iter().flat_map(ResourceTable::known).filter(|(_, fact)| fact.is_ours());
         self.with_environments()

@@ -1,4 +1,4 @@
-//! The core as events of a namespace come: events in, work out, at times that the test chooses.
+//! Tests of the core with events of a namespace, at chosen times.
 
 use super::core::{Core, WorkOutcome};
 use super::store::Resource;
@@ -30,7 +30,6 @@ fn workload(value: &str) -> Value {
     })
 }
 
-/// A core that leads and knows this.
 fn core(known: &[(Resource, Value)], now: Instant) -> Core {
     let mut core = Core::new(5 * SECOND, Vec::new());
     core.lead(true, now);
@@ -62,7 +61,7 @@ fn kinds(steps: &[ChangeStep]) -> Vec<&str> {
 }
 
 #[test]
-fn nothing_is_done_before_all_is_known_or_by_who_does_not_lead() {
+fn only_a_leader_acts_and_only_once_all_is_listed() {
     let now = Instant::now();
     let mut core = Core::new(5 * SECOND, Vec::new());
     core.lead(true, now);
@@ -72,7 +71,6 @@ fn nothing_is_done_before_all_is_known_or_by_who_does_not_lead() {
     assert_eq!(core.next_due(), Some(now), "then at once");
     core.lead(false, now);
     assert!(core.next_due().is_none() && core.start(now).is_none());
-    // Who becomes the leader later looks at everything.
     let later = now + 60 * SECOND;
     core.lead(true, later);
     assert_eq!(core.next_due(), Some(later));
@@ -94,7 +92,6 @@ fn the_first_environment_acts_at_once_and_later_events_wait_for_silence() {
     assert_eq!(core.next_due(), Some(now + 6 * SECOND));
     core.handle(Resource::Deployments, Event::Apply(workload("base.green")), now + 4 * SECOND);
     assert_eq!(core.next_due(), Some(now + 9 * SECOND));
-    // But not for ever.
     for second in 5..60 {
         core.handle(
             Resource::Deployments,
@@ -106,7 +103,7 @@ fn the_first_environment_acts_at_once_and_later_events_wait_for_silence() {
 }
 
 #[test]
-fn what_says_nothing_new_is_no_event() {
+fn unchanged_objects_cause_no_work() {
     let now = Instant::now();
     let mut core = core(&shop(), now);
     core.start(now).expect("work");
@@ -119,13 +116,12 @@ fn what_says_nothing_new_is_no_event() {
     core.handle(Resource::Environments, Event::Apply(written), now);
     list(&mut core, &shop(), now);
     assert_eq!(core.next_due(), None);
-    // What a new list lacks is gone.
     list(&mut core, &shop()[..3], now);
     assert_eq!(core.next_due(), Some(now + 5 * SECOND));
 }
 
 #[test]
-fn what_failed_is_tried_later_and_later() {
+fn failed_work_is_retried_after_increasing_delays() {
     let now = Instant::now();
     let mut core = core(&shop(), now);
     let mut at = now;
@@ -154,14 +150,13 @@ fn the_oldest_acts_and_the_others_get_a_status() {
     };
     assert_eq!(shown("demo"), (json!("True"), json!("Oldest")));
     assert_eq!(shown("a-later"), (json!("False"), json!("NotOldest")));
-    // The next one takes over.
     core.handle(Resource::Environments, Event::Delete(environment("demo", "")), now);
     let work = core.start(now + 5 * SECOND).expect("work");
     assert_eq!(core.statuses(&work, &[], "t")[0].0, "a-later");
 }
 
 #[test]
-fn a_status_says_which_generation_was_planned() {
+fn a_status_has_the_generation_of_the_plan() {
     let now = Instant::now();
     let mut core = core(&shop(), now);
     let work = core.start(now).expect("work");
@@ -183,7 +178,7 @@ fn route(name: &str, owner: &str) -> Value {
 }
 
 #[test]
-fn another_environment_that_acts_or_owns_is_no_matter_of_silence() {
+fn another_acting_or_owning_environment_is_not_delayed() {
     let now = Instant::now();
     let mut core = core(&shop(), now);
     core.start(now).expect("work");
@@ -215,7 +210,6 @@ fn routes_stay_while_the_last_environment_is_created_again() {
     known.push((Resource::VirtualServices, route("cart", "demo")));
     let mut core = core(&known, now);
     core.start(now).expect("work");
-    // Events that delay work for as long as it may be delayed.
     let at = |second: u32| now + second * SECOND;
     for second in 0..30 {
         core.handle(Resource::Deployments, Event::Apply(workload(&format!("x{second}"))), at(second));
@@ -231,7 +225,7 @@ fn routes_stay_while_the_last_environment_is_created_again() {
     let steps = core.start(at(32)).expect("the new one is handled at once").changes.steps;
     assert!(steps.iter().any(|step| step.verb() == "adopt" && step.about().1 == "cart"), "{steps:?}");
     assert!(!steps.iter().any(|step| step.verb() == "delete"), "{steps:?}");
-    // A deletion that is reported late is not the new one's.
+    // A late report of a deletion does not concern the new object.
     core.handle(Resource::Environments, Event::Delete(environment("demo", created)), at(33));
     assert_eq!(core.next_due(), None);
     core.handle(Resource::Environments, Event::Delete(again), at(40));
@@ -241,7 +235,7 @@ fn routes_stay_while_the_last_environment_is_created_again() {
 }
 
 #[test]
-fn what_is_lost_is_made_again_at_once_but_not_again_and_again() {
+fn lost_objects_are_made_again_at_once_but_not_repeatedly() {
     let now = Instant::now();
     let mut core = core(&shop(), now);
     core.start(now).expect("work");
@@ -256,19 +250,19 @@ fn what_is_lost_is_made_again_at_once_but_not_again_and_again() {
     assert_eq!(core.next_due(), Some(now + 7 * SECOND));
     core.start(now + 7 * SECOND).expect("work");
     assert!(lose(&mut core, "cart", now + 8 * SECOND));
-    // What a new list lacks is lost as well.
+    // Objects absent from a new list are lost, too.
     core.handle(Resource::VirtualServices, Event::Apply(route("mail", "demo")), now + 60 * SECOND);
     core.start(now + 65 * SECOND).expect("work");
     list(&mut core, &shop(), now + 66 * SECOND);
     assert!(core.start(now + 66 * SECOND).is_some());
-    // Where none acts, it is not needed.
+    // Without an acting environment, they are not needed.
     core.handle(Resource::VirtualServices, Event::Apply(route("last", "demo")), now + 90 * SECOND);
     core.handle(Resource::Environments, Event::Delete(environment("demo", "")), now + 90 * SECOND);
     assert!(!lose(&mut core, "last", now + 91 * SECOND));
 }
 
 #[test]
-fn what_was_outdated_waits_for_the_watch_or_a_second() {
+fn outdated_work_waits_for_the_watch_or_a_second() {
     let now = Instant::now();
     let mut core = core(&shop(), now);
     core.start(now).expect("work");

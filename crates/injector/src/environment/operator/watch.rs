@@ -1,7 +1,8 @@
-//! The watched resources: one stream of events for all of them.
+//! Watched resources, in one stream of events.
 //!
-//! Lists come in pages, each of which is reduced to what matters before the next is requested. Of a workload's pod template these
-//! are the labels. The rest is most of a Deployment, so it is skipped while an object is parsed, not removed afterwards.
+//! Lists come in pages, each of which is reduced to the relevant parts before the next is requested. Of a workload's pod
+//! template, only the labels are relevant. The rest is most of a Deployment, so it is skipped during parsing, not removed
+//! afterwards.
 
 use super::store::Resource;
 use cluster::watch::{self, WatchFailure};
@@ -19,16 +20,15 @@ use std::{fmt::Debug, time::Duration};
 
 const ISTIO: &str = "networking.istio.io";
 
-/// The page size of lists. A Deployment may have a hundred kilobytes.
+/// Page size of lists. A Deployment may have a hundred kilobytes.
 const PAGE: u32 = 200;
 
 #[derive(Clone, Debug)]
 pub(super) struct WatchScope {
     /// `None` for all namespaces.
     pub(super) namespace: Option<String>,
-    /// The time that the API server is asked to keep a watch open.
     pub(super) timeout: Duration,
-    /// The longest time of any other call; of a list, of each page.
+    /// Time limit of any other call; of a list, for each page.
     pub(super) call_timeout: Duration,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn resource(of: Resource) -> ApiResource {
         Resource::StatefulSets => ("apps", "v1", "StatefulSet"),
         Resource::VirtualServices => (ISTIO, routes::ISTIO, "VirtualService"),
         Resource::DestinationRules => (ISTIO, routes::ISTIO, "DestinationRule"),
-        // There is no other version of it.
+        // Its only version.
         Resource::EnvoyFilters => (ISTIO, "v1alpha3", "EnvoyFilter"),
     };
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
@@ -69,7 +69,7 @@ where
         None => Api::all_with(client.clone(), &resource),
     };
     let seconds = u32::try_from(scope.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
-    // Not from the API server's cache, which has no pages.
+    // Bypasses the API server's cache, which has no pages.
     let config = Config::default().page_size(PAGE).timeout(seconds);
     let events = watch::events(api, config, &*resource.plural, scope.call_timeout).map(move |event| {
         let event = event.map(|event| match event {
@@ -84,7 +84,7 @@ where
     events.boxed_local()
 }
 
-/// The spec of a Deployment or StatefulSet, as far as it decides about routes.
+/// Parts of a Deployment's or StatefulSet's spec that decide about routes.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(super) struct WorkloadSpec {
@@ -107,7 +107,7 @@ struct Labelled {
 type Reduced<S> = Object<Option<S>, Value>;
 
 fn value<S: Clone + Serialize>(mut object: Reduced<S>, resource: &ApiResource) -> Value {
-    // Items of lists don't say what they are.
+    // Items of lists have no type.
     object.types = Some(TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
     serde_json::to_value(object).unwrap_or_default()
 }
@@ -118,7 +118,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn parts_that_do_not_matter_are_skipped() {
+    fn irrelevant_parts_are_skipped() {
         let metadata =
             json!({"name": "cart", "namespace": "shop", "resourceVersion": "7", "annotations": {"a": "b"}});
         let text = json!({"metadata": metadata, "spec": {

@@ -1,4 +1,4 @@
-//! The writes: each step by one call, as long as this process leads; and the numbers that the operator counts.
+//! Writes of the operator: one call per step, while this process leads; and its metrics.
 
 use super::core::{NamespaceWork, WorkOutcome};
 use super::rounds::EnvironmentOperator;
@@ -20,15 +20,13 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Why an object is not written.
 type Unwritten = (WorkOutcome, String);
 
 impl EnvironmentOperator {
-    /// Takes the steps, then writes the statuses of the VirtualEnvironments.
     pub(super) async fn work(self: Rc<Self>, work: NamespaceWork) -> WorkOutcome {
         let namespace = &*work.namespace;
         let (mut outcome, mut failed) = (WorkOutcome::Done, Vec::new());
-        // What follows for the same Service may rest on what failed. Other Services don't suffer for it.
+        // After a failure, further steps for the same Service are skipped, since they may depend on it.
         let mut broken: BTreeSet<&str> = BTreeSet::new();
         for step in &work.changes.steps {
             if !self.leads() {
@@ -54,7 +52,7 @@ impl EnvironmentOperator {
                 }
             }
         }
-        // To the second, as `metav1.Time` is written.
+        // To the second, like `metav1.Time`.
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let statuses = self.core.borrow().statuses(&work, &failed, &now);
         for (name, status) in statuses {
@@ -93,7 +91,7 @@ impl EnvironmentOperator {
                 self.call(api.create(&params, &object)).await.map(drop)
             }
             ChangeStep::Apply { object, uid, version } => {
-                // Preconditions: whatever is there by now under this name is not taken over by force.
+                // Preconditions: force must not take over another object of this name.
                 let mut object = object.clone();
                 object["metadata"]["uid"] = json!(uid);
                 if let Some(version) = version {
@@ -126,13 +124,13 @@ impl EnvironmentOperator {
         });
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(&object);
-        // Its definition may be an older one that has no status.
+        // An older definition may have no status.
         self.call(async { unless_gone(api.patch_status(name, &params, &patch).await) }).await
     }
 
     async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Unwritten> {
         in_time(self.scope.call_timeout, call).await.map_err(|error| {
-            // Ours was deleted, or written, since it was looked at; or another program has created what was to be created.
+            // The object was deleted or changed since it was read, or another program has created it.
             let is_outdated =
                 matches!(&error, Error::Api(status) if matches!(&*status.reason, "NotFound" | "Conflict" | "AlreadyExists"));
             (if is_outdated { WorkOutcome::Outdated } else { WorkOutcome::Failed }, describe(&error))
@@ -140,7 +138,7 @@ impl EnvironmentOperator {
     }
 }
 
-/// An object that is gone needs no write.
+/// A deleted object needs no write.
 fn unless_gone<T>(done: kube::Result<T>) -> kube::Result<()> {
     match done {
         Err(Error::Api(status)) if status.code == 404 => Ok(()),

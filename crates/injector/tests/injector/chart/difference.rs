@@ -1,9 +1,9 @@
-//! What differs between two sets of objects, whose order does not count.
+//! Differences between two sets of objects, in any order.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Panics with each difference, as a patch that makes the other objects of the chart's.
+/// Panics with each difference, as a patch from the chart's objects to the others.
 pub(super) fn same(what: &str, chart: &[Value], other: &[Value]) {
     let patch = json_patch::diff(&by_name(chart), &by_name(other));
     assert!(patch.is_empty(), "{what}: the chart differs\n{patch}");
@@ -20,8 +20,8 @@ fn by_name(objects: &[Value]) -> Value {
     json!(found)
 }
 
-/// An object as it counts: texts of a ConfigMap that are YAML by what they say, and a CustomResourceDefinition without the
-/// annotation by which `helm uninstall` keeps it.
+/// Object for comparison: YAML texts of a ConfigMap are parsed, and a CustomResourceDefinition has no annotation that makes
+/// `helm uninstall` keep it.
 fn compared(object: &Value) -> Value {
     let mut object = object.clone();
     if object["kind"] == "ConfigMap" {

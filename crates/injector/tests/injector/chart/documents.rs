@@ -1,4 +1,4 @@
-//! The calls of `helm install` in the documents render the chart.
+//! `helm install` commands of the documents render the chart.
 
 use super::rendered::{Tool, call, root};
 use std::fs;
@@ -11,7 +11,6 @@ fn commands_of_documents_render() {
     for document in ["docs/injector.md", "docs/cni.md", "docs/migrate.md"] {
         let text = fs::read_to_string(root().join(document)).expect("a document").replace("\\\n", "");
         for line in text.lines().filter_map(|line| line.trim_start().strip_prefix("helm install ")) {
-            // What a reader replaces.
             let line = line.replace("REGISTRY", "registry.example").replace("VERSION", "1");
             let mut helm = call(Tool::Helm);
             helm.args(["template", "--kube-version", "1.33.0"]).args(line.split_whitespace());

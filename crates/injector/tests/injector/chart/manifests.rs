@@ -1,4 +1,4 @@
-//! The injector of the chart, rendered by Helm.
+//! Injector of the chart, rendered by Helm.
 
 use super::difference::same;
 use super::rendered::{NAMESPACE, chart, injector, manifests};
@@ -63,7 +63,7 @@ fn additions_to_the_configuration_keep_the_rest() {
 
 #[test]
 #[ignore = "compiles Helm"]
-fn what_only_the_chart_sets_is_in_every_pod() {
+fn settings_only_of_the_chart_are_in_every_pod() {
     let mut values = injector(json!({ "operator": { "enabled": true }, "nodeSelector": { "pool": "system" },
         "tolerations": [{ "key": "system", "operator": "Exists" }], "resources": { "requests": { "cpu": 1 } },
         "networkPolicy": { "apiServerPorts": [7443] } }));

@@ -1,8 +1,8 @@
-//! The Helm chart: Helm renders it as the engine of `sidecar-injector manifests` does; it refuses wrong values; its pods keep the
-//! Pod Security Standards that docker/README.md states. And Prometheus understands the alerts and the dashboard.
+//! The Helm chart: Helm renders it like `sidecar-injector manifests`; it refuses wrong values; its pods comply with the Pod
+//! Security Standards that docker/README.md states. And Prometheus accepts the alerts and the dashboard.
 //!
-//! The programs are compiled or fetched on first use, by `scripts/tool` and `scripts/promtool`; what needs them is ignored
-//! unless everything is tested. `scripts/chart` runs these tests alone.
+//! The programs are compiled or fetched on first use, by `scripts/tool` and `scripts/promtool`; tests that need them are
+//! ignored by default. `scripts/chart` runs only these tests.
 
 mod difference;
 mod documents;

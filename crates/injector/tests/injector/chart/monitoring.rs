@@ -1,4 +1,4 @@
-//! Prometheus understands the alerts and the expressions of the dashboard, and each alert fires for its cause alone:
+//! Alerts and expressions of the dashboard are valid for Prometheus, and each alert fires only for its cause:
 //! `docker/monitoring/alerts_test.yaml`, run by promtool.
 
 use super::rendered::{Tool, call, root};
@@ -21,7 +21,7 @@ fn promtool(arguments: &[&str], rules: &Value) {
 
 #[test]
 #[ignore = "runs promtool"]
-fn each_alert_fires_for_its_cause_alone() {
+fn each_alert_fires_only_for_its_cause() {
     let rules = read("alerts.yaml")["spec"].clone();
     promtool(&["check", "rules", "rules.yaml"], &rules);
     promtool(&["test", "rules", "alerts_test.yaml"], &rules);
@@ -43,7 +43,7 @@ fn each_alert_fires_for_its_cause_alone() {
 
 #[test]
 #[ignore = "runs promtool"]
-fn expressions_of_the_dashboard_are_understood() {
+fn expressions_of_the_dashboard_are_valid() {
     let dashboard = read("dashboard.json");
     let panels = dashboard["panels"].as_array().expect("panels").iter();
     let targets = panels.flat_map(|panel| panel["targets"].as_array().into_iter().flatten());

@@ -1,4 +1,4 @@
-//! Wrong values are refused, all at once, with their key, what is wrong and what is expected.
+//! Wrong values are refused, all at once, with their key, the problem and the expected value.
 
 use super::rendered::{NAMESPACE, helm, injector};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn wrong_values_are_named() {
         all
     };
     let cases = [
-        // The schema, with Helm's words.
+        // From the schema, in Helm's words.
         (json!({ "injecter": {} }), "(root): Additional property injecter is not allowed"),
         (with(json!({ "replicas": 0 })), "injector.replicas: Must be greater than or equal to 1"),
         (
@@ -60,7 +60,7 @@ fn wrong_values_are_named() {
             json!({ "repair": { "action": "restart" } }),
             "repair.action must be one of the following: \"repair\", \"label\", \"delete\"",
         ),
-        // The chart's own.
+        // From the chart itself.
         (json!({}), "2 problems:\n- injector.image: is missing; expected"),
         (
             json!({ "injector": { "enabled": false } }),

@@ -1,4 +1,4 @@
-//! Objects as Helm and `sidecar-injector manifests` print them.
+//! Objects printed by Helm and by `sidecar-injector manifests`.
 
 use crate::PROGRAM;
 use serde_json::{Value, json};
@@ -9,7 +9,6 @@ use std::{
 };
 use testkit::command_line::{Ended, ended_with};
 
-/// The namespace of the release.
 pub(super) const NAMESPACE: &str = "mesh";
 
 pub(super) fn root() -> PathBuf {
@@ -17,14 +16,13 @@ pub(super) fn root() -> PathBuf {
     root.canonicalize().expect("the repository")
 }
 
-/// The programs that are not ours.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tool {
     Helm,
     Promtool,
 }
 
-/// A call of a program, in the root of the repository. It is compiled or fetched on first use.
+/// Call of a program, in the root of the repository. It is compiled or fetched on first use.
 pub(super) fn call(tool: Tool) -> Command {
     static PLACES: [OnceLock<String>; 2] = [const { OnceLock::new() }; 2];
     let script: &[&str] = match tool {
@@ -47,7 +45,6 @@ fn objects(yaml: &str) -> Vec<Value> {
     all.into_iter().filter(|object| !object.is_null()).collect()
 }
 
-/// `helm template` with these values.
 pub(super) fn helm(namespace: &str, values: &Value) -> Ended {
     let words = ["template", "release", "docker/chart", "--kube-version", "1.33.0", "--values", "-"];
     ended_with(call(Tool::Helm).args(words).args(["--namespace", namespace]), &values.to_string())
@@ -57,7 +54,6 @@ pub(super) fn chart(namespace: &str, values: &Value) -> Vec<Value> {
     objects(&helm(namespace, values).with(0).stdout)
 }
 
-/// Images of an injector, which are required.
 pub(super) fn injector(mut values: Value) -> Value {
     for (key, image) in IMAGES {
         values[key] = image.into();
@@ -74,7 +70,6 @@ const IMAGES: [(&str, &str); 3] = [
     ),
 ];
 
-/// `sidecar-injector manifests` with these flags and the same images.
 pub(super) fn manifests(flags: &[&str]) -> Vec<Value> {
     let images = ["--image", "--proxy-image", "--init-image"];
     let images = images.iter().zip(IMAGES).flat_map(|(flag, (_, image))| [*flag, image]);

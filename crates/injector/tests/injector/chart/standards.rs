@@ -1,5 +1,5 @@
-//! What the Pod Security Standards refuse of the chart's pods: nothing of those that need no rights of the node; of the others
-//! what the table of docker/README.md states.
+//! Pod Security Standards of the chart's pods: pods without rights on the node comply with all of them, the others except for
+//! the exceptions in the table of docker/README.md.
 //!
 //! The controls are those of "Pod Security Standards" of Kubernetes 1.34, for Linux.
 
@@ -11,7 +11,6 @@ use std::{
 };
 use testkit::cluster::security::{Refused, refused};
 
-/// The chart's pods, by the name of what creates them.
 fn pods(values: &Value) -> BTreeMap<String, Value> {
     let all = chart("mesh", values);
     let creators = all.iter().filter(|object| !object["spec"]["template"].is_null());
@@ -19,7 +18,7 @@ fn pods(values: &Value) -> BTreeMap<String, Value> {
         .map(|object| {
             let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
             let spec = object["spec"]["template"]["spec"].clone();
-            // No standard, but a rule of this project.
+            // A rule of this project, beyond the standards.
             for container in spec["containers"].as_array().expect("a list") {
                 assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true, "{container:#}");
             }
@@ -36,7 +35,7 @@ fn of_nodes(action: &str) -> BTreeMap<String, Value> {
 
 #[test]
 #[ignore = "compiles Helm"]
-fn what_needs_no_rights_is_restricted() {
+fn pods_without_rights_are_restricted() {
     let mut pods = pods(&injector(json!({ "operator": { "enabled": true } })));
     for action in ["label", "delete"] {
         let all = of_nodes(action);

@@ -1,4 +1,4 @@
-//! `values.yaml` and its schema name the same keys, and the chart has the version of the programs.
+//! `values.yaml` and its schema have the same keys, and the chart has the version of the programs.
 
 use super::rendered::{Tool, call, root};
 use serde_json::Value;
@@ -10,7 +10,7 @@ fn read(name: &str) -> Value {
     serde_saphyr::from_str(&text).expect("YAML")
 }
 
-/// Keys that have a default, by their paths: down to where the schema names no more of them.
+/// Paths of keys with a default, as deep as the schema goes.
 fn defaults(path: &str, schema: &Value, values: &Value, found: &mut BTreeSet<String>) {
     for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{key}");
@@ -34,7 +34,7 @@ fn every_key_of_the_schema_has_a_default() {
     let (mut known, mut given) = (BTreeSet::new(), BTreeSet::new());
     keys("", &schema, &mut known);
     defaults("", &schema, &values, &mut given);
-    // Of charts that contain this one.
+    // Key of charts that contain this one.
     known.remove(".global");
     assert!(known.len() > 30, "{known:?}");
     assert_eq!(known, given);

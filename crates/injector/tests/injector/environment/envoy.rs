@@ -1,4 +1,4 @@
-//! The filter that adds the header, run by a real Envoy, as Istio hands it to one.
+//! Filter that adds the header, run by a real Envoy, with the configuration that Istio would send.
 
 use crate::PROGRAM;
 use serde_json::{Value, json};
@@ -11,7 +11,6 @@ use std::{
 };
 use testkit::{folder::Folder, http::get, running::Running, until};
 
-/// The filter that the program prints for this header.
 fn filter(header: &str) -> Value {
     let manifest = json!({ "apiVersion": "env.alibaba.com/v1alpha2", "kind": "VirtualEnvironment",
         "metadata": { "name": "demo" }, "spec": { "envHeader": { "name": header, "autoInject": true } } });
@@ -20,7 +19,6 @@ fn filter(header: &str) -> Value {
     list["items"][0]["spec"]["configPatches"][0]["patch"]["value"].clone()
 }
 
-/// Answers each request with what it was.
 fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is up");
     let address = listener.local_addr().expect("an address");
@@ -35,7 +33,6 @@ fn echo() -> SocketAddr {
                     "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
                     request.len()
                 );
-                // A client that is gone needs no answer.
                 let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&request));
             });
         }
@@ -43,7 +40,6 @@ fn echo() -> SocketAddr {
     address
 }
 
-/// An Envoy with the filter before its router. It ends with the test.
 struct Envoy {
     child: Running,
     folder: Folder,
@@ -91,7 +87,7 @@ impl Envoy {
         let mut envoy = Self { child: Running(child), folder, address: any };
         until("Envoy listens", || {
             let admin = fs::read_to_string(envoy.folder.join("admin")).unwrap_or_default();
-            // The file is there before its text.
+            // The file exists before its text.
             if admin.parse::<SocketAddr>().is_err() {
                 assert_eq!(envoy.child.try_wait().expect("a child"), None, "{}", envoy.log());
                 return false;
@@ -107,7 +103,6 @@ impl Envoy {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// The headers that the application is sent, for a request with these.
     fn sent(&self, headers: &str) -> Vec<String> {
         let mut stream = TcpStream::connect(self.address).expect("Envoy listens");
         write!(stream, "GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{headers}\r\n")
@@ -122,7 +117,7 @@ impl Envoy {
 
 #[test]
 #[ignore = "needs Envoy"]
-fn the_sidecar_adds_the_header_where_it_lacks() {
+fn the_sidecar_adds_a_missing_header() {
     let envoy = Envoy::start(&filter("X-Virtual-Env"), Some("dev.red"));
     assert_eq!(envoy.sent(""), ["x-virtual-env: dev.red"]);
     assert_eq!(envoy.sent("x-virtual-env: base\r\n"), ["x-virtual-env: base"], "what it carries is kept");
@@ -137,7 +132,7 @@ fn the_sidecar_adds_the_header_where_it_lacks() {
 
 #[test]
 #[ignore = "needs Envoy"]
-fn without_a_tag_nothing_is_added() {
+fn without_a_tag_no_header_is_added() {
     for tag in [None, Some("")] {
         let envoy = Envoy::start(&filter("x-virtual-env"), tag);
         assert_eq!(envoy.sent(""), [""; 0]);
@@ -146,10 +141,10 @@ fn without_a_tag_nothing_is_added() {
     }
 }
 
-/// All characters that a header's name may have stand in the script as they are.
+/// All valid characters of a header's name occur unescaped in the script.
 #[test]
 #[ignore = "needs Envoy"]
-fn any_name_of_a_header_is_a_script_that_runs() {
+fn any_header_name_makes_a_valid_script() {
     let envoy = Envoy::start(&filter("x-virtual-env-!#$%&'*+.^_`|~"), Some("dev"));
     assert_eq!(envoy.sent(""), ["x-virtual-env-!#$%&'*+.^_`|~: dev"]);
 }

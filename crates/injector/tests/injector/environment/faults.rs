@@ -1,4 +1,4 @@
-//! The operator before an API server that fails.
+//! The operator with a failing API server.
 
 use super::program::{Operator, cluster, shop, until_subsets, until_told, workload};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use testkit::{certificates::Authority, scope, until};
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 
 #[test]
-fn writes_that_fail_are_tried_again() {
+fn failed_writes_are_retried() {
     let slow = Fault::Slow(Duration::from_millis(300));
     let all = vec![Fault::Refuse(409), Fault::Refuse(500), slow, Fault::Lost, Fault::Hang];
     for fault in scope::of(all, 1) {
@@ -32,10 +32,10 @@ fn writes_that_fail_are_tried_again() {
 }
 
 #[test]
-fn lists_and_watches_that_fail_begin_anew() {
+fn failed_lists_and_watches_are_restarted() {
     let cluster = cluster();
     shop(&cluster);
-    // One for each resource, as the waits for one grow.
+    // One fault per resource, since the delays of one resource grow.
     for (verb, plural, fault) in [
         ("list", "virtualenvironments", Fault::Refuse(500)),
         ("list", "deployments", Fault::Cut),
@@ -50,7 +50,7 @@ fn lists_and_watches_that_fail_begin_anew() {
     let operator = Operator::start(&cluster, &SHOP);
     until_subsets(&cluster, &["base", "base-red"]);
     until("all faults are met", || cluster.state().faults.is_empty());
-    // What happens while nobody watches, and is forgotten then, is found by a new list.
+    // A new list reveals changes that no watch has observed and that are compacted since.
     workload(&cluster, "Deployment", "base.blue");
     cluster.compact();
     cluster.cut();
@@ -59,7 +59,7 @@ fn lists_and_watches_that_fail_begin_anew() {
 }
 
 #[test]
-fn a_lease_that_fails_is_tried_again() {
+fn a_failed_lease_is_retried() {
     let cluster = cluster();
     shop(&cluster);
     cluster.fault("get", "leases", Fault::Refuse(500));
@@ -75,12 +75,11 @@ fn a_lease_that_fails_is_tried_again() {
 }
 
 #[test]
-fn watches_of_five_minutes_and_more_were_never_begun() {
+fn watches_may_last_almost_five_minutes() {
     let cluster = cluster();
     shop(&cluster);
     let operator = Operator::start(&cluster, &["--namespace", "shop", "--watch-timeout", "294s"]);
     until_subsets(&cluster, &["base", "base-red"]);
-    // It is told by a watch.
     workload(&cluster, "Deployment", "base.blue");
     until_subsets(&cluster, &["base", "base-blue", "base-red"]);
     assert_eq!(operator.line("the watch failed"), None, "{}", operator.log());
@@ -88,13 +87,13 @@ fn watches_of_five_minutes_and_more_were_never_begun() {
 }
 
 #[test]
-fn another_certificate_authority_of_the_api_server_was_trusted_only_after_a_restart() {
+fn a_changed_certificate_authority_is_trusted_without_a_restart() {
     let cluster = cluster();
     shop(&cluster);
     fs::write(cluster.file("ca.crt"), Authority::new("former").pem).expect("written");
     let operator = Operator::start(&cluster, &SHOP);
     until("it is not trusted", || operator.line("the watch failed").is_some());
-    // As long as there is none, that is logged once, for each of the two clients.
+    // Its absence is logged once for each of the two clients.
     fs::remove_file(cluster.file("ca.crt")).expect("removed");
     let line = operator.until_line("credentials can't be read again");
     assert!(line["error"].as_str().is_some_and(|error| error.contains("No such file")), "{line}");
@@ -105,9 +104,8 @@ fn another_certificate_authority_of_the_api_server_was_trusted_only_after_a_rest
 }
 
 #[test]
-fn an_unreachable_api_server_is_reported_as_such() {
+fn an_unreachable_api_server_is_reported() {
     let cluster = cluster();
-    // Nobody listens there any more.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|there| there.local_addr()).expect("an address");
     let path = cluster.kubeconfig();
     let mut config: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
@@ -123,10 +121,9 @@ fn an_unreachable_api_server_is_reported_as_such() {
 }
 
 #[test]
-fn alerts_and_dashboard_read_what_is_exported() {
+fn alerts_and_dashboard_read_exported_metrics() {
     let cluster = cluster();
     shop(&cluster);
-    // A write of each outcome.
     cluster.fault("create", "virtualservices", Fault::Refuse(500));
     let operator = Operator::start(&cluster, &SHOP);
     until_subsets(&cluster, &["base", "base-red"]);

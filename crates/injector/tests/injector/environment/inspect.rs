@@ -1,4 +1,4 @@
-//! `environment inspect`: what it prints, and how it ends.
+//! `environment inspect`: its output and exit codes.
 
 use super::program::{Operator, cluster, shop, until_subsets};
 use crate::PROGRAM;
@@ -15,7 +15,7 @@ fn inspect(address: &str, arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn it_tells_what_the_operator_knows() {
+fn the_state_of_the_operator_is_printed() {
     let cluster = cluster();
     shop(&cluster);
     cluster.put(&json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "mail", "namespace": "shop",
@@ -53,7 +53,7 @@ fn it_tells_what_the_operator_knows() {
 }
 
 #[test]
-fn where_nobody_answers_it_says_so() {
+fn a_missing_operator_is_reported() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let ended = inspect(&free.to_string(), &["status"]).with(1);
     let expected = format!("--address {free}: no operator answers there");
@@ -63,7 +63,7 @@ fn where_nobody_answers_it_says_so() {
 }
 
 #[test]
-fn an_answer_that_was_cut_off_was_printed_as_whole() {
+fn a_truncated_answer_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let server = thread::spawn(move || {

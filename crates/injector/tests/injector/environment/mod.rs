@@ -1,4 +1,4 @@
-//! `environment`, as its users meet it.
+//! `environment`, tested by its command line.
 
 mod envoy;
 mod faults;

@@ -1,4 +1,4 @@
-//! The operator before an API server: what it writes, what it leaves, and who of several acts.
+//! The operator with an API server: its writes, the objects that it keeps, and the election of a leader.
 
 use super::program::{
     Operator, cluster, environment, routed, shop, until_subsets, until_told, workload, writes,
@@ -9,7 +9,7 @@ use testkit::{http::get, until};
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 
 #[test]
-fn routes_follow_what_there_is() {
+fn routes_follow_services_and_workloads() {
     let cluster = cluster();
     shop(&cluster);
     let own = json!({ "apiVersion": "networking.istio.io/v1beta1", "kind": "VirtualService",
@@ -27,7 +27,7 @@ fn routes_follow_what_there_is() {
     until_subsets(&cluster, &["base", "base-blue", "base-red"]);
     cluster.remove("statefulsets", "shop", "cart-base.red");
     until_subsets(&cluster, &["base", "base-blue"]);
-    // What somebody else changes of ours is put right.
+    // Changes by other programs to the operator's objects are reverted.
     let mut broken = cluster.find("virtualservices", "shop", "cart").expect("a route");
     broken["spec"]["http"] = json!([]);
     cluster.put(&broken);
@@ -59,7 +59,7 @@ fn a_restart_writes_nothing() {
     until_told(&cluster, "demo", "Routed");
     drop(first);
     let before = writes(&cluster);
-    // The Lease of the dead one has to end first.
+    // The Lease of the first one has to end before.
     let second = Operator::start(&cluster, &SHOP);
     until("it has looked", || second.leads() && second.number("sidecar_environment_rounds_total") >= 1);
     assert_eq!(writes(&cluster), before, "{}", second.log());
@@ -92,7 +92,7 @@ fn one_of_two_leads_and_the_other_follows_at_once() {
     assert_eq!(lease["metadata"]["labels"]["team"], "shop", "labels stay");
     workload(&cluster, "Deployment", "base.blue");
     until_subsets(&cluster, &["base", "base-blue", "base-red"]);
-    // Somebody takes the Lease away: nothing is written any more.
+    // Another process takes the Lease: all writes stop.
     let mut lease = cluster.find("leases", "shop", "sidecar-injector-environment").expect("it");
     lease["spec"]["holderIdentity"] = json!("somebody");
     lease["spec"]["leaseDurationSeconds"] = json!(3600);
@@ -116,7 +116,7 @@ fn operators_of_two_namespaces_do_not_wait_for_each_other() {
     until("both lead", || operators.iter().all(Operator::leads));
     let holds = |namespace: &str| cluster.find("leases", namespace, "sidecar-injector-environment").is_some();
     assert!(holds("shop") && holds("mall") && !holds("default"));
-    // Who names one gets that.
+    // A given Lease namespace overrides it.
     let third = Operator::start(&cluster, &["--namespace", "shop", "--lease-namespace", "default"]);
     until("it leads too", || third.leads());
     assert!(holds("default"));

@@ -8,7 +8,7 @@ use testkit::until;
 const SLOW: [&str; 4] = ["--namespace", "shop", "--debounce", "1h"];
 const OURS: [&str; 2] = ["virtualservices", "destinationrules"];
 
-/// Names of the owners of the shop's objects, in their order; the one that controls them with a star.
+/// Names of the owners of the shop's objects, in their order; a star marks the controller.
 fn owners(cluster: &Cluster, plural: &str) -> Option<Vec<String>> {
     let object = cluster.find(plural, "shop", "cart")?;
     let reported = |owner: &Value| {
@@ -24,7 +24,6 @@ fn until_owned(cluster: &Cluster, expected: &[&str]) {
     });
 }
 
-/// Whether the shop's objects were gone at any time.
 fn was_gone(cluster: &Cluster) -> bool {
     OURS.iter().any(|plural| cluster.state().was_deleted(plural, "cart"))
 }
@@ -45,7 +44,7 @@ fn routes_stay_when_another_environment_takes_over() {
         until_owned(&cluster, &["later*"]);
         until("it is gone", || cluster.find("virtualenvironments", "shop", "demo").is_none());
         assert!(!was_gone(&cluster), "{cascade}: {}", operator.log());
-        // A further one is an owner at once, before anything happens to the first.
+        // A further one becomes an owner immediately, before any change to the first.
         environment(&cluster, "third", &json!({}));
         until_owned(&cluster, &["later*", "third"]);
         assert!(operator.terminate());

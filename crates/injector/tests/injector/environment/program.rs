@@ -6,7 +6,7 @@ use std::{ops::Deref, path::Path, process::Command};
 use testkit::cluster::Cluster;
 use testkit::{http::get, running::Logged, until, word};
 
-/// A cluster that has the kinds of Istio, and ours by the definition that the program prints.
+/// Cluster with Istio's kinds, and VirtualEnvironment by the definition that the program prints.
 pub(super) fn cluster() -> Cluster {
     let cluster = Cluster::start();
     let version = |name: &str| json!({ "name": name, "served": true });
@@ -24,7 +24,7 @@ pub(super) fn cluster() -> Cluster {
     cluster
 }
 
-/// The shop: a Service with workloads of two environments, and who routes between them.
+/// The shop: a Service with workloads of two environments, and the VirtualEnvironment that routes between them.
 pub(super) fn shop(cluster: &Cluster) {
     cluster.put(
         &json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "cart", "namespace": "shop" },
@@ -46,7 +46,7 @@ pub(super) fn environment(cluster: &Cluster, name: &str, spec: &Value) -> Value 
         "metadata": { "name": name, "namespace": "shop" }, "spec": spec }))
 }
 
-/// The subsets of the shop's Service, and how many routes it has; `None` where it has none of both.
+/// Subsets of the shop's Service, and the number of its routes; `None` without both.
 pub(super) fn routed(cluster: &Cluster) -> Option<(Vec<String>, usize)> {
     let rule = cluster.find("destinationrules", "shop", "cart")?;
     let route = cluster.find("virtualservices", "shop", "cart")?;
@@ -55,14 +55,12 @@ pub(super) fn routed(cluster: &Cluster) -> Option<(Vec<String>, usize)> {
     Some((names.collect(), route["spec"]["http"].as_array()?.len()))
 }
 
-/// Waits until the shop's Service has these subsets.
 pub(super) fn until_subsets(cluster: &Cluster, expected: &[&str]) {
     until("the routes are there", || {
         routed(cluster).is_some_and(|(subsets, routes)| subsets == expected && routes == expected.len())
     });
 }
 
-/// How many writes there were of objects that are ours.
 pub(super) fn writes(cluster: &Cluster) -> usize {
     let state = cluster.state();
     let is_write = |verb: &str| ["create", "update", "patch", "delete"].contains(&verb);
@@ -79,7 +77,6 @@ pub(super) fn until_told(cluster: &Cluster, name: &str, reason: &str) -> String 
     ready()["message"].as_str().unwrap_or_default().to_owned()
 }
 
-/// An operator that runs. It is killed with the test.
 pub(super) struct Operator(Logged);
 
 impl Deref for Operator {
@@ -95,7 +92,6 @@ impl Operator {
         Self::start_as(&cluster.kubeconfig(), more)
     }
 
-    /// The same by another kubeconfig.
     pub(super) fn start_as(kubeconfig: &Path, more: &[&str]) -> Self {
         let unless = |flag: &str, default: &'static str| (!more.contains(&flag)).then_some(default);
         let operator = Logged::start(
@@ -111,7 +107,6 @@ impl Operator {
         Self(operator)
     }
 
-    /// The address of its metrics.
     pub(super) fn metrics(&self) -> String {
         self.until_line("operating")["metrics"].as_str().expect("an address").to_owned()
     }
@@ -120,7 +115,6 @@ impl Operator {
         self.until_line("operating")["status"].as_str().expect("an address").to_owned()
     }
 
-    /// A number that it tells, by the line's beginning.
     pub(super) fn number(&self, name: &str) -> u64 {
         let text = get(self.metrics(), "/metrics").1;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -131,7 +125,7 @@ impl Operator {
         self.number("sidecar_environment_leading") == 1
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Terminates it and waits for its end; true for exit code 0.
     pub(super) fn terminate(self) -> bool {
         self.0.stop() == Some(0)
     }

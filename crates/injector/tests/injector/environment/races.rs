@@ -1,4 +1,4 @@
-//! What others do between the operator's look and its write.
+//! Changes by other programs between the operator's read and its write.
 
 use super::program::{Operator, cluster, routed, shop, until_subsets, until_told, workload};
 use serde_json::{Value, json};
@@ -6,13 +6,12 @@ use testkit::cluster::{Cluster, Fault};
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 
-/// The route that the shop's owner makes.
 fn own() -> Value {
     json!({ "apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
         "metadata": { "name": "cart", "namespace": "shop" }, "spec": { "hosts": ["cart"], "http": [] } })
 }
 
-/// Waits until the operator has seen that it is not its own, and looks whether it has stayed.
+/// Waits until the operator reports the foreign route, and checks that the route is unchanged.
 fn until_left(cluster: &Cluster) {
     until_told(cluster, "demo", "ServicesLeftOut");
     let route = cluster.find("virtualservices", "shop", "cart").expect("a route");
@@ -23,7 +22,7 @@ fn until_left(cluster: &Cluster) {
 }
 
 #[test]
-fn a_route_that_somebody_makes_meanwhile_is_not_taken_over() {
+fn a_route_created_meanwhile_by_a_user_is_not_taken_over() {
     let cluster = cluster();
     shop(&cluster);
     let made = Fault::Meanwhile(|state| drop(state.place(&own())));
@@ -36,12 +35,12 @@ fn a_route_that_somebody_makes_meanwhile_is_not_taken_over() {
 }
 
 #[test]
-fn a_route_that_is_exchanged_meanwhile_is_not_taken_over() {
+fn a_route_replaced_meanwhile_is_not_taken_over() {
     let exchanged = Fault::Meanwhile(|state| {
         state.delete("virtualservices", "shop", "cart");
         state.place(&own());
     });
-    // The same object, which its user has made his own.
+    // The same object, now owned by the user.
     let kept = Fault::Meanwhile(|state| {
         let mut route = state.find("virtualservices", "shop", "cart").expect("a route").clone();
         route["metadata"]["ownerReferences"] = json!([]);
@@ -61,7 +60,7 @@ fn a_route_that_is_exchanged_meanwhile_is_not_taken_over() {
 }
 
 #[test]
-fn what_goes_meanwhile_is_made_anew() {
+fn objects_deleted_meanwhile_are_made_again() {
     let cluster = cluster();
     shop(&cluster);
     let operator = Operator::start(&cluster, &SHOP);

@@ -1,4 +1,4 @@
-//! The operator as a service account, whose roles the API server holds it to.
+//! The operator as a service account, restricted to its roles by the API server.
 
 use super::program::{Operator, cluster, environment, routed, shop, until_subsets, until_told, workload};
 use crate::PROGRAM;
@@ -10,7 +10,6 @@ use testkit::until;
 const ARGUMENTS: [&str; 3] =
     ["--all-namespaces", "--lease=sidecar-injector-environment", "--lease-namespace=sidecar-injector"];
 
-/// What is printed to install the operator, without what runs.
 fn roles(cluster: &Cluster) -> Vec<Value> {
     let images = ["--image", "example/injector:1", "--proxy-image", "example/proxy:1"];
     let words = [&["manifests", "--operator", "-o", "json"][..], &images].concat();
@@ -28,7 +27,7 @@ fn roles(cluster: &Cluster) -> Vec<Value> {
 }
 
 #[test]
-fn the_printed_roles_are_enough_and_no_more() {
+fn the_printed_roles_are_sufficient_and_minimal() {
     let cluster = cluster();
     shop(&cluster);
     let roles = roles(&cluster);
@@ -45,7 +44,7 @@ fn the_printed_roles_are_enough_and_no_more() {
     });
     workload(&cluster, "Deployment", "base.blue");
     until("there is a further subset", || routed(&cluster).is_some_and(|(subsets, _)| subsets.len() == 3));
-    // What goes with its VirtualEnvironment, the garbage collector takes away; what is not wanted any more, the operator.
+    // The garbage collector removes objects of a deleted VirtualEnvironment; the operator removes superfluous ones.
     environment(&cluster, "demo", &json!({}));
     cluster.remove("services", "shop", "cart");
     until("none is wanted", || {
@@ -82,7 +81,7 @@ fn the_printed_roles_are_enough_and_no_more() {
 }
 
 #[test]
-fn a_missing_right_is_reported_and_waited_for() {
+fn a_missing_right_is_reported_and_awaited() {
     let cluster = cluster();
     shop(&cluster);
     let all = roles(&cluster);

@@ -1,6 +1,6 @@
-//! The operator before an API server that refuses the same thing again and again: it survives, and asks less and less.
+//! The operator with an API server that refuses the same request repeatedly: it survives, and its requests become rarer.
 //!
-//! How often it asks is measured by how long it takes until it has asked so often: a slow machine only makes that longer.
+//! The rate is measured by the time until a number of requests: a slow machine only makes that longer.
 
 use super::program::{Operator, cluster, shop, until_subsets, workload};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use testkit::{http::get, until};
 
 const SHOP: [&str; 2] = ["--namespace", "shop"];
 
-/// Waits for so many lists of a resource, which must not come faster than this.
+/// Waits for `count` lists of a resource, which must take at least this time.
 fn until_listed(cluster: &Cluster, plural: &str, count: usize, least: Duration) {
     let begun = Instant::now();
     until("it is listed again", || cluster.count("list", plural) >= count);
@@ -29,7 +29,6 @@ fn versions_that_are_always_too_old_cause_no_storm_of_lists() {
         let operator = Operator::start(&cluster, &SHOP);
         // 0.2, 0.4, 0.8, 1.6 seconds between clients; 0.8, 1.6, 3.2 within one.
         until_listed(&cluster, "services", 5, Duration::from_secs(3));
-        // The others are known meanwhile, so there are routes.
         until_subsets(&cluster, &["base", "base-red"]);
         workload(&cluster, "Deployment", "base.blue");
         until_subsets(&cluster, &["base", "base-blue", "base-red"]);
@@ -41,7 +40,7 @@ fn versions_that_are_always_too_old_cause_no_storm_of_lists() {
 }
 
 #[test]
-fn definitions_that_are_missing_for_long_are_waited_for() {
+fn missing_definitions_are_awaited() {
     let cluster = Cluster::start();
     let definitions = super::program::cluster().all("customresourcedefinitions");
     let (istio, ours): (Vec<_>, Vec<_>) =
@@ -63,15 +62,14 @@ fn definitions_that_are_missing_for_long_are_waited_for() {
     assert!(operator.terminate());
 }
 
-/// What the operator knows.
 fn status(operator: &Operator) -> Value {
     serde_json::from_str(&get(operator.status_address(), "/status").1).expect("JSON")
 }
 
-/// The waits began again with each list that was begun, so that there were 1.5 a second, and a line for each.
+/// Regression test: delays restarted with each list, which gave 1.5 lists per second, with a log line for each.
 #[test]
 #[ignore = "back-offs of many seconds"]
-fn lists_that_are_refused_for_ever_come_more_and_more_seldom() {
+fn lists_that_are_always_refused_become_rarer() {
     let cluster = cluster();
     shop(&cluster);
     cluster.storm("list", "envoyfilters", Fault::Refuse(404));
@@ -89,7 +87,7 @@ fn lists_that_are_refused_for_ever_come_more_and_more_seldom() {
     assert!(operator.terminate());
 }
 
-/// So many that the shop's own one is in the third page.
+/// Adds enough Deployments that the shop's own one is in the third page.
 fn more_deployments(cluster: &Cluster) {
     for number in 0..450 {
         cluster.put(&json!({ "apiVersion": "apps/v1", "kind": "Deployment",
@@ -99,7 +97,7 @@ fn more_deployments(cluster: &Cluster) {
 }
 
 #[test]
-fn pages_may_take_longer_together_than_a_call_may() {
+fn pages_together_may_exceed_the_timeout_of_a_call() {
     let cluster = cluster();
     shop(&cluster);
     more_deployments(&cluster);
@@ -112,7 +110,7 @@ fn pages_may_take_longer_together_than_a_call_may() {
 }
 
 #[test]
-fn lists_come_in_pages_and_begin_anew_when_the_rest_is_gone() {
+fn lists_come_in_pages_and_restart_when_the_rest_expires() {
     let cluster = cluster();
     shop(&cluster);
     more_deployments(&cluster);

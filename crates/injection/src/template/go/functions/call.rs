@@ -1,5 +1,4 @@
-//! Calls of functions by a template: the number of values, the stand-ins that they see, and the work that all calls of a rendering
-//! may take together.
+//! Function calls of a template: the number of values, their stand-ins, and a limit on the work of all calls of a rendering.
 
 use crate::admission::Cancellation;
 use crate::template::go::{data, standin};
@@ -9,22 +8,20 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::ops::RangeInclusive;
 
-/// An error is the problem's text.
 pub(super) type FunctionResult = Result<Value, String>;
 
-/// Functions by their names, of which errors give the first.
+/// Functions by their names; errors have the first one.
 pub(super) type FunctionTable = &'static [(&'static [&'static str], Func)];
 
-/// The most values that a function takes where there is no limit.
+/// Maximum number of values of a function without a limit.
 pub(super) const ANY: usize = usize::MAX;
 
-/// The most that one rendering may hand to functions, in bytes of texts and items of lists: a second's work at most.
+/// Limit of one rendering's input to functions, in bytes of strings and items of lists: at most a second's work.
 const WORK: usize = 64 << 20;
 
-/// The longest text that a function may make, in bytes.
+/// Longest result of a function, in bytes.
 pub(in crate::template::go) const MAX_OUTPUT: usize = 512 << 10;
 
-/// The state that all calls of a rendering share.
 #[derive(Default)]
 pub(super) struct Rendering {
     left: usize,
@@ -36,11 +33,11 @@ pub(super) struct Rendering {
 }
 
 thread_local! {
-    /// Functions of the engine are plain ones, and have no other place to look.
+    /// Thread-local, since the engine's functions are plain function pointers.
     pub(super) static RENDERING: RefCell<Rendering> = RefCell::default();
 }
 
-/// Begins a rendering with these variables of the control plane and a new allowance of work.
+/// Begins a rendering with these variables of the control plane and a new limit of work.
 pub(in crate::template::go) fn begin(variables: BTreeMap<String, String>, cancellation: Cancellation) {
     RENDERING.set(Rendering { left: WORK, variables, cancellation, ..Rendering::default() });
 }
@@ -49,7 +46,7 @@ pub(in crate::template::go) fn remarks() -> Vec<String> {
     RENDERING.with_borrow_mut(|rendering| mem::take(&mut rendering.remarks))
 }
 
-/// True where a rendering of this thread, since the last call, refused the pod on purpose.
+/// True if a rendering of this thread has refused the pod on purpose since the last call.
 pub(crate) fn refused() -> bool {
     RENDERING.with_borrow_mut(|rendering| mem::take(&mut rendering.refused))
 }
@@ -60,11 +57,11 @@ pub(super) enum FunctionOwner {
     Sprig,
 }
 
-/// Functions that are given containers and look at other fields than their variables, or only hand them on.
+/// Functions that receive containers and read fields other than variables, or only pass them on.
 const PASS_BY: [&str; 7] =
     ["applicationPorts", "append", "first", "includeInboundPorts", "last", "list", "otelResourceAttributes"];
 
-/// A function that does not look at what texts say, and hands them on.
+/// Calls a function that passes strings on without reading them.
 pub(super) fn passes(
     (owner, name): (FunctionOwner, &str),
     count: RangeInclusive<usize>,
@@ -76,7 +73,7 @@ pub(super) fn passes(
     let values = |count| if count == 1 { "1 value".to_owned() } else { format!("{count} values") };
     let given = args.len();
     let mut args = args;
-    // Istio's own take more from one release to the next; without those that are not known here most pods come out the same.
+    // Istio's own functions get more arguments with new releases; without the unknown ones, most pods are the same.
     if given > most && owner == FunctionOwner::Istio {
         let takes = values(most);
         let remark = format!("{name} takes {takes} here, and is given {given}; the last ones have no effect");
@@ -98,7 +95,7 @@ pub(super) fn passes(
     function(args).map_err(|text| FuncError::Generic(format!("{name} {text}")))
 }
 
-/// A function that reads its texts: it gets them without stand-ins, and its result has stand-ins again.
+/// Calls a function that reads its strings: without stand-ins in the arguments, with stand-ins in its result.
 pub(super) fn reads(
     (owner, name): (FunctionOwner, &str),
     count: RangeInclusive<usize>,
@@ -131,7 +128,7 @@ fn charge(name: &str, args: &[Value]) -> Result<(), FuncError> {
     spend(work).map_err(FuncError::Generic)
 }
 
-/// Takes work off what is left; functions add what is more than their values' size.
+/// Uses up allowed work; functions add any work beyond the size of their values.
 pub(super) fn spend(work: usize) -> Result<(), String> {
     RENDERING.with_borrow_mut(|rendering| {
         let left = rendering.left.checked_sub(work);
@@ -140,7 +137,7 @@ pub(super) fn spend(work: usize) -> Result<(), String> {
     })
 }
 
-/// A table of functions: names, `passes` or `reads`, the number of values, the function.
+/// Defines a table of functions: names, `passes` or `reads`, number of values, function.
 macro_rules! functions {
     (of $owner:ident; $($name:literal $(| $alias:literal)* $kind:ident $count:expr, $function:expr;)*) => {
         pub(super) const ALL: $crate::template::go::functions::FunctionTable = &[$((&[$name $(, $alias)*], {

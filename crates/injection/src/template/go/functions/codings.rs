@@ -1,5 +1,5 @@
-//! Functions that write values as JSON, YAML, base 64, and read them, and checksums, by which pods are created again when
-//! a configuration changes; nothing secret depends on these.
+//! Functions that write and read JSON, YAML and base 64, and checksums, which cause new pods when a configuration changes; no
+//! secret depends on the checksums.
 
 use super::values::union;
 use super::{ANY, Fields, FunctionResult, functions, text};
@@ -27,26 +27,26 @@ functions! {
     "sha256sum" reads 1..=1, digest::<Sha256>;
 }
 
-/// Characters that JSON writes as numbers, that YAML takes for the end of a line or does not know, and in `html` those that
-/// browsers take for markup, as Go's writer has it.
+/// True for characters that JSON escapes, that YAML reads as a line break or does not allow, and with `html` for the markup
+/// characters that Go's writer escapes.
 fn needs_code(c: char, html: bool) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
         || (html && matches!(c, '<' | '>' | '&'))
 }
 
-/// A text whose stand-ins are resolved where their meaning is escaped, and then harmless; others stay.
+/// A string with stand-ins resolved if their originals will be escaped, and so harmless; others stay.
 fn meant(text: &str, html: bool) -> String {
     let is_escaped = |c: char| matches!(c, '"' | '\\') || needs_code(c, html);
     text.chars().map(|c| Some(standin::original(c)).filter(|meant| is_escaped(*meant)).unwrap_or(c)).collect()
 }
 
-/// JSON as Go writes it into variables and annotations.
+/// JSON in Go's format for variables and annotations.
 pub(crate) fn as_go_writes(json: &str) -> String {
     escaped(json, true)
 }
 
-/// JSON with the escapes that its own writer leaves out. Outside of texts it holds no such character but the ends of lines.
+/// JSON with escapes that its own writer omits. Outside of strings, line breaks are the only such characters.
 fn escaped(json: &str, html: bool) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -63,7 +63,7 @@ pub(super) fn quoted(text: &str) -> String {
     escaped(&serde_json::to_string(&meant(text, false)).expect("a text is JSON"), false)
 }
 
-/// A value as JSON in one line: keys of maps sorted, fields of structures by their names in JSON.
+/// A value as one line of JSON: keys of maps sorted, fields of structures by their JSON names.
 pub(in crate::template::go) fn json(value: &Value) -> String {
     let tree = tree(value, fields_in_order, &|text| meant(text, true));
     escaped(&serde_json::to_string(&tree).expect("a tree is JSON"), true)
@@ -88,7 +88,7 @@ fn tree(value: &Value, ordered: FieldOrder, text: &dyn Fn(&str) -> String) -> Tr
     }
 }
 
-/// Ignores line breaks and the bits after the last byte, as Go does.
+/// Decodes base 64; ignores line breaks and trailing bits, like Go.
 fn decoded(text: &str) -> FunctionResult {
     let mut lenient = BASE64.specification();
     lenient.check_trailing_bits = false;

@@ -1,5 +1,5 @@
 //! Functions of lists and maps. None changes a map in place: `set`, `unset` and the merging ones return a new one. The module
-//! `text` rewrites a template that calls them to an assignment, so that its variable changes as with sprig.
+//! `text` rewrites a template's calls of them to assignments, so that variables change as with sprig.
 
 use super::texts::texts;
 use super::values::{go, union};
@@ -67,7 +67,7 @@ functions! {
 fn unique(items: &[Value]) -> FunctionResult {
     let mut kept: Vec<Value> = Vec::new();
     for item in items {
-        // Each is compared with all before it, and a comparison takes as long as a few bytes.
+        // Each is compared with all before it; a comparison costs about 8 bytes of work.
         spend(kept.len() * 8)?;
         if !kept.contains(item) {
             kept.push(item.clone());
@@ -76,7 +76,7 @@ fn unique(items: &[Value]) -> FunctionResult {
     Ok(Value::Array(kept))
 }
 
-/// The most items that a function may count up to, as the engine's own loops.
+/// Maximum count of a counting function, as in the engine's own loops.
 const MAX_ITEMS: u64 = 10_000;
 
 fn until(args: &[Value]) -> FunctionResult {
@@ -88,12 +88,12 @@ fn until(args: &[Value]) -> FunctionResult {
     Ok(if end < 0 { list_of((end + 1..=0).rev()) } else { list_of(0..end) })
 }
 
-/// Keys and values; the last key may lack one.
+/// Keys and values; the last key may lack its value.
 fn pairs(args: &[Value]) -> impl Iterator<Item = (String, Value)> {
     args.chunks(2).map(|pair| (text(&pair[0]), pair.get(1).cloned().unwrap_or_else(|| "".into())))
 }
 
-/// The fields that are named, or those that are not. A list of names counts as the names.
+/// The named fields, or all others. A list of names counts as its names.
 fn picked(args: &[Value], are_wanted: bool) -> FunctionResult {
     let each = |arg: &Value| match arg {
         Value::Array(items) => items.iter().map(text).collect(),
@@ -104,7 +104,7 @@ fn picked(args: &[Value], are_wanted: bool) -> FunctionResult {
     Ok(Value::Map(found.collect()))
 }
 
-/// Sorted: Go's order is left to chance, which no template can want.
+/// Sorted: Go's order is random.
 fn sorted_fields(map: &Value) -> Result<BTreeMap<String, Value>, String> {
     Ok(fields(map)?.into_iter().filter(|(key, _)| key != STRUCT).collect())
 }
@@ -118,7 +118,7 @@ fn keys(args: &[Value]) -> FunctionResult {
     Ok(list_of(all))
 }
 
-/// Arguments: keys, one within the other; the default; the map.
+/// Arguments: nested keys; the default; the map.
 fn dig(args: &[Value]) -> FunctionResult {
     let (path, ends) = args.split_at(args.len() - 2);
     let mut found = &ends[1];
@@ -131,7 +131,7 @@ fn dig(args: &[Value]) -> FunctionResult {
     Ok(found.clone())
 }
 
-/// Maps within maps are merged. The first that has a key wins; with `overwrites`, the last.
+/// Merges maps recursively. The first value of a key counts; with `overwrites`, the last.
 fn merged(args: &[Value], overwrites: bool) -> FunctionResult {
     let mut target = fields(&args[0])?;
     for arg in &args[1..] {

@@ -1,4 +1,4 @@
-//! Spans of time, which need no clock, and the methods that values have in Go, most of them of spans of time.
+//! Durations, which need no clock, and the methods of Go values, most of them of durations.
 
 use crate::syntax::canonical_quantity;
 use gtmpl_ng::{FuncError, Value};
@@ -13,14 +13,14 @@ pub(super) fn written(nanos: i64) -> String {
     let seconds = (nanos % MINUTE) as f64 / 1e9;
     match (nanos / MINUTE / 60, nanos / MINUTE % 60) {
         (0, 0) if nanos == 0 => "0s".to_owned(),
-        // Rust's form of a duration, which has no minutes.
+        // Rust's format of a duration, which has no minutes.
         (0, 0) => format!("{sign}{:?}", Duration::from_nanos(nanos)),
         (0, minutes) => format!("{sign}{minutes}m{seconds}s"),
         (hours, minutes) => format!("{sign}{hours}h{minutes}m{seconds}s"),
     }
 }
 
-/// Methods are getters and wrappers of protobuf's messages, and those of durations, which are texts here (`45s`).
+/// True for getters and wrappers of protobuf messages, and methods of durations, which are strings here (`45s`).
 pub(in crate::template::go) fn is_method(name: &str) -> bool {
     let getter = name.strip_prefix("Get");
     getter.is_some_and(|field| field.starts_with(|c: char| c.is_ascii_uppercase()))
@@ -29,7 +29,7 @@ pub(in crate::template::go) fn is_method(name: &str) -> bool {
         || of_duration("0s", name).is_some()
 }
 
-/// A method's answer, or the field of that name; `args` are the value and the name.
+/// A method's result, or the field of that name; `args` are the value and the name.
 pub(in crate::template::go) fn member(args: &[Value]) -> Result<Value, FuncError> {
     let [receiver, Value::String(name)] = args else { return Ok(Value::NoValue) };
     match receiver {
@@ -59,14 +59,14 @@ fn resource(method: &str) -> Option<&'static str> {
     METHODS.into_iter().find(|(known, _)| *known == method).map(|(_, key)| key)
 }
 
-/// The amount of a resource in a list of limits or requests, 0 where it is absent; `None` where the map is not such a list.
+/// The amount of a resource in a list of limits or requests, 0 if absent; `None` if the map is not such a list.
 fn amount(list: &HashMap<String, Value>, key: &str) -> Option<Value> {
     let is_list = list.is_empty() || ["cpu", "memory", key].iter().any(|known| list.contains_key(*known));
     let written = list.get(key).map_or_else(|| "0".to_owned(), ToString::to_string);
     is_list.then(|| canonical_quantity(&written).into_owned().into())
 }
 
-/// `Seconds` and `Nanos` are fields of protobuf's durations; methods of Go's follow `AsDuration`, or the text of it.
+/// `Seconds` and `Nanos` are fields of protobuf's durations; Go's methods follow `AsDuration`, or its string.
 fn of_duration(text: &str, name: &str) -> Option<Value> {
     const SECOND: i64 = 1_000_000_000;
     let nanos = nanoseconds(text)?;

@@ -1,4 +1,4 @@
-//! Functions of Istio's own: annotations, ports, networks, and variables of the control plane (upstream:
+//! Istio's own functions: annotations, ports, networks, and variables of the control plane (upstream:
 //! `pkg/kube/inject/template.go`).
 
 use super::codings::{from_json, json, yaml};
@@ -38,7 +38,7 @@ functions! {
     "valueOrDefault" passes 2..=2, |args| Ok(args[usize::from(is_unset(&args[0]))].clone());
 }
 
-/// As Istio's `valueOrDefault` has it: 0 and false are values.
+/// Unset as in Istio's `valueOrDefault`: 0 and false are values.
 fn is_unset(value: &Value) -> bool {
     is_nothing(value) || matches!(value, Value::String(text) if text.is_empty())
 }
@@ -50,7 +50,7 @@ fn duration(args: &[Value]) -> FunctionResult {
     Ok(durations::written(nanos).into())
 }
 
-/// Removes nil on every level, and the collections that become empty thereby.
+/// Removes nil on every level, and collections that become empty.
 fn without_nil(value: &Value) -> Option<Value> {
     match value {
         Value::NoValue | Value::Nil => None,
@@ -67,14 +67,13 @@ fn without_nil(value: &Value) -> Option<Value> {
     }
 }
 
-/// The annotation in an object's metadata, else the default as text.
 fn annotation(args: &[Value]) -> FunctionResult {
     let annotations = field(&args[0], &"Annotations".into())?.unwrap_or(&Value::Nil);
     let given = field(annotations, &args[1])?.cloned();
     Ok(given.unwrap_or_else(|| printed(&args[2]).into()))
 }
 
-/// Of a MeshConfig, a pod's annotations, labels, namespace and containers.
+/// Arguments: a MeshConfig, a pod's annotations, labels, namespace and containers.
 fn resource_attributes(args: &[Value]) -> FunctionResult {
     let plain =
         |at: usize| args.get(at).and_then(|arg| serde_json::from_str(&json(arg)).ok()).unwrap_or_default();
@@ -83,7 +82,7 @@ fn resource_attributes(args: &[Value]) -> FunctionResult {
     Ok(found.unwrap_or_default().into())
 }
 
-/// Istio asks its own process; here it is `pilot.env` of the values, so that a configuration makes the same pods everywhere.
+/// Istio reads its own environment; this reads `pilot.env` of the values, so that a configuration makes the same pods everywhere.
 fn env(name: &str, otherwise: &Value) -> Value {
     let known = RENDERING.with_borrow(|rendering| rendering.variables.get(name).cloned());
     known.filter(|value| !value.is_empty()).unwrap_or_else(|| text(otherwise)).into()
@@ -93,7 +92,7 @@ fn directory(path: &str) -> &str {
     path.rfind('/').map_or("", |slash| &path[..=slash])
 }
 
-/// A message of protobuf as JSON; a ProxyConfig without its defaults, so that pods stay small.
+/// A protobuf message as JSON; a ProxyConfig without its defaults, to keep pods small.
 fn message(value: &Value) -> String {
     match value {
         Value::Map(all) if all.contains_key("InterceptionMode") => {
@@ -108,7 +107,6 @@ fn message(value: &Value) -> String {
     }
 }
 
-/// A list of ports with one more, unless it is there; 0 and nothing add none.
 fn with_port(port: &str, ports: &str) -> String {
     let listed = ports.split(',').map(str::trim).filter(|port| !port.is_empty());
     if ["", "0", "<nil>"].contains(&port) || listed.clone().any(|other| other == port) {
@@ -118,7 +116,7 @@ fn with_port(port: &str, ports: &str) -> String {
     all.join(",")
 }
 
-/// The ports of containers that a stream can reach.
+/// The containers' ports that can be reached by a stream.
 fn of_containers(containers: &Value, counts: fn(&str) -> bool) -> FunctionResult {
     let mut all = Vec::new();
     for container in list(containers)? {

@@ -1,5 +1,5 @@
-//! The functions of templates: those of Istio, and those of sprig that need no machine, no clock and no chance. Where both have a
-//! function, it is Istio's.
+//! Functions of templates: Istio's, and those of sprig that are independent of machine, clock and randomness. Istio's take
+//! precedence.
 
 mod call;
 pub(super) mod codings;
@@ -24,12 +24,11 @@ pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
     each.flat_map(|(names, function)| names.iter().map(|name| (*name, *function)))
 }
 
-/// The names of all functions that templates can call.
 pub fn names() -> BTreeSet<&'static str> {
     funcs::BUILTINS.iter().map(|(name, _)| *name).chain(all().map(|(name, _)| name)).collect()
 }
 
-/// The error of a call to a function that is not offered; `None` for one that is.
+/// The error of a call to an unsupported function; `None` for a supported one.
 pub(super) fn lacking(name: &str) -> Option<String> {
     static KNOWN: LazyLock<BTreeSet<&str>> = LazyLock::new(names);
     let why = || format!("function {name} is unknown or omitted; see docs/templates.md");

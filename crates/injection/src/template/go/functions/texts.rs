@@ -1,4 +1,4 @@
-//! Functions of texts: quotes, cases, spaces, and parts.
+//! Functions of strings: quotes, cases, spaces, and parts.
 
 use super::codings::quoted;
 use super::{ANY, FunctionResult, MAX_OUTPUT, functions, is_nothing, list_of, spend, text, whole};
@@ -53,12 +53,12 @@ functions! {
     };
 }
 
-/// The regular expression that comes before its text.
+/// The regular expression from the arguments, followed by its text.
 fn compiled(args: &[Value]) -> Result<Regex, String> {
-    // Enough for what templates ask, and so little that no text takes long.
+    // Enough for templates, and low enough that no text takes long.
     const MAX_SIZE: usize = 128 << 10;
     let (pattern, text) = (text(&args[0]), text(&args[1]));
-    // Each character of the text may be looked at for each of the expression.
+    // Each character of the text may be compared with each of the expression.
     spend(text.len().saturating_mul(pattern.len().div_ceil(16)))?;
     let compiled = RegexBuilder::new(&pattern).size_limit(MAX_SIZE).build();
     compiled.map_err(|error| {
@@ -79,7 +79,7 @@ fn join(args: &[Value]) -> FunctionResult {
     Ok(items.join(between.as_str()).into())
 }
 
-/// The values of a list as texts, without nil; a single value counts as a list of it.
+/// The values of a list as strings, without nil; a single value counts as a list.
 pub(super) fn texts(value: &Value) -> Vec<String> {
     let items = match value {
         Value::Array(items) => items.as_slice(),
@@ -88,7 +88,7 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
     items.iter().filter(|item| !is_nothing(item)).map(text).collect()
 }
 
-/// Fails before a text is made that is longer than the engine accepts; `None` is a length that no number holds.
+/// Fails before creating a string longer than the engine accepts; `None` is an overflow.
 fn check_length(bytes: Option<usize>) -> Result<(), String> {
     if bytes.is_none_or(|bytes| bytes > MAX_OUTPUT) {
         return Err(format!("would make more than {MAX_OUTPUT} bytes"));
@@ -102,7 +102,7 @@ fn repeat(args: &[Value]) -> FunctionResult {
     Ok(what.repeat(count).into())
 }
 
-/// Puts spaces before each line of a text. Before the first one only for `nindent`: `indent` is Istio's.
+/// Indents the lines of a string, the first only for `nindent`: `indent` is Istio's.
 pub(super) fn indented(args: &[Value], first: bool) -> Result<String, String> {
     let (spaces, text) = (whole(&args[0]), text(&args[1]));
     let count = usize::try_from(spaces).ok().filter(|spaces| *spaces <= 256);
@@ -113,8 +113,7 @@ pub(super) fn indented(args: &[Value], first: bool) -> Result<String, String> {
     Ok(if first { spaces + &rest } else { rest })
 }
 
-/// Compares the characters that stand-ins stand for, and keeps the stand-ins of all others. `new` stays as it is:
-/// the template may intend it as structure.
+/// Compares the originals of stand-ins, and keeps all other stand-ins. `new` is unchanged: the template may intend structure.
 fn replaced(old: &str, new: &str, text: &str) -> Result<String, String> {
     let originals = |text: &str| text.chars().map(standin::original).collect::<Vec<char>>();
     let (old, chars) = (originals(old), text.chars().collect::<Vec<char>>());
@@ -138,20 +137,20 @@ fn replaced(old: &str, new: &str, text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// The first `count` characters; the last ones where it is negative.
+/// The first `count` characters, or for a negative count the last.
 fn truncated(text: &str, count: i64) -> String {
     let most = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let skipped = if count < 0 { text.chars().count().saturating_sub(most) } else { 0 };
     text.chars().skip(skipped).take(most).collect()
 }
 
-/// From the first character to before the last; negative ones stand for the ends.
+/// The characters from `start` to before `end`; a negative index is the text's start or end.
 fn substr(start: i64, end: i64, text: &str) -> String {
     let (start, end) = (usize::try_from(start).unwrap_or(0), usize::try_from(end).unwrap_or(usize::MAX));
     text.chars().skip(start).take(end.saturating_sub(start)).collect()
 }
 
-/// As Go splits: an empty separator splits into characters.
+/// Splits like Go: an empty separator splits into characters.
 fn parts(between: &str, text: &str) -> Vec<String> {
     match between {
         "" => text.chars().map(String::from).collect(),

@@ -1,5 +1,5 @@
-//! Values of templates as functions take them, and functions that choose between values, ask what they are, and compare them; among
-//! these those of Go's own that look at what texts say; arithmetic of whole numbers, which don't overflow in silence.
+//! Values as functions use them, and functions that select, inspect and compare values, including Go's own that read strings; and
+//! integer arithmetic with errors for overflows.
 
 use super::{ANY, FunctionResult, RENDERING, functions};
 use crate::template::go::standin;
@@ -49,7 +49,7 @@ functions! {
     "round" reads 2..=3, |args| {
         let places = i32::try_from(whole(&args[1]).clamp(-300, 300)).unwrap_or(0);
         let scaled = float(&args[0]) * 10_f64.powi(places);
-        // Where it rounds up; a negative number has no part that reaches it.
+        // Rounds up from here; a negative number has no part that reaches it.
         let up = scaled.fract() >= args.get(2).map_or(0.5, float);
         let rounded = if up { scaled.ceil() } else { scaled.floor() };
         Ok((rounded / 10_f64.powi(places)).into())
@@ -64,7 +64,7 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// As Go's `Sprint` writes it.
+/// A value in the format of Go's `Sprint`.
 pub(super) fn printed(value: &Value) -> String {
     if is_nothing(value) { "<nil>".to_owned() } else { value.to_string() }
 }
@@ -85,7 +85,7 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A whole number, as sprig makes one of anything; all else counts as 0.
+/// An integer by sprig's conversion of any value; 0 for other values.
 pub(super) fn whole(value: &Value) -> i64 {
     match value {
         Value::Number(number) => number.as_i64().unwrap_or_else(|| truncated(number.as_f64().unwrap_or(0.0))),
@@ -95,13 +95,13 @@ pub(super) fn whole(value: &Value) -> i64 {
     }
 }
 
-/// Without the part after the point; the nearest that fits where it is out of range.
+/// Without fraction; saturates if out of range.
 #[expect(clippy::cast_possible_truncation, reason = "the cast is the saturating one that is wanted")]
 fn truncated(number: f64) -> i64 {
     number.trunc() as i64
 }
 
-/// A number as Go's source has it, which YAML 1.1 shares; one with nothing but zeros after its point, too.
+/// An integer literal of Go, also of YAML 1.1, optionally with zeros after a decimal point.
 fn of_literal(text: &str) -> Option<i64> {
     let has_no_part = |part: &str| !part.is_empty() && part.bytes().all(|b| b == b'0');
     let text = text.split_once('.').filter(|(_, part)| has_no_part(part)).map_or(text, |(whole, _)| whole);
@@ -150,13 +150,13 @@ pub(super) fn field<'a>(value: &'a Value, key: &Value) -> Result<Option<&'a Valu
     }
 }
 
-/// Of the map and the key, either may have stand-ins.
+/// Both the map and the key may have stand-ins.
 fn entry<'a>(fields: &'a Fields, key: &str) -> Option<&'a Value> {
     let meant = || fields.get(&standin::uncover(key)).or_else(|| fields.get(&standin::cover(key)));
     fields.get(key).or_else(meant)
 }
 
-/// Hexadecimal numbers of a text's bytes are those of its meaning.
+/// Resolves stand-ins for hexadecimal verbs, which print bytes of the original.
 fn printf(args: &[Value]) -> FunctionResult {
     let verb = |part: &str| {
         part.trim_start_matches(|c: char| c.is_ascii_digit() || "+-# .[]*".contains(c)).to_owned()
@@ -169,7 +169,7 @@ fn printf(args: &[Value]) -> FunctionResult {
     go(funcs::printf, &meant).map(|made| standin::covered(&made))
 }
 
-/// True if the first is one of the others. Nothing equals only nothing, and may be compared with anything.
+/// True if the first equals one of the others. Nil equals only nil, and can be compared with anything.
 fn equal(args: &[Value]) -> Result<bool, String> {
     for other in &args[1..] {
         let is = match (is_nothing(&args[0]), is_nothing(other)) {
@@ -187,7 +187,7 @@ pub(super) fn go(function: Func, args: &[Value]) -> FunctionResult {
     function(args).map_err(|error| format!("fails: {error}"))
 }
 
-/// A key that a map of texts lacks is an empty text, as in Go. A map that holds nothing but texts counts as such.
+/// A missing key of a map of strings yields an empty string, as in Go. A map with only strings counts as one.
 fn index(args: &[Value]) -> FunctionResult {
     let mut found = &args[0];
     for (at, key) in args.iter().enumerate().skip(1) {
@@ -204,14 +204,14 @@ fn index(args: &[Value]) -> FunctionResult {
                 at.and_then(|at| items.get(at))
                     .ok_or_else(|| format!("finds no item {key} in {} items", items.len()))?
             }
-            // The rest is the engine's: bytes of texts, and what can't be.
+            // The engine handles the rest: bytes of strings, and errors.
             (other, _) => return go(funcs::index, &[std::slice::from_ref(other), &args[at..]].concat()),
         };
     }
     Ok(found.clone())
 }
 
-/// As Go's package reflect names it.
+/// The name in Go's package reflect.
 fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::NoValue | Value::Nil => "invalid",
