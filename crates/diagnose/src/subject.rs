@@ -6,11 +6,9 @@ use crate::explain::{
 };
 use crate::picture;
 use crate::picture::Picture;
-use mesh::pod::{
-    Application, EXCLUDED_NAMESPACES, GivenSettings, ManifestObject, ObjectPlace, Reading, Skip,
-};
+use mesh::pod::{Application, EXCLUDED_NAMESPACES, GivenSettings, ManifestObject, Reading, Skip};
 use mesh::settings::{Setting, counterparts};
-use mesh::sources::{Dialect, Given, Host, Raw, RemoteHost, SettingReader, Source};
+use mesh::sources::{Dialect, Given, Host, ObjectPlace, Raw, RemoteHost, SettingReader, Source};
 use mesh::{Capture, InputProblem, Mesh, Problems, pod};
 use rules::finding::{Code, Finding};
 use rules::simulate::Packet;

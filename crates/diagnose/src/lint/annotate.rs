@@ -2,7 +2,7 @@
 
 use super::{Code, Level};
 use crate::finding::FindingReport;
-use mesh::pod::ObjectPlace;
+use mesh::sources::ObjectPlace;
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,11 +1,10 @@
 //! The settings of a pod, and what is wrong with their form before they are understood.
 
-use super::objects::PodOrigin;
 use crate::data::reader::values;
 use crate::istio::annotations::PROXY_CONFIG;
 use crate::settings::Setting;
 use crate::settings::mapping::VARIABLES;
-use crate::sources::{Given, Raw, Source};
+use crate::sources::{Given, PodOrigin, Raw, Source};
 use crate::{InputProblem, Problems};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -20,9 +20,6 @@ pub use facts::{Container, Pod, STATUS, Spec, Status, Variable};
 pub use given::GivenSettings;
 pub use init::VALIDATION;
 pub use mesh::{MeshSign, signs};
-pub use objects::{
-    ENFORCE, FieldPath, KubernetesObject, ManifestObject, ObjectPlace, PodOrigin, Standard, called, kinds,
-    objects,
-};
+pub use objects::{ENFORCE, FieldPath, KubernetesObject, ManifestObject, Standard, called, kinds, objects};
 pub use reading::{Application, CaptureMethod, Id, Reading, read};
 pub use unread::{nearest_annotation, unknown, unknown_among};

@@ -4,13 +4,14 @@
 use super::facts::Pod;
 use super::unread;
 use crate::data::Tree;
-use crate::data::document::{DocumentReader, at, field};
+use crate::data::document::{DocumentReader, at};
 use crate::data::reader::{data, documents};
+use crate::sources::{ObjectPlace, PodOrigin};
 use crate::visible::visible;
 use crate::{InputProblem, Problems};
 use rules::finding::{Code, Finding, Level};
 use serde_json::Value;
-use std::{collections::BTreeMap, fmt, mem, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, fmt, mem, sync::Arc};
 
 const TEMPLATE: &[&str] = &["spec", "template"];
 
@@ -59,29 +60,6 @@ pub struct KubernetesObject {
     /// `None` for objects of an API server.
     pub place: Option<ObjectPlace>,
     tree: Option<Arc<Tree>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectPlace {
-    pub file: Arc<str>,
-    /// The whole file.
-    pub text: Arc<str>,
-    /// The object's lines, from 1, up to the next object; a single one where they are not known, as in a line of JSON objects.
-    pub lines: Range<usize>,
-}
-
-impl ObjectPlace {
-    /// The object's own lines.
-    pub fn own_text(&self) -> String {
-        let lines = self.text.split_inclusive('\n').skip(self.lines.start - 1);
-        lines.take(self.lines.len()).collect()
-    }
-}
-
-impl fmt::Display for ObjectPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.lines.start)
-    }
 }
 
 impl KubernetesObject {
@@ -248,49 +226,6 @@ pub struct ManifestObject {
     pub remarks: Vec<Finding>,
     /// Known where the manifest holds its namespace too.
     pub enforced: Option<Standard>,
-}
-
-/// The name of a pod in problems, with its position in a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodOrigin {
-    /// Kind, namespace and name: `Deployment shop/web`.
-    pub title: String,
-    /// `None` for objects of an API server.
-    pub place: Option<ObjectPlace>,
-    /// The pod, or the template of pods.
-    template: Option<Tree>,
-}
-
-impl From<&str> for PodOrigin {
-    fn from(title: &str) -> Self {
-        Self { title: title.to_owned(), ..Self::default() }
-    }
-}
-
-impl PodOrigin {
-    /// The name of a problem with an annotation, a label or a field, such as `pod.yaml:7: Pod shop/web: NAME`.
-    pub fn named(&self, name: &str) -> String {
-        format!("{}{}: {name}", self.start(name), self.title)
-    }
-
-    /// The file and the line of the annotation, label or field in a problem's name; the object's first line where the name has none.
-    pub fn start(&self, name: &str) -> String {
-        let Some(ObjectPlace { file, lines, .. }) = &self.place else { return String::new() };
-        format!("{file}:{}: ", self.line(name).unwrap_or(lines.start))
-    }
-
-    fn line(&self, name: &str) -> Option<usize> {
-        let pod = self.template.as_ref()?;
-        let is_part = |c: char| c.is_alphanumeric() || "-_./".contains(c);
-        let of = |field| pod.at(&["metadata", field]).into_iter().flat_map(Tree::fields);
-        let named = ["annotations", "labels"].into_iter().flat_map(of).filter(|(key, _)| {
-            // Without a slash a name may be any word.
-            key.contains('/') && name.split(|c| !is_part(c)).any(|word| word == key)
-        });
-        let longest = named.max_by_key(|(key, _)| key.len()).map(|(_, tree)| tree.as_ref());
-        let tree = longest.or_else(|| field(pod, name.rsplit(": ").next()?))?;
-        tree.place.map(|place| place.line)
-    }
 }
 
 /// The objects of a manifest that describe pods, in their order. `name` is that of the file, for problems.
@@ -461,62 +396,6 @@ mod tests {
                 "file:5: Pod without a name: spec: is absent, so that nothing is known of the pod's containers",
             ]
         );
-    }
-
-    const LIST: &str = "\
-apiVersion: v1
-kind: List
-items:
-- kind: Pod
-  metadata:
-    labels:
-      a/b: x
-      app.of: x
-      app: web
-    annotations:
-      é/b.c: 'y
-        z'
-      short: w
-  spec:
-    containers:
-    - name: a
-    - name: b
-      envFrom: []
-      env:
-      - name: x
-- kind: Other
-";
-
-    #[test]
-    fn problem_has_the_line_of_the_longest_existing_part_of_its_path() {
-        let objects = KubernetesObject::all("file", LIST).expect("YAML");
-        for (pod, name, expected) in [
-            (0, "annotation a/b", Some(7)),
-            (0, "a/b and é/b.c: has \"x\"", Some(11)),
-            (0, "annotation x.a/bc", None),
-            (0, "annotation x.a/b", None),
-            (0, "annotation a/b-c", None),
-            (0, "annotation x.a/b, beside a/b", Some(7)),
-            (0, "what is short", None),
-            (0, "metadata.annotations.short", Some(13)),
-            (0, "pod: kind", Some(4)),
-            (0, "pod: metadata.labels.app", Some(9)),
-            (0, "pod: metadata.labels.app.of", Some(8)),
-            (0, "pod: spec.containers[0]", Some(16)),
-            (0, "pod: spec.containers[1].env[0].name", Some(20)),
-            (0, "pod: spec.containers[1].env[0].value", Some(20)),
-            (0, "pod: spec.containers[1].envFrom[0].name", Some(18)),
-            (0, "pod: spec.containers[1].environment", Some(17)),
-            (0, "pod: spec.containers[2]", Some(16)),
-            (0, "pod: spec.containers[x]", Some(16)),
-            (0, "pod: spec: containers", None),
-            (1, "pod: kind", Some(21)),
-            (1, "annotation a/b", None),
-        ] {
-            let found = PodOrigin { template: objects[pod].tree.as_deref().cloned(), ..PodOrigin::default() }
-                .line(name);
-            assert_eq!(found, expected, "{pod} {name}");
-        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Settings before they are understood: values with the place they come from.
 
+use super::origin::PodOrigin;
 use crate::mesh::Mesh;
-use crate::pod::PodOrigin;
 use crate::settings::{self, Setting, SettingKind, SettingRow};
 use std::{
     collections::BTreeMap,
