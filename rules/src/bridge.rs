@@ -1,11 +1,11 @@
-//! Guards: rules that keep two captures from taking the same packet while one gives way to the other.
+//! Guards: rules that keep two captures from taking the same packet while one replaces the other.
 //!
 //! TPROXY hands a packet to a socket and marks it; the packet goes on unchanged. `REDIRECT` after it would rewrite the
-//! destination: where the last connection from that port is still in TIME_WAIT under the new one, the kernel refuses to enter a
-//! second one (`inet_ehash_insert`). Rules of TPROXY in other tables would take the mark for one that the packet came with, and
-//! save it for its connection, whose answers are then routed back to the pod. So a guard precedes our rules in PREROUTING and
-//! lets marked packets pass. It matches nothing while one capture is installed alone: packets come from other hosts without a
-//! mark, those on `lo` are left out where marks are saved, and connections that the pod makes to itself don't meet `nat` twice.
+//! destination: if the last connection from that port is still in TIME_WAIT under the new one, the kernel refuses a second entry
+//! (`inet_ehash_insert`). TPROXY rules in other tables would treat the mark as the packet's original one and save it for its
+//! connection, whose replies are then routed back to the pod. So a guard precedes our rules in PREROUTING and lets marked packets
+//! pass. It matches nothing while only one capture is installed: packets from other hosts have no mark, those on `lo` are exempt
+//! where marks are saved, and the pod's connections to itself don't meet `nat` twice.
 
 use crate::{
     Chain, Hook, InterfaceName, ListedRule, Mark, Match, Negatable, Ownership, Protocol, Rule, State, Table,
@@ -13,7 +13,6 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// The marks that the TPROXY rules of a state set.
 pub fn marks(state: &State) -> BTreeSet<Mark> {
     let lines = state.chains(Table::Mangle).flat_map(|(_, lines)| lines);
     let mark = |line: &ListedRule| match line {
@@ -23,7 +22,7 @@ pub fn marks(state: &State) -> BTreeSet<Mark> {
     lines.filter_map(mark).collect()
 }
 
-/// The state, an owner's part of the tables, with guards before its rules in PREROUTING of a table, where it has any.
+/// Adds guards before the owner's rules in PREROUTING of a table, if any. The state is the owner's part of the tables.
 #[must_use]
 pub fn guarded(mut state: State, table: Table, marks: &BTreeSet<Mark>, owner: &Ownership) -> State {
     let chains = state.tables.get_mut(&table);
@@ -41,9 +40,7 @@ fn guard(table: Table, mark: Mark, owner: &Ownership) -> Rule {
     Rule::new(guarded_packets(table, mark).chain([comment]), Target::Accept).canonical()
 }
 
-/// The condition of a guard before rules of a table.
 pub fn guarded_packets(table: Table, mark: Mark) -> impl Iterator<Item = Match> {
-    // What comes over `lo` with a mark is the proxy's, and `mangle` has to save that.
     let not_loopback = || Match::InInterface(Negatable::Not(InterfaceName::loopback()));
     let away = (table == Table::Mangle).then(not_loopback);
     away.into_iter().chain([Match::Protocol(Protocol::Tcp), Match::Mark(Negatable::Is(mark))])
@@ -68,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_stands_before_our_rules_where_there_are_any() {
+    fn guard_precedes_existing_owned_rules() {
         let ours = "-A PREROUTING -p tcp -j ISTIO_INBOUND\n";
         let tables = |mangle: &str, nat: &str| {
             let chains = ":PREROUTING ACCEPT [0:0]\n:ISTIO_INBOUND - [0:0]\n";
@@ -83,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_those_that_tproxy_sets() {
+    fn marks_come_from_tproxy_rules() {
         let rules = "*mangle\n:A - [0:0]\n-A A -p tcp -j TPROXY --on-port 15006 --on-ip 0.0.0.0 --tproxy-mark \
                      0x539/0xffffffff\n-A A -j MARK --set-xmark 0x7/0xffffffff\nCOMMIT\n";
         let state = parse::save(rules, Family::V4, &OWNER).expect("a listing");

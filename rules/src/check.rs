@@ -1,5 +1,4 @@
-//! The check of a rule set: the kernel takes it, and we can find it again. [`Checked`] is the only thing that renderers
-//! accept; the policy never makes a rule set that fails here.
+//! Check of a rule set: the kernel must accept it, and cleaning must find it again. Renderers accept only [`Checked`].
 
 use crate::field::Field;
 use crate::{Chain, Comment, Hook, Match, Ownership, Position, RuleSet, Statement, Table, Target};
@@ -26,16 +25,16 @@ pub enum Fault {
     TargetOutOfPlace,
     #[error("an address of the other family")]
     WrongFamily,
-    /// Outside of the network of all addresses: the nft variant of iptables makes a rule of it that the kernel refuses.
+    /// Outside of the network of all addresses: the nft variant of iptables turns it into a rule that the kernel refuses.
     #[error("no address is outside of the network of all")]
     NoAddress,
     /// A port without `-p tcp` or `-p udp` before it; iptables reads from the left.
     #[error("ports need exactly one protocol, before them")]
     PortsWithoutProtocol,
-    /// A single port after `-m multiport`: to iptables `--dport` is short for the `--dports` of that module there.
+    /// A single port after `-m multiport`: there iptables reads `--dport` as short for that module's `--dports`.
     #[error("a single port behind a list of ports, where iptables takes it for another list")]
     PortBehindList,
-    /// Both modules have an option `--mark`, and iptables takes the third one for the second module's again.
+    /// Both modules have an option `--mark`, and iptables attributes the third one to the second module again.
     #[error("alternates marks of packets and of connections; all of one kind have to be adjacent")]
     MarksInTurns,
     #[error("the same condition twice")]
@@ -57,7 +56,6 @@ pub enum Fault {
     ChainNotOwned,
 }
 
-/// A rule set in which [`check`] found nothing wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     rules: RuleSet,
@@ -74,7 +72,7 @@ impl Checked {
     }
 }
 
-/// Checks that the kernel takes every statement and that cleaning finds it again; gives all violations, in order.
+/// Checks that the kernel accepts every statement and that cleaning finds it again; returns all violations, in order.
 pub fn check(rules: RuleSet, owner: &Ownership) -> Result<Checked, Vec<Violation>> {
     let mut chains: BTreeMap<(Table, &Chain), (Place, usize)> = BTreeMap::new();
     let (mut violations, reach) = (Vec::new(), reach(&rules));
@@ -129,7 +127,6 @@ fn faults(statement: &Statement, rules: &RuleSet, place: &Place, owner: &Ownersh
         let Some(condition) = m.condition() else {
             if let Match::ProtocolModule(protocol) = m {
                 note(!before.contains(&Match::Protocol(*protocol)), Fault::PortsWithoutProtocol);
-                // Ports have loaded it already.
                 let is_port = |m: &Match| m.module().is_none() && m.field().is_some_and(Field::is_port);
                 note(rule.matches.iter().any(is_port), Fault::Repeated);
             }
@@ -174,7 +171,7 @@ impl Place {
     }
 }
 
-/// Each chain that calls others, with all that its packets come to.
+/// Each calling chain, with all chains that its packets reach.
 type Reach<'a> = BTreeMap<(Table, &'a str), BTreeSet<&'a str>>;
 
 fn reach(rules: &RuleSet) -> Reach<'_> {

@@ -1,4 +1,4 @@
-//! A policy's demands on a network namespace: all that an engine needs to know of it, and nothing of how it came about.
+//! A policy's demands on a network namespace, as an engine needs them, independent of their origin.
 
 use crate::{Checked, Family, Ownership, Zone, nft, routing::Object};
 use std::{collections::BTreeSet, net::IpAddr};
@@ -7,23 +7,21 @@ use std::{collections::BTreeSet, net::IpAddr};
 pub struct Desired {
     pub owner: Ownership,
     pub v4: Checked,
-    /// `None` where IPv6 is not captured.
     pub v6: Option<Checked>,
     pub routing: BTreeSet<Object>,
-    /// Flows that pass the rules by if they are older than those.
     pub stale_flows: Option<StaleFlows>,
-    /// How the rules were made: kept beside them by a backend that can.
+    /// Provenance of the rules, stored beside them by a backend that supports it.
     pub made: Option<Made>,
 }
 
-/// The provenance of rules. No rule depends on it, and rules that differ in nothing else are the same.
+/// Provenance of rules. No rule depends on it, and rules that differ in nothing else are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Made {
     pub version: String,
     pub command: String,
-    /// As RFC 3339 writes it.
+    /// In RFC 3339 format.
     pub at: String,
-    /// The capture settings, in the caller's words.
+    /// The capture settings in the caller's form.
     pub settings: String,
 }
 
@@ -32,7 +30,6 @@ impl Desired {
         Family::captured(self.v6.is_some())
     }
 
-    /// `None` where nothing is captured.
     pub fn nft_table(&self) -> Option<nft::InetTable> {
         nft::table(self.owner.table, &self.v4, self.v6.as_ref())
     }
@@ -45,11 +42,10 @@ impl Desired {
     }
 }
 
-/// UDP flows that the rules capture. NAT passes by one that conntrack knew before, until conntrack forgets it.
+/// UDP flows that the rules capture. NAT skips a flow older than the rules until conntrack forgets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaleFlows {
     pub port: u16,
-    /// `None` for all.
     pub destinations: Option<BTreeSet<IpAddr>>,
     /// The conntrack zone of the proxy's own flows, which are not captured.
     pub except_zone: Zone,
@@ -57,7 +53,7 @@ pub struct StaleFlows {
 }
 
 impl StaleFlows {
-    /// True if conntrack has to forget a flow. Not for one that NAT has rewritten: its entry translates the answers.
+    /// True if conntrack has to forget a flow. Not for one that NAT has rewritten: its entry translates the replies.
     pub fn includes(&self, destination: IpAddr, port: u16, zone: u16) -> bool {
         let captured =
             self.destinations.as_ref().is_none_or(|destinations| destinations.contains(&destination));
@@ -71,7 +67,7 @@ mod tests {
     use crate::{check::check, ownership::tests::OWNER, parse};
 
     #[test]
-    fn families_are_those_with_rules() {
+    fn families_have_rules() {
         let checked = |family| {
             let rules = parse::restore("*nat\n-A OUTPUT -j ISTIO_A\n-A ISTIO_A -j RETURN\nCOMMIT\n", family);
             check(rules.expect("rules"), &OWNER).expect("lawful")

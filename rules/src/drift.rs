@@ -1,5 +1,5 @@
-//! Differences of the live rules from the desired ones, chain by chain. Finds nothing where a plan ([`crate::plan`]) would
-//! be empty, or would only put rules of ours in the place of others that do the same.
+//! Differences between live and desired rules, chain by chain. None if a plan ([`crate::plan`]) would be empty, or only replace
+//! rules with equivalent ones of ours.
 
 use crate::{
     Chain, ChainName, ListedRule, Match, Negatable, Ownership, PortRange, Protocol, Rule, State, Table,
@@ -13,15 +13,12 @@ use std::fmt;
 pub struct ChainDrift {
     pub table: Table,
     pub chain: Chain,
-    /// Live and desired ones in order; none where an empty chain is missing, or is there and should not be.
     pub lines: Vec<Compared>,
 }
 
-/// A part of the rules that differs: a chain, a set, or routing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DifferingPart {
     pub name: String,
-    /// Live and desired lines in order; of a chain, equal ones as well.
     pub lines: Vec<Compared<String>>,
 }
 
@@ -29,7 +26,6 @@ pub struct DifferingPart {
 pub struct Compared<T = ListedRule> {
     pub side: Side,
     pub line: T,
-    /// `None` for context.
     pub reason: Option<Reason>,
 }
 
@@ -44,11 +40,9 @@ pub enum Side {
 pub enum Reason {
     Missing,
     Extra,
-    /// It should be elsewhere in its chain.
     Moved,
-    /// Another line should be in its place.
     Changed,
-    /// It is not ours, precedes a rule of ours, and may decide about packets.
+    /// Not ours, precedes a rule of ours, and may decide about packets.
     ForeignBefore,
 }
 
@@ -88,7 +82,6 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Every chain that differs, in the order of tables and chains.
 pub fn drift(live: &State, desired: &State, owner: &Ownership) -> Vec<ChainDrift> {
     let mut found = Vec::new();
     for table in Table::LISTED {
@@ -127,7 +120,6 @@ fn chain_drift(
         if all_serve && foreign.is_none() {
             return None;
         }
-        // What serves as a desired rule is reported as that rule.
         let reported =
             |there: &ListedRule| lines.iter().find(|line| serves(there, line)).unwrap_or(there).clone();
         let ours: Vec<ListedRule> = ours.into_iter().map(reported).collect();
@@ -141,7 +133,7 @@ fn chain_drift(
     Some(ChainDrift { table, chain: chain.clone(), lines })
 }
 
-/// A jump for TCP alone (upstream's until 1.20) is enough, if nothing that it leads to decides about anything else.
+/// True for a TCP-only jump (upstream's until 1.20) if its chains decide about TCP only.
 fn is_enough(there: &ListedRule, desired: &ListedRule, state: &State, table: Table) -> bool {
     const TCP: Match = Match::Protocol(Protocol::Tcp);
     let (ListedRule::Typed(there), ListedRule::Typed(desired)) = (there, desired) else { return false };
@@ -165,7 +157,6 @@ fn decides_about_tcp_only(state: &State, table: Table, chain: &ChainName) -> boo
     })
 }
 
-/// The lines of both sides in order: the shortest diff.
 pub fn compare<T: Clone + Ord>(live: &[T], desired: &[T]) -> Vec<Compared<T>> {
     let (mut numbers, mut lines) = (BTreeMap::new(), Vec::new());
     let mut number = |line| {
@@ -180,7 +171,7 @@ pub fn compare<T: Clone + Ord>(live: &[T], desired: &[T]) -> Vec<Compared<T>> {
     compared.map(|compared| compared.with_line(lines[compared.line].clone())).collect()
 }
 
-/// The same for lines by number, so that the generic code is in the binary once.
+/// [`compare`] for lines by number, so that the generic code is in the binary once.
 fn compare_numbers(live: &[usize], desired: &[usize]) -> Vec<Compared<usize>> {
     let mut surplus: BTreeMap<usize, isize> = BTreeMap::new();
     live.iter().for_each(|line| *surplus.entry(*line).or_default() += 1);
@@ -207,8 +198,8 @@ fn compare_numbers(live: &[usize], desired: &[usize]) -> Vec<Compared<usize>> {
     lines
 }
 
-/// True if rules for one port each do the same as desired ones that take lists. Of consecutive rules with a condition on the
-/// port (a run), a packet meets those of its own port only: two runs do the same if they have the same rules for every port.
+/// True if single-port rules are equivalent to desired rules with port lists. In a run (consecutive rules with a condition on the
+/// port), a packet meets only its own port's rules: two runs are equivalent if they have the same rules for every port.
 pub fn is_the_same_unpacked(there: &[ListedRule], desired: &[ListedRule]) -> bool {
     let takes_list = |line: &ListedRule| {
         let is_list = |m: &Match| matches!(m, Match::DestinationPorts(Negatable::Is(_)));
@@ -231,7 +222,6 @@ fn parts(lines: &[ListedRule]) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// The ports of a rule with a condition on ports, and the rule without it.
 fn for_ports(line: &ListedRule) -> Option<(&[PortRange], Rule)> {
     let ListedRule::Typed(rule) = line else { return None };
     let mut ports = None;
@@ -245,7 +235,7 @@ fn for_ports(line: &ListedRule) -> Option<(&[PortRange], Rule)> {
                 continue;
             }
         };
-        // Of two conditions on ports, both have to hold.
+        // Two conditions on ports must both hold, unlike a list.
         if ports.replace(ranges).is_some() {
             return None;
         }
@@ -254,7 +244,7 @@ fn for_ports(line: &ListedRule) -> Option<(&[PortRange], Rule)> {
 }
 
 fn by_port(run: &[(&[PortRange], Rule)]) -> Vec<(u32, Vec<Rule>)> {
-    // At each port, the rules that begin and end to take it: those that take it are kept from one to the next.
+    // Rules that start and stop to match at each port; matching rules carry over to the next one.
     let mut changes: BTreeMap<u32, Vec<(usize, i32)>> = BTreeMap::new();
     for (index, (ranges, _)) in run.iter().enumerate() {
         for range in *ranges {
@@ -268,7 +258,7 @@ fn by_port(run: &[(&[PortRange], Rule)]) -> Vec<(u32, Vec<Rule>)> {
         changes.into_iter().for_each(|(index, step)| *taking.entry(index).or_default() += step);
         taking.retain(|_, ranges| *ranges > 0);
         let mut rules: Vec<Rule> = taking.keys().map(|index| run[*index].1.clone()).collect();
-        // Of a port that was named twice.
+        // A port may be listed twice.
         rules.dedup();
         if by_port.last().is_none_or(|(_, before)| *before != rules) {
             by_port.push((port, rules));
@@ -368,15 +358,12 @@ mod tests {
         check_unpacked(&singles, &format!("{}{rest}", list("80,82")), false);
         check_unpacked(&singles, &format!("{rest}{}", list("80:82")), false);
         check_unpacked(&singles, &format!("{rest}{rest}{}", list("80:82")), false);
-        // What is written as we write it is compared word by word.
         check_unpacked(&singles, &singles, false);
         check_unpacked(&list("80,81"), &list("80:81"), false);
-        // Several rules a port, port by port or rule by rule.
         let jump = |ports: &str| ports.replace("RETURN", "OTHER");
         let by_port = [one("80"), jump(&one("80")), one("82"), jump(&one("82"))].concat();
         check_unpacked(&by_port, &format!("{}{}", list("80,82"), jump(&list("80,82"))), true);
         check_unpacked(&by_port, &format!("{}{}", jump(&list("80,82")), list("80,82")), false);
-        // A port may be named twice.
         check_unpacked(&[one("80"), one("80")].concat(), &list("80"), true);
     }
 }

@@ -1,39 +1,35 @@
-//! A rule's question about a packet: does a field of it lie in a set of numbers? All that is known of a field is here. The
-//! algebra of conditions (implication, contradiction) is the base of the shortening of rules (`nft::compact`). It may miss one
-//! of either, and never claims one wrongly.
+//! Conditions of rules: a packet's field lies in a set of numbers, or outside of it. All knowledge of fields is here. The
+//! shortening of rules (`nft::compact`) relies on the algebra of conditions (implication, contradiction), which may miss one of
+//! either but never reports a wrong one.
 
 pub use crate::intervals::{Interval, Intervals};
 
 use crate::{ConnState, Family, Hook, InterfaceName, Protocol, WriteSet};
 
-/// A field of a packet, or what the kernel knows about it. The order is that in which rules ask.
+/// A field of a packet, or of the kernel's data about it, in the order of a rule's conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
-    /// The name of the interface on which it came in: 16 bytes, padded with NUL.
+    /// Name of the input interface: 16 bytes, padded with NUL.
     InInterface,
     OutInterface,
-    /// The address family, as [`family_number`].
     Family,
     Source(Family),
     Destination(Family),
-    /// The transport protocol, as [`protocol_number`].
     Protocol,
     SourcePort,
     DestinationPort,
-    /// The user whose process made the socket. A packet without a socket has none, so no rule of ours negates it.
+    /// User of the process that created the socket. A packet without a socket has none, so our rules never negate it.
     Uid,
-    /// The group of the process that made the socket. As with [`Field::Uid`], a packet may have none.
+    /// Group of the process that created the socket. As with [`Field::Uid`], a packet may have none.
     Gid,
-    /// The state of its connection, as [`state_bit`].
     ConnState,
-    /// The bits of this mask in its mark.
+    /// Bits of this mask in its mark.
     Mark(u32),
-    /// The bits of this mask in the mark of its connection.
+    /// Bits of this mask in its connection's mark.
     Connmark(u32),
 }
 
 impl Field {
-    /// All fields, marks as a whole.
     pub const ALL: [Self; 15] = [
         Self::InInterface,
         Self::OutInterface,
@@ -72,7 +68,6 @@ impl Field {
         }
     }
 
-    /// Its name in `nft`; of ports, the part after the name of their header.
     pub fn name(self) -> &'static str {
         self.row().0
     }
@@ -81,7 +76,6 @@ impl Field {
         self.row().1
     }
 
-    /// The family of the packets that have it; `None` for both.
     pub fn family(self) -> Option<Family> {
         match self {
             Self::Source(family) | Self::Destination(family) => Some(family),
@@ -122,7 +116,7 @@ pub const fn family_number(family: Family) -> u8 {
     }
 }
 
-/// The number of a protocol in the IP header (IANA).
+/// Number of a protocol in the IP header (IANA).
 pub const fn protocol_number(protocol: Protocol) -> u8 {
     match protocol {
         Protocol::Tcp => 6,
@@ -130,7 +124,7 @@ pub const fn protocol_number(protocol: Protocol) -> u8 {
     }
 }
 
-/// The bit of a connection state (`NF_CT_STATE_BIT` in `linux/netfilter/nf_conntrack_common.h`).
+/// Bit of a connection state (`NF_CT_STATE_BIT` in `linux/netfilter/nf_conntrack_common.h`).
 pub const fn state_bit(state: ConnState) -> u8 {
     match state {
         ConnState::Invalid => 0,
@@ -140,10 +134,10 @@ pub const fn state_bit(state: ConnState) -> u8 {
     }
 }
 
-/// The bit of a packet that conntrack does not track (`NF_CT_STATE_UNTRACKED_BIT`).
+/// Bit of a packet that conntrack does not track (`NF_CT_STATE_UNTRACKED_BIT`).
 pub const UNTRACKED_BIT: u8 = 6;
 
-/// The name of one interface, as a number: 16 bytes, the first the most significant.
+/// Name of one interface as a number: 16 bytes, the first the most significant.
 pub fn interface_number(name: &str) -> u128 {
     padded(name, 0)
 }
@@ -154,7 +148,6 @@ fn padded(name: &str, pad: u8) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
-/// The numbers of the names that an interface name covers.
 pub(crate) fn interface_interval(name: &InterfaceName) -> Interval {
     match name.prefix() {
         Some(prefix) => Interval { first: padded(prefix, 0), last: padded(prefix, u8::MAX) },
@@ -162,11 +155,9 @@ pub(crate) fn interface_interval(name: &InterfaceName) -> Interval {
     }
 }
 
-/// One condition of a rule; a packet must fulfil all of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Condition {
     pub field: Field,
-    /// The field must lie outside of the values.
     pub negated: bool,
     pub values: Intervals,
 }
@@ -188,14 +179,14 @@ impl Condition {
         self.values.meets(&Intervals::one(value)) != self.negated
     }
 
-    /// The answer for every value, if there is one: an address that is not known lies in the network of all.
+    /// The result for every value, if it is constant: even an unknown address lies in the network of all.
     pub(crate) fn constant_answer(&self) -> Option<bool> {
         let kind = self.field.data_type();
         let is_whole = |values: &Intervals| values.single() == Some(Interval { first: 0, last: kind.max() });
         (kind.has_ranges() && is_whole(&self.values.joined())).then_some(!self.negated)
     }
 
-    /// False where a packet may fail either way: one without a connection has no connection mark (`nft_ct_get_eval`).
+    /// False if a packet may fail both: one without a connection has no connection mark (`nft_ct_get_eval`).
     pub(crate) fn has_opposite(&self) -> bool {
         !matches!(self.field, Field::Connmark(_))
     }
@@ -213,7 +204,7 @@ impl Condition {
         self.lies_in(other, !other.negated)
     }
 
-    /// Every value that it admits is among the other's, or, negated, is not.
+    /// True if every value that it admits is among the other's, or, negated, is not.
     fn lies_in(&self, other: &Self, negated: bool) -> bool {
         self.field == other.field
             && match (self.negated, negated) {
@@ -225,7 +216,7 @@ impl Condition {
     }
 }
 
-/// Each value is a number of a fixed width, to the kernel as to the rules.
+/// Types of values: numbers of a fixed width, to the kernel as to the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DataType {
     InterfaceName,
@@ -264,12 +255,11 @@ impl DataType {
         self.row().1
     }
 
-    /// In bytes.
     pub fn width(self) -> usize {
         self.row().2
     }
 
-    /// Registers hold the kernel's own numbers in this machine's byte order; all else has its most significant byte first.
+    /// Registers hold the kernel's own numbers in this machine's byte order; all others have their most significant byte first.
     pub fn is_host_order(self) -> bool {
         self.row().3
     }
@@ -278,17 +268,16 @@ impl DataType {
         u128::MAX >> (128 - 8 * self.width())
     }
 
-    /// True where lists of values are kept as ranges, not as single values.
+    /// True if lists of values are stored as ranges instead of single values.
     pub fn has_ranges(self) -> bool {
         matches!(self, Self::Address(_) | Self::Port)
     }
 
-    /// The value as registers and sets hold it; where ranges are compared (`is_ordered`), the most significant byte first.
+    /// Value in the form of registers and sets; where ranges are compared (`is_ordered`), the most significant byte first.
     pub fn encode(self, value: u128, is_ordered: bool) -> Vec<u8> {
         self.key(value, is_ordered)[..self.width()].to_vec()
     }
 
-    /// The same as the first bytes of a key, with zeros after them.
     pub fn key(self, value: u128, is_ordered: bool) -> [u8; 16] {
         let (mut key, width) = ([0; 16], self.width());
         key[..width].copy_from_slice(&value.to_be_bytes()[16 - width..]);
@@ -298,7 +287,7 @@ impl DataType {
         key
     }
 
-    /// The value that [`DataType::encode`] made these bytes of, or the first bytes of one.
+    /// Value encoded in these bytes by [`DataType::encode`], or in a prefix of them.
     pub fn decode(self, bytes: &[u8], is_ordered: bool) -> u128 {
         let digit = |number: u128, byte: &u8| number << 8 | u128::from(*byte);
         match self.is_reversed(is_ordered) {
@@ -307,7 +296,6 @@ impl DataType {
         }
     }
 
-    /// True where the least significant byte comes first.
     pub fn is_reversed(self, is_ordered: bool) -> bool {
         !is_ordered && self.is_host_order() && cfg!(target_endian = "little")
     }

@@ -1,6 +1,5 @@
-//! A finding about a configuration, a manifest or a network namespace, with the code of its kind: a short name for programs,
-//! for searches and for `--allow`. The meaning of a code never changes: one that is not reported any more is retired.
-//! `sidecar-init help findings` lists them.
+//! Findings about a configuration, a manifest or a network namespace, each with the code of its kind, for programs, searches and
+//! `--allow` (`sidecar-init help findings`). The meaning of a code never changes: an unused one is retired.
 
 use std::fmt;
 
@@ -22,7 +21,6 @@ macro_rules! codes {
                 Self::ALL.iter().copied().find(|code| code.name() == name)
             }
 
-            /// The code that a user names, in any case.
             pub fn given(word: &str) -> Result<Self, &'static str> {
                 Self::named(&word.to_uppercase()).ok_or("expected the code of a finding, such as SI033")
             }
@@ -109,7 +107,6 @@ codes! {
     SI064 LoLacksIpv6 "IPv6 is enabled, but not on lo.";
 }
 
-/// Codes of findings that are not made any more.
 pub const RETIRED: &[&str] = &[];
 
 impl fmt::Display for Code {
@@ -118,16 +115,15 @@ impl fmt::Display for Code {
     }
 }
 
-/// How much a finding matters, the worst first.
+/// Severity of a finding, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Capture can't work, or traffic bypasses the proxy.
     Failure,
     /// Most probably unintended.
     Warning,
-    /// Worth knowing.
     Note,
-    /// As it should be.
+    /// Checked and in order.
     Ok,
 }
 
@@ -142,30 +138,26 @@ impl Level {
     }
 }
 
-/// One thing that is suspicious, or one that was checked and is in order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     pub level: Level,
     pub code: Code,
-    /// The option, as its author wrote it, or the part of the namespace; empty where the text names it.
+    /// The option in its author's form, or the part of the namespace; empty if the text names it.
     pub subject: String,
     pub text: String,
-    /// The remedy; empty where the text includes it, or nothing has to be done.
+    /// Empty if the text includes the remedy, or none is necessary.
     pub remedy: String,
-    /// The remedy as a change of the settings, where that is all it takes.
     pub edit: Option<Edit>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edit {
-    /// The long name of its flag.
     pub flag: &'static str,
-    /// `None` where the setting is left out.
+    /// `None` to remove the setting.
     pub value: Option<String>,
 }
 
 impl Finding {
-    /// A finding whose text names its subject and its remedy.
     pub fn plain(level: Level, code: Code, text: impl Into<String>) -> Self {
         let (subject, remedy) = (String::new(), String::new());
         Self { level, code, subject, text: text.into(), remedy, edit: None }
@@ -189,9 +181,9 @@ impl Finding {
 mod tests {
     use super::{Code, RETIRED};
 
-    /// So a number that is taken out of the list has to go among the retired ones, and a new one is the next.
+    /// A number removed from the list must be among the retired ones, and a new one is the next.
     #[test]
-    fn every_number_up_to_the_last_is_somebodys_and_only_once() {
+    fn code_numbers_are_unique_without_gaps() {
         let mut names: Vec<&str> =
             Code::ALL.iter().map(|code| code.name()).chain(RETIRED.iter().copied()).collect();
         names.sort_unstable();
@@ -200,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_stand_in_columns_and_are_found_by_their_names() {
+    fn codes_align_in_columns_and_parse_by_name() {
         assert_eq!(
             format!("[{:<7}|{:>7}]", Code::NothingCaptured, Code::SecondInterface),
             "[SI001  |  SI044]"

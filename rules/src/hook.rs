@@ -11,17 +11,14 @@ pub enum Table {
     Mangle,
     /// Addresses and REDIRECT; sees only the first packet of a connection. Its hooks that change sources come last.
     Nat,
-    /// For firewalls.
     Filter,
-    /// For mandatory access control.
     Security,
 }
 
 impl Table {
-    /// In the order in which a hook calls them.
     pub const ALL: [Self; 5] = [Self::Raw, Self::Mangle, Self::Nat, Self::Filter, Self::Security];
 
-    /// In the order in which restore text lists them.
+    /// In the order of restore text.
     pub const LISTED: [Self; 5] = [Self::Filter, Self::Mangle, Self::Nat, Self::Raw, Self::Security];
 
     pub fn name(self) -> &'static str {
@@ -34,7 +31,7 @@ impl Table {
         }
     }
 
-    /// The hooks that have a base chain in this table (`iptables(8)`).
+    /// Hooks with a base chain in this table (`iptables(8)`).
     pub fn hooks(self) -> &'static [Hook] {
         use Hook::{Forward, Input, Output, Postrouting, Prerouting};
         match self {
@@ -52,7 +49,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A place in the kernel's packet path where a base chain starts, in the order of the kernel's numbers (`NF_INET_*`).
+/// A point in the kernel's packet path where a base chain starts, in the order of the kernel's numbers (`NF_INET_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hook {
     /// After arrival, before routing.

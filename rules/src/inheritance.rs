@@ -1,9 +1,8 @@
-//! Leftovers of the mesh's own program, such as `istio-iptables`, in base chains and in the routing configuration:
-//! rules, policy rules, routes and addresses that carry no comment, so that nothing says whose they are. That program
-//! is the predecessor here: ours takes over what it made.
+//! Leftovers of the mesh's own program, such as `istio-iptables`, in base chains and in routing: rules, policy rules, routes and
+//! addresses without a comment and so without a marked owner. That program is the predecessor here: ours takes over its objects.
 //!
-//! A part that is proven to be the predecessor's is inherited: replaced by a change, removed by cleaning. One that only
-//! looks like it may belong to any program: it is doubtful, is kept, and is reported.
+//! A part that is proven to be the predecessor's is inherited: a change replaces it, cleaning removes it. One that only resembles
+//! it may belong to any program: it is doubtful, is kept, and is reported.
 
 use crate::field::Field;
 use crate::ownership::Proof;
@@ -14,7 +13,6 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// Turns the predecessor's rules in base chains into inherited ones.
 pub fn mark_inherited(state: &mut State, owner: &Ownership) {
     let Some(predecessor) = owner.predecessor else { return };
     for table in Table::ALL {
@@ -32,7 +30,6 @@ pub fn mark_inherited(state: &mut State, owner: &Ownership) {
     }
 }
 
-/// A base chain, and the place in it.
 type RulePosition = (Hook, usize);
 
 /// Each proof relies on those before it.
@@ -59,13 +56,13 @@ fn inherited_positions(
     if state.is_uncommented(owner) {
         claims.claim(Proof::NoComments);
     }
-    // Where rules carry the owner's comment, the owner has written the table again, and left no rule of the predecessor's.
+    // Rules with the owner's comment show that the owner has rewritten the table and left no rule of the predecessor.
     if !was_captured || claims.has_comment_of_owner() {
         return claims.claimed;
     }
-    // Third: the form is usual, but the table is one where somebody captures, and it was not the owner.
+    // Third: the form is common, but a program captures in this table, and it was not the owner.
     claims.claim(Proof::Table);
-    // Fourth: the form is any program's, but the rule is where the predecessor inserts it.
+    // Fourth: any program may write the form, but the rule is where the predecessor inserts it.
     let is_proven_by_position = claims.claim_by_position();
     // Fifth: it is at the head of a chain that is the predecessor's.
     claims.claim_heads(is_proven_by_position || is_inherited_in_part(state));
@@ -102,7 +99,6 @@ impl<'a> Claims<'a> {
         self.base_chains().any(|(_, lines)| lines.iter().any(has_comment))
     }
 
-    /// Claims the rules that are in the predecessor's order, and says whether there are any.
     fn claim_by_position(&mut self) -> bool {
         let has_pair = |rule: &Candidate<'_>| {
             let out = self.twin(rule, Field::OutInterface);
@@ -119,8 +115,8 @@ impl<'a> Claims<'a> {
         is_any
     }
 
-    /// The predecessor's rules for interfaces come before its jumps, except those for interfaces of virtual machines. Where
-    /// the owner has made the table, its jumps precede the rules of other programs.
+    /// The predecessor's rules for interfaces precede its jumps, except those for virtual machines' interfaces. In a table
+    /// written by the owner, its jumps precede the rules of other programs.
     fn precedes_owned(&self, rule: &Candidate<'_>) -> bool {
         let is_owned = |(index, line): (usize, &ListedRule)| {
             line.belongs_to(self.owner) || self.claimed.contains(&(rule.hook, index))
@@ -128,7 +124,7 @@ impl<'a> Claims<'a> {
         self.lines(rule).skip(rule.index + 1).any(is_owned)
     }
 
-    /// An excluded interface has a rule in each direction; alone, the outbound one may be any program's.
+    /// An excluded interface has a rule in each direction; an outbound one alone may be any program's.
     fn is_outbound_of_pair(&self, rule: &Candidate<'_>) -> bool {
         self.precedes_owned(rule) && self.twin(rule, Field::InInterface).is_some()
     }
@@ -144,9 +140,9 @@ impl<'a> Claims<'a> {
         self.lines(rule).any(|(_, line)| line.belongs_to(self.owner) && is_same(line))
     }
 
-    /// Claims the predecessor's rules for interfaces of virtual machines, which are at the head of their chain. In a table that
-    /// is not proven to be its own, the rules after them identify them, which capture what the machines send. Where no
-    /// network is captured, there are no such rules, and the chain holds nothing else of the owner's.
+    /// Claims the predecessor's rules for virtual machines' interfaces, at the head of their chain. In a table that is not proven
+    /// to be its own, they are identified by the rules after them, which capture the machines' traffic. If no network is
+    /// captured, there are no such rules, and the chain holds nothing else of the owner.
     fn claim_heads(&mut self, is_its_table: bool) {
         let captures_networks = captures_networks(self.state, self.table, self.owner);
         for (hook, lines) in self.base_chains() {
@@ -169,7 +165,7 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// A jump without a destination port leads from the owner's chains to a redirect without one.
+/// True if a jump without a destination port leads from the owner's chains to a redirect without one.
 fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
     let redirects = |line: &ListedRule| matches!(target_for_all_ports(line), Some(Target::Redirect(_)));
     let captures = |line: &ListedRule| match target_for_all_ports(line) {
@@ -190,14 +186,13 @@ fn is_inherited_in_part(state: &State) -> bool {
     chains.any(|lines| lines.iter().any(ListedRule::is_inherited))
 }
 
-/// The rules in base chains that match a pattern of a predecessor's without proof that it made them, chain by chain.
 pub fn doubtful<'a>(
     state: &'a State,
     owner: &'a Ownership,
 ) -> impl Iterator<Item = (Table, Hook, &'a ListedRule)> {
     Table::LISTED.into_iter().flat_map(move |table| {
         let of = move |predecessor| {
-            // Without proof such a rule is as likely to be of any other program.
+            // Without proof such a rule is as likely to be any other program's.
             candidates(state, table, owner, predecessor).filter(|rule| rule.proof != Proof::NoComments)
         };
         let places: BTreeSet<(Hook, usize)> =
@@ -207,16 +202,13 @@ pub fn doubtful<'a>(
     })
 }
 
-/// The predecessors of the owner, and of those that it is joined with.
 pub fn predecessors(owner: &Ownership) -> impl Iterator<Item = &'static Predecessor> {
     owner.each().filter_map(|one| one.predecessor)
 }
 
-/// A rule that may be the predecessor's.
 struct Candidate<'a> {
     hook: Hook,
     index: usize,
-    /// With the field that names it: of packets that come in, or that leave.
     interface: Option<(&'a InterfaceName, Field)>,
     proof: Proof,
 }
@@ -257,21 +249,17 @@ fn candidates<'a>(
     })
 }
 
-/// Signs of the predecessor in a namespace as a whole, and of the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// Marks that inherited rules look at.
     marks: BTreeSet<u32>,
     /// By either: the tables of IPv6 hold the owner's chains.
     captures_ipv6: bool,
-    /// Anything exists that only the predecessor makes.
     inherited: bool,
-    /// Anything exists that only the owner makes.
     owned: bool,
 }
 
 impl Evidence {
-    /// Besides the states: the predecessor has tables of nf_tables, which are for both families; the owner has anything else.
+    /// Evidence from the states, the predecessor's nf_tables tables, which are for both families, and the owner's other objects.
     pub fn of<'a>(
         states: impl Iterator<Item = (Family, &'a State)>,
         owner: &Ownership,
@@ -303,13 +291,11 @@ impl Evidence {
     }
 }
 
-/// Objects of routing that others than the owner have made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inheritance {
     pub inherited: BTreeSet<RoutingEntry>,
-    /// Of those that the owner is joined with, by their protocols.
+    /// Objects of the other owners that it shares chains with, by their protocols.
     pub joined: BTreeSet<RoutingEntry>,
-    /// Objects of the predecessor's, or of any other program.
     pub doubtful: BTreeSet<RoutingEntry>,
 }
 
@@ -328,10 +314,10 @@ impl Inheritance {
     }
 }
 
-/// The highest routing protocol that no program has for itself (`RTPROT_STATIC`); predecessors set none.
+/// Highest routing protocol that is not reserved for one program (`RTPROT_STATIC`); predecessors set none.
 const STATIC: u8 = 4;
 
-/// Sorts objects that others than the owner have made; what is surely none of the predecessor's is left out.
+/// Classifies other programs' objects; leaves out objects that are surely not the predecessor's.
 pub fn classify_routing(
     owner: &Ownership,
     evidence: &Evidence,
@@ -359,7 +345,7 @@ pub fn classify_routing(
         rules.iter().any(points_to_table)
     };
     let is_ipv6 = |entry: &RoutingEntry| entry.object.family() == Family::V6;
-    // It adds the address where it captures IPv6. Rules that nothing distinguishes count as the predecessor's.
+    // The predecessor adds the address if it captures IPv6. Indistinguishable rules count as the predecessor's.
     let is_its_address = (evidence.captures_ipv6 || found.inherited.iter().any(is_ipv6))
         && (evidence.inherited || !found.inherited.is_empty() || !evidence.owned);
     for &entry in &of_others {

@@ -1,15 +1,13 @@
-//! Sets of numbers, kept as ranges: ports, addresses, ids and even interface names are numbers of a fixed width to nf_tables.
-//! Ranges that overlap become one; those that merely touch stay apart until [`Intervals::joined`], because two prefixes of
-//! names that touch are not one prefix.
+//! Sets of numbers as ranges: ports, addresses, ids and even interface names are numbers of a fixed width to nf_tables. Adjacent
+//! ranges stay separate until [`Intervals::joined`]: two adjacent prefixes of names are not one prefix.
 
 use std::hash::{Hash, Hasher};
 use std::{cmp::Ordering, sync::Arc};
 
-/// All numbers from the first to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interval {
     pub first: u128,
-    /// The greatest number, not less than the first.
+    /// Inclusive; not less than the first.
     pub last: u128,
 }
 
@@ -22,7 +20,7 @@ impl Interval {
         self.first == self.last
     }
 
-    /// The count of leading bits, of `bits`, that all its numbers share, if it holds every number with these.
+    /// Number of leading bits, of `bits`, that all its numbers share, if it holds every number with these.
     pub fn prefix_length(self, bits: u8) -> Option<u8> {
         let free = u128::BITS - (self.first ^ self.last).leading_zeros();
         let host = 1u128.checked_shl(free).map_or(u128::MAX, |size| size - 1);
@@ -35,7 +33,7 @@ impl Interval {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intervals(Ranges);
 
-/// One range, as most conditions have, is kept without an allocation, and never as a list.
+/// A single range, the usual case, needs no allocation, and is never a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Ranges {
     One(Interval),
@@ -58,7 +56,6 @@ impl Intervals {
         self.ranges().is_empty()
     }
 
-    /// Only for sets whose ranges are known to be short.
     pub fn numbers(&self) -> impl Iterator<Item = u128> {
         self.ranges().iter().flat_map(|interval| interval.first..=interval.last)
     }
@@ -70,7 +67,6 @@ impl Intervals {
         }
     }
 
-    /// Both have numbers, and all of these are less than all of the others.
     pub(crate) fn precedes(&self, other: &Self) -> bool {
         let ends = self.ranges().last().zip(other.ranges().first());
         ends.is_some_and(|(last, first)| last.last < first.first)
@@ -81,7 +77,6 @@ impl Intervals {
         steps::count(self.ranges().len() + other.ranges().len());
         let precedes = self.precedes(other);
         if let (Ranges::Several(own), true) = (&mut self.0, precedes) {
-            // The usual case: rules are in the order of their lists.
             Arc::make_mut(own).extend_from_slice(other.ranges());
         } else if self != other {
             *self = [self.ranges(), other.ranges()].concat().into_iter().collect();
@@ -107,7 +102,6 @@ impl Intervals {
             left
         };
         if let (Ranges::Several(own), Some(cut)) = (&mut self.0, other.single()) {
-            // One range of a long list is taken out in place.
             let start = own.partition_point(|o| o.last < cut.first);
             let end = own.partition_point(|o| o.first <= cut.last);
             if start < end {
@@ -135,7 +129,7 @@ impl Intervals {
         few.ranges().iter().flat_map(both).collect()
     }
 
-    /// True if each range lies in one of the other's; may deny it where only several that touch cover a range.
+    /// True if each range lies in one of the other's; may be false if only several adjacent ones cover a range.
     pub fn within(&self, other: &Self) -> bool {
         self.ranges().iter().all(|interval| {
             let at = other.ranges().partition_point(|o| o.last < interval.first);
@@ -152,12 +146,11 @@ impl Intervals {
         })
     }
 
-    /// Whether the numbers are among the other's; `None` where that is true of some alone.
+    /// True or false if all or none of the numbers are among the other's; `None` if only some are.
     pub(crate) fn all_among(&self, other: &Self) -> Option<bool> {
         if self.meets(other) { self.within(other).then_some(true) } else { Some(false) }
     }
 
-    /// The same numbers in as few ranges as it takes.
     #[must_use]
     pub fn joined(&self) -> Self {
         let touch = |before: &Interval, next: &Interval| before.last.checked_add(1) == Some(next.first);
@@ -186,7 +179,7 @@ impl FromIterator<Interval> for Intervals {
     fn from_iter<I: IntoIterator<Item = Interval>>(intervals: I) -> Self {
         let mut intervals: Vec<Interval> = intervals.into_iter().collect();
         if !intervals.is_sorted() {
-            // Merges what is sorted in parts, as unions are.
+            // The stable sort merges sorted runs, of which unions consist.
             intervals.sort();
         }
         intervals.dedup_by(|next, before| {
@@ -207,7 +200,7 @@ impl Default for Intervals {
 }
 
 impl Hash for Intervals {
-    /// By the length and the ends: lists can be long, and rules are hashed with them time and again.
+    /// Hashes length and ends only: lists can be long, and rules are hashed often.
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.ranges().len(), self.ranges().first(), self.ranges().last()).hash(state);
     }
@@ -225,7 +218,7 @@ impl Ord for Intervals {
     }
 }
 
-/// Counts work, for tests that it grows with the length of lists and not with its square.
+/// Counts work, for tests that it is linear in the length of lists.
 #[cfg(test)]
 pub(crate) mod steps {
     use std::cell::Cell;
@@ -260,7 +253,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_hold_what_was_put_in(list in intervals()) {
+        fn sets_contain_their_input(list in intervals()) {
             let set: Intervals = list.iter().copied().collect();
             prop_assert!(set.ranges().windows(2).all(|pair| pair[0].last < pair[1].first));
             prop_assert!(set.numbers().eq(plain(&list)));

@@ -1,6 +1,5 @@
-//! Typed netfilter rules: the vocabulary of `sidecar-init`, without input, output, environment, clock or logging. What a rule
-//! may say is a type; what a rule set may hold is decided by [`check`]; text exists only at the borders ([`render`],
-//! [`parse`]). Which rules a mesh needs is decided by `sidecar-mesh`.
+//! Typed netfilter rules: the vocabulary of `sidecar-init`, without input, output, environment, clock or logging. Types bound a
+//! rule; [`check`] bounds a rule set; text exists only at the borders ([`render`], [`parse`]).
 #![forbid(unsafe_code)]
 
 pub mod bridge;

@@ -1,6 +1,5 @@
-//! A rule in a chain, ours or foreign, understood as far as it can be. A packet passes a rule of another tool whose address
-//! does not match, whatever its other conditions. So a foreign rule keeps what is known of each condition, and says what is
-//! not. It never says nearly the same.
+//! Rules in a chain, ours or foreign, with partial knowledge. A packet whose address does not match skips a foreign rule, even
+//! with other conditions unknown. So it keeps each condition as known or as unknown, and never as an approximation.
 
 use crate::field::{self, Field};
 use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target, WriteSet};
@@ -8,14 +7,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListedRule {
-    /// A rule that the model can say.
     Typed(Rule),
-    /// One of the owner's predecessor in a base chain: the owner's by inheritance ([`crate::inheritance`]).
+    /// A rule of the owner's predecessor in a base chain: the owner's by inheritance ([`crate::inheritance`]).
     Inherited(Rule),
     Foreign(Foreign),
 }
 
-/// A rule that the model can't say.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Foreign {
     /// As `iptables-save` prints it after the chain's name.
@@ -27,7 +24,7 @@ pub struct Foreign {
     pub is_inherited: bool,
 }
 
-/// The fate of a packet at the end of a base chain.
+/// Verdict on a packet at the end of a base chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Policy {
     #[default]
@@ -38,19 +35,17 @@ pub enum Policy {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListedCondition {
     Known(Match),
-    /// `-p` of a protocol that is not TCP and not UDP (`None`), or negated.
     Protocol(Negatable<Option<Protocol>>),
     /// `-m addrtype --dst-type LOCAL`: the destination is an address of this machine.
     DestinationLocal(Negatable<()>),
-    /// `-m tcp --tcp-flags`: whether a segment with SYN alone, which starts a connection, fulfils it.
+    /// `-m tcp --tcp-flags`
     TcpFlags {
-        /// The answer for such a segment; for others it is not known.
+        /// Result for a segment with SYN alone, which starts a connection; for others it is unknown.
         matches_syn: bool,
         text: String,
     },
-    /// One of nf_tables: a field has one of these values.
+    /// Condition of nf_tables: a field has one of these values.
     Nft(field::Condition),
-    /// A condition that says nothing, such as a comment.
     Always(String),
     Unknown(String),
 }
@@ -60,35 +55,34 @@ pub enum Action {
     Target(Target),
     /// `-g`: on to a chain whose end is the end of the calling chain too.
     Goto(ChainName),
-    /// `jump` of nf_tables, or `goto`, which does not come back: to a chain of any name.
+    /// `jump` of nf_tables, or `goto`, which does not return: to a chain of any name.
     Call {
         chain: String,
         returns: bool,
     },
-    /// Nothing that changes a packet's way: no target at all, `LOG`, `TCPMSS`, ...
+    /// No effect on a packet's way: no target at all, `LOG`, `TCPMSS`, ...
     Continue(String),
-    /// `REJECT`: ends the packet with an answer.
+    /// `REJECT`: drops the packet and sends an error.
     Reject,
-    /// `REDIRECT` without ports: to this machine, the port as it is.
+    /// `REDIRECT` without ports: to this machine, with the same port.
     RedirectSamePort,
-    /// `DNAT` to one address, one range of ports, or both.
     Destination {
         address: Option<IpAddr>,
         ports: Option<PortRange>,
     },
-    /// `SNAT` or `MASQUERADE`: the source becomes one that is not followed.
+    /// `SNAT` or `MASQUERADE`: changes the source to one that is not modelled.
     Source(String),
     /// `NOTRACK`: conntrack, and with it `nat`, never sees the packet.
     Notrack,
-    /// A target that changes marks in a way that is not followed.
+    /// Change of marks that is not modelled.
     UnknownMark(String),
-    /// A target that puts connections in a zone that the model can't say, such as one for a single direction.
+    /// Target with a zone that the model can't express, such as one for a single direction.
     UnknownZone(String),
     Unknown(String),
 }
 
 impl ListedRule {
-    /// True if a rule in a chain that is not the owner's is the owner's all the same.
+    /// True if a rule in a chain of another owner is the owner's anyway.
     pub fn belongs_to(&self, owner: &Ownership) -> bool {
         match self {
             Self::Typed(rule) => owner.owns_rule(rule),
@@ -117,7 +111,6 @@ impl ListedRule {
         }
     }
 
-    /// The rule, if the model can say it and it is not inherited.
     pub fn typed(&self) -> Option<&Rule> {
         match self {
             Self::Typed(rule) => Some(rule),
@@ -143,7 +136,7 @@ impl ListedRule {
 }
 
 impl ListedCondition {
-    /// The field that it looks at; `None` if that is none, or is not known.
+    /// The field that it matches; `None` if it has none or an unknown one.
     pub fn field(&self) -> Option<Field> {
         match self {
             Self::Known(known) => known.field(),
@@ -153,7 +146,6 @@ impl ListedCondition {
         }
     }
 
-    /// True if rules may change the answer, as far as that is known.
     pub fn may_change(&self) -> bool {
         matches!(self, Self::Unknown(_))
             || self.field().is_some_and(|field| field.depends_on(WriteSet::ANYTHING))
@@ -161,7 +153,7 @@ impl ListedCondition {
 }
 
 impl Action {
-    /// The ports of this machine to which it sends packets of OUTPUT: there, DNAT to loopback is as REDIRECT (`nf_nat_redirect.c`).
+    /// Ports of this machine to which it sends packets of OUTPUT: there, DNAT to loopback equals REDIRECT (`nf_nat_redirect.c`).
     pub fn redirects_to(&self) -> Option<PortRange> {
         const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         match self {
@@ -171,7 +163,6 @@ impl Action {
         }
     }
 
-    /// True if it hands packets to a listener itself.
     pub fn captures(&self) -> bool {
         matches!(self, Self::Target(Target::Tproxy { .. }) | Self::RedirectSamePort)
             || self.redirects_to().is_some()
@@ -194,7 +185,7 @@ impl Action {
         }
     }
 
-    /// A packet's verdict is the same if a rule with this action matches and if it does not.
+    /// True if a packet's verdict is independent of a rule with this action.
     pub fn leaves_verdict(&self) -> bool {
         self.surely_continues() || self.sets_zone()
     }
@@ -203,12 +194,12 @@ impl Action {
         matches!(self, Self::UnknownZone(_) | Self::Target(Target::SetZone(_)))
     }
 
-    /// Routes may be chosen by the type of service.
+    /// Routes may depend on the type of service.
     pub fn sets_tos(&self) -> bool {
         matches!(self, Self::Continue(text) if text.starts_with("TOS ") || text.starts_with("DSCP "))
     }
 
-    /// The packet goes on to the next rule unchanged: by this alone plans, checks and walks pass a rule by.
+    /// True if the packet goes on to the next rule unchanged: only then do plans, checks and walks skip a rule.
     pub fn surely_continues(&self) -> bool {
         matches!(self, Self::Continue(_)) || matches!(self, Self::Target(target) if target.is_report())
     }
@@ -229,7 +220,6 @@ mod tests {
         assert!(inherited.serves_as(&bare));
         assert!(!inherited.serves_as(&desired(vec![comment.clone()])));
         assert!(!inherited.serves_as(&ListedRule::Typed(Rule::new([port, comment], Target::Accept))));
-        // What is ours alone has the comment.
         assert!(!bare.serves_as(&desired(Vec::new())));
     }
 }

@@ -1,4 +1,4 @@
-//! A listing of rules, ours and others', as `iptables-save` prints it, with its texts; [`crate::State`] has none.
+//! A listing of rules, ours and others', as `iptables-save` prints it, with its source text; [`crate::State`] has none.
 
 use crate::{
     Action, Chain, ChainName, Family, Foreign, Hits, ListedRule, Ownership, Policy, State, Table,
@@ -8,12 +8,11 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrintedRule {
-    /// As it is written after the chain's name.
     pub text: String,
     pub line: ListedRule,
-    /// We would write it in the same words. iptables finds a rule to delete by its words.
+    /// True if we would write it identically. iptables finds a rule to delete by its text.
     pub is_our_spelling: bool,
-    /// `None` where the listing does not say.
+    /// `None` if the listing has no counters.
     pub hits: Option<Hits>,
 }
 
@@ -26,7 +25,7 @@ impl PrintedRule {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedChain {
-    /// Without meaning in a chain that the kernel does not call.
+    /// Meaningless in a chain that the kernel does not call.
     pub policy: Policy,
     pub rules: Vec<PrintedRule>,
 }
@@ -42,19 +41,17 @@ impl Listing {
         Self { family, chains: BTreeMap::new() }
     }
 
-    /// True for a user-defined chain without rules, too.
     pub fn holds_rules(&self) -> bool {
         let mut chains = self.chains.iter();
         chains.any(|((_, chain), content)| matches!(chain, Chain::User(_)) || !content.rules.is_empty())
     }
 
-    /// True if any base chain drops what no rule of it accepts.
     pub fn drops(&self) -> bool {
         self.chains.values().any(|content| content.policy == Policy::Drop)
     }
 
-    /// The chains in canonical form. Chains of the owner's go as a whole; from others, a rule is deleted by its words, so that
-    /// one in other words than ours stays foreign there. A namesake's chain is left out, and foreign where something leads there.
+    /// Chains in canonical form. The owner's chains are removed as a whole; from others, a rule is deleted by its text, so one in
+    /// another form than ours stays foreign there. A namesake's chain is left out, and a rule that leads to it is foreign.
     pub fn state(&self, owner: &Ownership) -> State {
         let mut state = State::default();
         for ((table, chain), content) in &self.chains {
@@ -81,13 +78,13 @@ impl Listing {
         }
         match owner.joined {
             [] => inheritance::mark_inherited(&mut state, owner),
-            // What speaks for one predecessor is known where nothing but its own heir's work counts.
+            // Evidence for one predecessor is valid only in the state of its successor alone.
             _ => owner.each().for_each(|one| state.inherit(&self.state(&one))),
         }
         state
     }
 
-    /// A chain has a name of the owner's and is another program's in this table.
+    /// True if a chain has a name of the owner's but is another program's in this table.
     fn is_of_conflicting_owner(&self, table: Table, chain: &ChainName, owner: &Ownership) -> bool {
         let exists =
             |name: &str| name.parse().is_ok_and(|name| self.chains.contains_key(&(table, Chain::User(name))));
@@ -95,7 +92,6 @@ impl Listing {
     }
 }
 
-/// A rule that leads to a chain of a namesake's: to the owner, a chain of any name.
 fn call_of_conflicting_chain(listed: &PrintedRule) -> Foreign {
     let chain = listed.line.action().chain().map(ToString::to_string).unwrap_or_default();
     let returns = !matches!(listed.line.action(), Action::Goto(_));

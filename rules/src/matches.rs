@@ -1,10 +1,9 @@
-//! The matches of iptables, each with its meaning as a condition on a field ([`crate::field`]), which walks and nf_tables read.
+//! Matches of iptables, and their conditions on fields ([`crate::field`]), which walks and nf_tables read.
 
 use crate::field::{Condition, Field, Interval, Intervals, interface_interval, state_bit};
 use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, UidRange};
 use std::{collections::BTreeSet, fmt};
 
-/// A value to match or, where the kernel can negate, to match the absence of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Negatable<T> {
     Is(T),
@@ -22,7 +21,6 @@ impl<T> Negatable<T> {
         matches!(self, Self::Not(_))
     }
 
-    /// The sign before it in a rule of iptables.
     pub fn sign(&self) -> &'static str {
         if self.is_negated() { "! " } else { "" }
     }
@@ -38,7 +36,6 @@ impl<T: fmt::Display> Negatable<T> {
     }
 }
 
-/// A transport protocol with ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     Tcp,
@@ -54,7 +51,6 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A state of the connection that a packet belongs to (`--ctstate`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConnState {
     /// Belongs to no connection that conntrack understands.
@@ -81,12 +77,10 @@ impl ConnState {
     }
 }
 
-/// At least one connection state, in iptables' order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnStates(BTreeSet<ConnState>);
 
 impl ConnStates {
-    /// `None` when it is empty.
     pub fn new(states: impl IntoIterator<Item = ConnState>) -> Option<Self> {
         let states = BTreeSet::from_iter(states);
         (!states.is_empty()).then_some(Self(states))
@@ -109,35 +103,25 @@ impl fmt::Display for ConnStates {
     }
 }
 
-/// One condition of a rule; a packet must fulfil all of them. The order of the variants is the canonical order of matches:
-/// that in which the kernel's own listing starts (`-s -d -i -o -p`), then the extensions.
+/// One condition of a rule; a packet must fulfil all of them. The order of the variants is the canonical order of matches: the
+/// kernel's own listing starts with `-s -d -i -o -p`, then come the extensions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
-    /// `-s`: the source address is in the network.
     Source(Negatable<Cidr>),
-    /// `-d`: the destination address is in the network.
     Destination(Negatable<Cidr>),
-    /// `-i`: the interface on which the packet came in.
     InInterface(Negatable<InterfaceName>),
-    /// `-o`: the interface by which the packet will leave.
     OutInterface(Negatable<InterfaceName>),
-    /// `-p`: the transport protocol.
     Protocol(Protocol),
-    /// `--sport`, one port or range.
     SourcePort(Negatable<PortRange>),
-    /// `--dport`, one port or range.
     DestinationPort(Negatable<PortRange>),
-    /// `-m tcp` or `-m udp` without any option, after `-p`: iptables deletes such a rule of others only if it is named.
+    /// `-m tcp` or `-m udp` without any option, after `-p`: iptables deletes another program's rule with it only if it is given.
     ProtocolModule(Protocol),
-    /// `-m multiport --dports`.
     DestinationPorts(Negatable<PortSet>),
-    /// `-m owner --uid-owner`, one user or range: the user whose process made the socket. Local output only.
+    /// `-m owner --uid-owner`, one user or range: the user whose process created the socket. Local output only.
     UidOwner(Negatable<UidRange>),
-    /// `-m owner --gid-owner`: the group of the process that made the socket. Local output only.
+    /// `-m owner --gid-owner`: the group of the process that created the socket. Local output only.
     GidOwner(Negatable<Gid>),
-    /// `-m conntrack --ctstate`.
     ConnState(Negatable<ConnStates>),
-    /// `-m mark`: the packet's mark.
     Mark(Negatable<Mark>),
     /// `-m connmark`: the mark of the packet's connection.
     Connmark(Negatable<Mark>),
@@ -145,7 +129,6 @@ pub enum Match {
     Comment(Comment),
 }
 
-/// As `iptables` takes it.
 impl fmt::Display for Match {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(module) = self.module().filter(|_| !matches!(self, Self::ProtocolModule(_))) {
@@ -171,7 +154,7 @@ impl fmt::Display for Match {
 }
 
 impl Match {
-    /// The module of iptables to load (`-m NAME`); `None` for iptables' own conditions and those of its protocols.
+    /// Module of iptables to load (`-m NAME`); `None` for iptables' own conditions and those of its protocols.
     pub fn module(&self) -> Option<&'static str> {
         match self {
             Self::Source(_)
@@ -192,12 +175,11 @@ impl Match {
         }
     }
 
-    /// `None` if it matches every packet.
     pub fn field(&self) -> Option<Field> {
         self.condition().map(|condition| condition.field)
     }
 
-    /// The same as a condition of nf_tables; `None` if it matches every packet.
+    /// The equivalent condition of nf_tables; `None` if it matches every packet.
     pub fn condition(&self) -> Option<Condition> {
         let number = |number: u32| Interval::one(number.into());
         Some(match self {

@@ -1,5 +1,5 @@
-//! Rules in their places: tables, hooks, chains, and the ordered statements that build them. A [`RuleSet`] keeps the order in
-//! which they were made, appends and inserts mixed, because that order is what a preview prints.
+//! Rules in their places: tables, hooks, chains, and the ordered statements that build them. A [`RuleSet`] keeps appends and
+//! inserts in the order of their creation, which a preview prints.
 
 use crate::field::Field;
 use crate::{ChainName, Family, Hook, Match, Table, Target, WriteSet};
@@ -52,9 +52,9 @@ impl Rule {
         Self { matches: matches.into_iter().collect(), target }
     }
 
-    /// The same rule as the kernel would list it: conditions sorted, those that say nothing left out, and no word of whose
-    /// chain a jump leads to. Rules with equal canonical forms mean the same: no condition has side effects. Only marks before a
-    /// port stay there: Istio's agent writes some rules so, and iptables deletes a rule only if its conditions are in order.
+    /// The rule as the kernel would list it: sorted conditions, without trivial ones and without the owner of a jump's target.
+    /// Rules with equal canonical forms are equivalent: no condition has side effects. Only marks before a port stay there:
+    /// Istio's agent writes some rules so, and iptables deletes a rule only if its conditions are in order.
     #[must_use]
     pub fn canonical(&self) -> Self {
         let holds_always = |m: &Match| m.condition().and_then(|one| one.constant_answer()) == Some(true);
@@ -81,7 +81,6 @@ impl Rule {
     }
 }
 
-/// As `iptables` takes it after the name of the chain.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.matches.iter().try_for_each(|m| write!(f, "{m} "))?;
@@ -98,24 +97,21 @@ pub enum Position {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// Short name of the rule, in kebab case: prefix of its log line, comment in nf_tables.
     pub name: &'static str,
-    /// The long form of the option that made it, without dashes, or a variable; empty for what is always there.
+    /// Long form of the option that made it, without dashes, or a variable; empty for unconditional rules.
     pub option: &'static str,
     pub effect: TrafficEffect,
-    /// The field whose condition holds the items of the option's list; `None` where the rule holds none.
+    /// Field whose condition holds the items of the option's list; `None` if the rule holds none.
     pub item: Option<Field>,
 }
 
-/// The effect of a rule on the packets that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TrafficEffect {
     Captured,
-    /// A rule before has decided that they are captured; this one sends them to the listener.
+    /// Sent to the listener; an earlier rule has decided to capture them.
     HandedOver,
     Excluded,
     Dropped,
-    /// Other rules decide.
     LedOn,
 }
 
@@ -131,7 +127,6 @@ impl TrafficEffect {
 }
 
 impl Origin {
-    /// As its author writes it: `--flag`, a variable, or that there is none.
     pub fn option_text(&self) -> String {
         match self.option {
             "" => "always there".to_owned(),
@@ -147,14 +142,13 @@ pub struct Statement {
     pub chain: Chain,
     pub position: Position,
     pub rule: Rule,
-    /// `None` for rules read back, which do not say.
+    /// `None` for rules read back, which have no provenance.
     pub origin: Option<Origin>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSet {
     pub family: Family,
-    /// In the order in which they take effect.
     pub statements: Vec<Statement>,
 }
 
@@ -167,7 +161,7 @@ impl RuleSet {
         self.statements.iter().filter(move |statement| statement.table == table)
     }
 
-    /// The user-defined chains in a preview's order: those that have rules by first use, then those only jumped to.
+    /// User-defined chains in a preview's order: those with rules by first use, then those only jumped to.
     pub fn user_chains(&self, table: Table) -> Vec<&ChainName> {
         let filled = self.of_table(table).filter_map(|statement| match &statement.chain {
             Chain::User(name) => Some(name),
@@ -186,9 +180,9 @@ impl RuleSet {
         names
     }
 
-    /// The chains of a table once every statement has taken effect; those that are only jumped to are there, empty.
+    /// Chains of a table after all statements; chains that are only jumped to are present and empty.
     pub fn chains(&self, table: Table) -> BTreeMap<Chain, Vec<&Statement>> {
-        // Most inserts are at the head, where a vector would move all that it holds.
+        // Most inserts are at the head, where a vector would move all elements.
         let own = self.user_chains(table).into_iter().map(|name| Chain::User(name.clone()));
         let mut chains: BTreeMap<Chain, VecDeque<&Statement>> =
             own.map(|chain| (chain, VecDeque::new())).collect();
@@ -203,16 +197,15 @@ impl RuleSet {
     }
 }
 
-/// Changes that a walk of each user-defined chain may make to a packet, through all chains that it leads to.
+/// Possible changes to a packet by a walk of each user-defined chain, through all chains that it leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainWrites(BTreeMap<(Table, ChainName), WriteSet>);
 
 impl ChainWrites {
-    /// A chain writes all that it writes in any of these rule sets.
     pub fn of<'a>(rules: impl IntoIterator<Item = &'a RuleSet>) -> Self {
         let statements: Vec<&Statement> = rules.into_iter().flat_map(|rules| &rules.statements).collect();
         let mut known = Self::default();
-        // What a chain writes, its callers write: as often as that brings something new.
+        // Callers inherit the changes of their chains: repeats until nothing is new.
         loop {
             let before = known.clone();
             for Statement { table, chain, rule, .. } in &statements {

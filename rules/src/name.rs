@@ -1,5 +1,5 @@
-//! Names that go into rules verbatim: chains, interfaces, comments, prefixes of log lines. Each type admits a strict alphabet,
-//! so that no name can ever end an argument, a quote or a line of restore text.
+//! Names that go into rules verbatim: chains, interfaces, comments, prefixes of log lines. Each type has a strict alphabet, so
+//! that no name can end an argument, a quote or a line of restore text.
 
 use std::str::FromStr;
 
@@ -11,7 +11,6 @@ pub enum NameError {
     TooLong(usize),
     #[error("contains {0:?}")]
     Character(char),
-    /// The first character has a special meaning to the tools that read the text.
     #[error("starts with {0:?}")]
     Start(char),
     #[error("is reserved")]
@@ -27,7 +26,6 @@ pub(crate) fn admit(text: &str, longest: usize, allowed: fn(char) -> bool) -> Re
     }
 }
 
-/// A type of texts that its `check` has let through.
 macro_rules! text {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -57,7 +55,6 @@ macro_rules! text {
 }
 
 text! {
-    /// The name of a user-defined chain, such as `ISTIO_OUTPUT`.
     ChainName
 }
 
@@ -69,7 +66,7 @@ impl ChainName {
         admit(text, Self::LONGEST, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'))?;
         match (text, text.chars().next()) {
             (_, Some(c @ ('-' | '.' | ':'))) => Err(NameError::Start(c)),
-            // Base chains, and targets that a rule of ours may have: `-j NAME` would not mean the chain.
+            // Base chains, and targets of our rules: `-j NAME` would not mean the chain.
             (
                 "ACCEPT" | "CONNMARK" | "CT" | "DROP" | "FORWARD" | "INPUT" | "LOG" | "MARK" | "NFLOG"
                 | "OUTPUT" | "POSTROUTING" | "PREROUTING" | "QUEUE" | "REDIRECT" | "RETURN" | "TPROXY",
@@ -81,8 +78,8 @@ impl ChainName {
 }
 
 text! {
-    /// The name of a network interface, or a prefix of names where it ends in `+` (`br+` is `br0`, `br-lan`, ..). Matched when a
-    /// packet passes, so that an interface which appears later matches as well.
+    /// Name of a network interface, or a prefix of names if it ends in `+` (`br+` is `br0`, `br-lan`, ..). Matched when a packet
+    /// passes, so that interfaces created later match as well.
     InterfaceName
 }
 
@@ -94,7 +91,6 @@ impl InterfaceName {
         Self("lo".to_owned())
     }
 
-    /// The part before `+`, where the name is a prefix.
     pub fn prefix(&self) -> Option<&str> {
         self.0.strip_suffix('+')
     }
@@ -134,7 +130,7 @@ impl Comment {
     /// Longest prefix of NFLOG messages in bytes: 64 with the NUL (`linux/netfilter/xt_NFLOG.h`).
     pub const LONGEST_PREFIX: usize = 63;
 
-    /// True if texts between quotes may hold the character, in every language that rules are written in.
+    /// True if quoted strings may hold the character, in every syntax that rules are written in.
     pub(crate) fn admits(c: char) -> bool {
         c.is_ascii_alphanumeric() || " _-.,:;/=+*()".contains(c)
     }
@@ -144,7 +140,7 @@ impl Comment {
     }
 }
 
-/// A level of `syslog(2)`, 0 to 7. (nf_tables calls 8 the audit log, to which no rule of ours writes.)
+/// A level of `syslog(2)`, 0 to 7. (nf_tables uses 8 for the audit log, to which none of our rules writes.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogLevel(u32);
 
@@ -160,21 +156,20 @@ impl LogLevel {
         self.0
     }
 
-    /// The name that `nft` uses.
     pub fn name(self) -> &'static str {
         Self::NAMES[self.0 as usize]
     }
 }
 
 impl Default for LogLevel {
-    /// To iptables and to nf_tables alike.
+    /// In both iptables and nf_tables.
     fn default() -> Self {
         Self(4)
     }
 }
 
 text! {
-    /// The start of a line of the kernel's log. The alphabet is that of [`crate::Comment`].
+    /// Prefix of a line in the kernel's log. The alphabet is that of [`crate::Comment`].
     LogPrefix
 }
 
@@ -182,7 +177,7 @@ impl LogPrefix {
     /// Longest prefix in bytes: 30 with the NUL (`linux/netfilter/xt_LOG.h`).
     pub const LONGEST: usize = 29;
 
-    /// iptables and shells read it as one word, so that it needs no quotes.
+    /// True if iptables and shells read it as one word without quotes.
     pub fn is_word(&self) -> bool {
         self.0.chars().all(|c| c.is_ascii_alphanumeric() || "_-.,:/=+".contains(c))
     }
@@ -201,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn interface_names_are_what_the_kernel_takes_and_no_more() {
+    fn interface_names_are_exactly_the_kernels() {
         check("eth0", &Ok(()));
         check("br+", &Ok(()));
         check("veth-1.200", &Ok(()));

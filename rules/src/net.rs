@@ -5,7 +5,7 @@ use ipnetwork::IpNetwork;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{fmt, str::FromStr};
 
-/// An address family; rules of the two families live apart in the kernel.
+/// An address family; the kernel keeps rules of the two families separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     V4,
@@ -13,7 +13,6 @@ pub enum Family {
 }
 
 impl Family {
-    /// In the order in which they are rendered and applied.
     pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
 
     /// IPv4 is always captured.
@@ -32,7 +31,6 @@ impl Family {
         }
     }
 
-    /// Length in bits of an address.
     pub fn bits(self) -> u8 {
         match self {
             Self::V4 => 32,
@@ -82,15 +80,13 @@ pub enum CidrError {
     Address,
     #[error("has no prefix length; write {0}/{1} for the single address")]
     NoLength(IpAddr, u8),
-    /// The part after the slash is not a number, or too large for the family.
     #[error("has no prefix length from 0 to {0} after the slash")]
     Length(u8),
-    /// The part after the slash is this number with zeros before it, which others read as octal or refuse.
+    /// The part after the slash is this number with leading zeros, which other parsers read as octal or refuse.
     #[error("has zeros before its prefix length; write /{0}")]
     LeadingZero(u8),
 }
 
-/// A network: an address whose host bits are zero, and a prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cidr(IpNetwork);
 
@@ -109,7 +105,6 @@ impl Cidr {
         self.0.ip()
     }
 
-    /// In bits.
     pub fn length(&self) -> u8 {
         self.0.prefix()
     }
@@ -138,7 +133,7 @@ impl Cidr {
         Interval { first, last }
     }
 
-    /// The network, and true where host bits were set in the text. The text is `ADDRESS/LENGTH`.
+    /// Parses `ADDRESS/LENGTH`; the boolean is true if host bits were set.
     pub fn parse_noting_host_bits(text: &str) -> Result<(Self, bool), CidrError> {
         let Some((address, length)) = text.split_once('/') else {
             let address = text.parse().map_err(|_| CidrError::Address)?;
@@ -155,7 +150,6 @@ impl Cidr {
     }
 }
 
-/// The bits of an address.
 pub fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_bits().into(),
@@ -163,7 +157,6 @@ pub fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// The inverse of [`number`].
 pub fn address(family: Family, number: u128) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::from_bits(u32::try_from(number).unwrap_or_default()).into(),

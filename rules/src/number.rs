@@ -1,9 +1,8 @@
-//! Numbers that rules hold: ports, user and group ids, their ranges and sets, packet marks, conntrack zones.
+//! Numbers in rules: ports, user and group ids, their ranges and sets, packet marks, conntrack zones.
 
 use crate::intervals::Interval;
 use std::{fmt, num::NonZeroU16, str::FromStr};
 
-/// The reason why a text is not a number, a port or a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NumberError {
     #[error("is not a number from 0 to {0}")]
@@ -19,12 +18,11 @@ pub enum NumberError {
 /// The greatest user or group id: 2^32-1 means "none" to the kernel (`setreuid(2)`).
 const GREATEST_ID: u32 = u32::MAX - 1;
 
-/// A number of decimal digits alone: no sign, no space.
 pub(crate) fn decimal<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A type of the numbers that are `valid`, with the errors of a text that is not a number, and of a number that is not valid.
+/// Defines a type of the numbers that are `valid`, with errors for a string without a number and for an invalid number.
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($of:ty): $valid:pat, $no_number:expr, $invalid:expr) => {
         $(#[$doc])*
@@ -66,15 +64,12 @@ macro_rules! number {
 const NO_ID: NumberError = NumberError::NoNumber(GREATEST_ID);
 
 number! {
-    /// A user id.
     Uid(u32): 0..=GREATEST_ID, NO_ID, NO_ID
 }
 number! {
-    /// A group id.
     Gid(u32): 0..=GREATEST_ID, NO_ID, NO_ID
 }
 number! {
-    /// A TCP or UDP port.
     Port(u16): 1.., NumberError::NoPort, NumberError::PortZero
 }
 
@@ -92,7 +87,6 @@ impl From<Uid> for Gid {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mark {
     pub value: u32,
-    /// The bits that count; all of them for a plain mark.
     pub mask: u32,
 }
 
@@ -105,7 +99,7 @@ impl Mark {
         self.mask == u32::MAX
     }
 
-    /// A packet's mark once it is set, as the kernel computes it (`mark_tg` in `xt_mark.c`).
+    /// A packet's mark after it is set, as the kernel computes it (`mark_tg` in `xt_mark.c`).
     pub fn set_in(self, before: u32) -> u32 {
         (before & !self.mask) ^ self.value
     }
@@ -118,7 +112,7 @@ impl Mark {
 impl FromStr for Mark {
     type Err = NumberError;
 
-    /// `VALUE` or `VALUE/MASK`, each decimal or `0x` hexadecimal, as iptables takes it.
+    /// Parses `VALUE` or `VALUE/MASK`, each decimal or `0x` hexadecimal, as in iptables.
     fn from_str(text: &str) -> Result<Self, NumberError> {
         let (value, mask) = match text.split_once('/') {
             Some((value, mask)) => (unsigned(value), unsigned(mask)),
@@ -129,7 +123,7 @@ impl FromStr for Mark {
 }
 
 impl fmt::Display for Mark {
-    /// A plain mark as a decimal number, as people name them; one with a mask as listings have it.
+    /// Formats a plain mark in decimal; one with a mask as in listings.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_whole() {
             true => self.value.fmt(f),
@@ -138,7 +132,7 @@ impl fmt::Display for Mark {
     }
 }
 
-/// A 32-bit number, decimal or `0x` hexadecimal; no sign, no space.
+/// Parses a 32-bit number, decimal or `0x` hexadecimal; no sign, no space.
 pub fn unsigned(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(hex) if hex.bytes().all(|b| b.is_ascii_hexdigit()) => u32::from_str_radix(hex, 16).ok(),
@@ -154,7 +148,6 @@ pub trait Bound: Copy + Ord + fmt::Display + FromStr<Err = NumberError> {
 pub type UidRange = Range<Uid>;
 pub type PortRange = Range<Port>;
 
-/// One value, or all values from the first to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Range<T> {
     pub(crate) first: T,
@@ -162,7 +155,6 @@ pub struct Range<T> {
 }
 
 impl<T: Bound> Range<T> {
-    /// `None` if `last` lies before `first`.
     pub fn new(first: T, last: T) -> Option<Self> {
         (first <= last).then_some(Self { first, last })
     }
@@ -179,7 +171,7 @@ impl<T: Bound> Range<T> {
         self.first == self.last
     }
 
-    /// As NAT takes it, as listings of iptables have it, and as people write it: `80` or `8000-9000`.
+    /// In the syntax of NAT and of iptables' listings: `80` or `8000-9000`.
     pub fn dashed(self) -> String {
         self.to_string().replace(':', "-")
     }
@@ -198,9 +190,7 @@ impl<T: Bound> From<T> for Range<T> {
 impl<T: Bound> FromStr for Range<T> {
     type Err = NumberError;
 
-    /// `VALUE`, `FIRST-LAST` or `FIRST:LAST`.
     fn from_str(text: &str) -> Result<Self, NumberError> {
-        // Lists are mostly of single values.
         text.parse().map(|value: T| value.into()).or_else(|error| match text.split_once(['-', ':']) {
             Some((first, last)) => Self::new(first.parse()?, last.parse()?).ok_or(NumberError::Backwards),
             None => Err(error),
@@ -209,7 +199,7 @@ impl<T: Bound> FromStr for Range<T> {
 }
 
 impl<T: Bound> fmt::Display for Range<T> {
-    /// As matches of iptables take it: `80` or `8000:9000`.
+    /// Formats it in the syntax of iptables' matches: `80` or `8000:9000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_single() {
             true => self.first.fmt(f),
@@ -237,14 +227,13 @@ impl PortSet {
     /// `XT_MULTI_PORTS` in `linux/netfilter/xt_multiport.h`; a range takes two.
     pub const SLOTS: usize = 15;
 
-    /// `None` when it is empty or takes too many slots.
+    /// `None` if it is empty or takes too many slots.
     pub fn new(ranges: impl IntoIterator<Item = PortRange>) -> Option<Self> {
         let ranges: Vec<PortRange> = ranges.into_iter().collect();
         let slots: usize = ranges.iter().map(|range| range.slots()).sum();
         (1..=Self::SLOTS).contains(&slots).then_some(Self(ranges))
     }
 
-    /// Merges the ranges and fills as few sets as it takes, in ascending order.
     pub fn pack(ranges: impl IntoIterator<Item = PortRange>) -> Vec<Self> {
         let mut packs: Vec<Self> = Vec::new();
         let mut free = 0;
@@ -269,7 +258,6 @@ impl PortSet {
 impl FromStr for PortSet {
     type Err = NumberError;
 
-    /// Ranges joined by commas.
     fn from_str(text: &str) -> Result<Self, NumberError> {
         let ranges: Vec<PortRange> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
         Self::new(ranges).ok_or(NumberError::NoPort)
@@ -285,7 +273,7 @@ impl fmt::Display for PortSet {
     }
 }
 
-/// The same ports in ascending order, as few ranges as it takes.
+/// The same ports in ascending order, in the minimal number of ranges.
 pub fn merge(ranges: impl IntoIterator<Item = PortRange>) -> Vec<PortRange> {
     let mut merged: Vec<PortRange> = ranges.into_iter().collect();
     merged.sort();
@@ -304,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_stop_before_the_one_that_means_nobody() {
+    fn ids_exclude_the_invalid_id() {
         assert_eq!("4294967294".parse::<Uid>().map(Uid::number), Ok(4294967294));
         for text in ["4294967295", "-1", "+1", "1337x", "", "0x1"] {
             assert!(text.parse::<Uid>().is_err(), "{text:?}");

@@ -1,22 +1,20 @@
-//! Recognition of the rules and the routing of a policy: all that cleaning needs to know, so that no option has to be
-//! remembered. Several policies may have been at work in one namespace, so ownerships can be joined: what is of any of them
-//! then counts as the owner's.
+//! Recognition of a policy's rules and routing for cleaning, independent of the options used. Several policies may have worked in
+//! one namespace, so ownerships can be joined: the objects of any of them then count as the owner's.
 
 use crate::{Chain, ChainName, Comment, Hook, Mark, Match, Negatable, Rule, Table, Target};
 use std::{iter, net::Ipv6Addr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ownership {
-    /// The display name, as it is within a sentence: `linkerd`, `Istio's sidecar`.
+    /// The display name within a sentence: `linkerd`, `Istio's sidecar`.
     pub name: &'static str,
-    /// The word by which flags name the owner's policy.
     pub mesh: &'static str,
     pub chains: Chains,
-    /// Chains of others whose names have the form of [`Ownership::chains`] too.
+    /// Chains of other programs whose names have the form of [`Ownership::chains`] too.
     pub conflicting_chains: &'static [Chains],
     /// Comment on its rules in base chains that nothing else identifies. No other program uses it.
     pub comment: &'static str,
-    /// The start of the comments of its rules, in its predecessor's words as well as its own.
+    /// Prefix of its rules' comments, in its own form and its predecessor's.
     pub comment_prefix: Option<&'static str>,
     /// Of the family `inet`.
     pub table: &'static str,
@@ -24,26 +22,23 @@ pub struct Ownership {
     pub protocol: u8,
     /// Beside their mark and their table.
     pub policy_rules: PolicyRules,
-    /// The address that it may put on `lo`. Kernels before 5.18 forget its protocol; there it counts as its own.
+    /// Address that it may put on `lo`. Kernels before 5.18 drop its protocol; there it counts as the owner's.
     pub address: Option<Ipv6Addr>,
     pub predecessor: Option<&'static Predecessor>,
     /// Words after "to keep it from coming back:": the setting that keeps its rules from being set again in this pod.
     pub opt_out: &'static str,
-    /// Their work counts as the owner's too, by [`Ownership::union`].
+    /// Owners whose objects count as its own too, by [`Ownership::union`].
     pub joined: &'static [Ownership],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Chains {
-    /// All whose names begin so.
     Prefix(&'static str),
-    /// Those of exactly these names. The first one exists in each table that the owner uses. The others are its own in
-    /// such tables alone, and may belong to other programs elsewhere.
+    /// Exactly these names. The first one is in each table that the owner uses; elsewhere the others may be another program's.
     Named(&'static str, &'static [&'static str]),
 }
 
 impl Chains {
-    /// True if a chain of this name may be one of them, in some table.
     pub fn may_include(self, name: &str) -> bool {
         self.includes(name, &|_| true)
     }
@@ -56,28 +51,26 @@ impl Chains {
         }
     }
 
-    /// True if a chain of this name is one of them in any table.
     fn surely_includes(self, name: &str) -> bool {
         self.includes(name, &|_| false)
     }
 }
 
-/// The form of an owner's policy rules. One of another form is none that the owner would make.
+/// Form of an owner's policy rules. The owner makes none of another form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PolicyRules {
-    /// The bits of a packet's mark that they compare (`FRA_FWMASK` in `linux/fib_rules.h`).
+    /// Bits of a packet's mark that they compare (`FRA_FWMASK` in `linux/fib_rules.h`).
     pub mask: u32,
-    /// Their place among all rules (`FRA_PRIORITY`); `None` where it is left to the kernel.
+    /// Their position among all rules (`FRA_PRIORITY`); `None` to let the kernel choose.
     pub preference: Option<u32>,
 }
 
 impl PolicyRules {
-    /// Rules that compare the whole mark, at a place of the kernel's choice.
     pub const PLAIN: Self = Self { mask: u32::MAX, preference: None };
 }
 
 impl Ownership {
-    /// This owner, with everything of the others: what it replaces, or what is removed or reported with its own.
+    /// Joins other owners to this one, to replace, remove or report their objects with its own.
     #[must_use]
     pub fn union(self, others: &'static [Self]) -> Self {
         Self { joined: others, ..self }
@@ -88,18 +81,15 @@ impl Ownership {
         self.union(&[])
     }
 
-    /// The owner alone, then each of those that it is joined with, once.
     pub fn each(&self) -> impl Iterator<Item = Self> {
         iter::once(self.alone()).chain(self.others())
     }
 
-    /// The joined owners, without itself.
     pub fn others(&self) -> impl Iterator<Item = Self> {
         let others = self.joined.iter().map(|other| other.alone());
         others.filter(|other| other.table != self.table)
     }
 
-    /// True if it is so of the owner or of one that it is joined with.
     fn any(&self, is_so: impl Fn(&Self) -> bool) -> bool {
         is_so(self) || self.joined.iter().any(is_so)
     }
@@ -149,7 +139,6 @@ impl Ownership {
         self.any(|one| one.table == name)
     }
 
-    /// The comment for rules of the owner's in base chains.
     pub fn rule_comment(&self) -> Comment {
         self.comment.parse().expect("owners have valid comments")
     }
@@ -182,7 +171,6 @@ pub(crate) mod tests {
         joined: &[],
     };
 
-    /// One whose chains are called like the owner's.
     pub(crate) const CONFLICTING: Ownership = Ownership {
         name: "the namesake",
         mesh: "namesake",
@@ -198,7 +186,7 @@ pub(crate) mod tests {
     const WARY: Ownership = Ownership { conflicting_chains: &[CONFLICTING.chains], ..OWNER };
 
     #[test]
-    fn a_shared_name_is_of_whom_the_table_is() {
+    fn shared_chain_belongs_to_the_owner_of_the_table() {
         let check = |owner: Ownership, name: &str, table: &[&str], expected: bool| {
             let found = owner.owns_chain_among(name, &|other| table.contains(&other));
             assert_eq!(found, expected, "{} and {name} among {table:?}", owner.name);
@@ -219,7 +207,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn joined_owners_own_what_any_of_them_does() {
+    fn joined_owners_own_the_union() {
         let joined = WARY.union(&[WARY, CONFLICTING]);
         assert_eq!(joined.each().map(|one| one.mesh).collect::<Vec<_>>(), ["owner", "namesake"]);
         for (comment, [wary, namesake, both]) in [
@@ -236,15 +224,14 @@ pub(crate) mod tests {
     }
 }
 
-/// A program whose work the owner takes over, recognised by its form: it leaves no comment and no routing protocol.
+/// A program whose objects the owner takes over. Its rules have no comment and no routing protocol, and are recognized by form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Predecessor {
     pub name: &'static str,
     /// Its rules in base chains that do not jump to chains of the owner's prefix.
     pub patterns: &'static [Pattern],
-    /// The NFLOG group to which it reports, if it does.
     pub log_group: Option<u16>,
-    /// Mark and routing table of its policy rule unless flags choose others; `None` if it makes none.
+    /// Mark and routing table of its policy rule by default; `None` if it makes none.
     pub policy_rule: Option<(Mark, u32)>,
     /// Of the family `inet`.
     pub tables: &'static [&'static str],
@@ -255,32 +242,30 @@ pub struct Predecessor {
 pub struct Pattern {
     pub table: Table,
     pub hook: Hook,
-    /// The rule in our words, or in a listing's; `*` matches any part of a word, `#` any number.
+    /// The rule in our syntax, or in a listing's; `*` matches any part of a word, `#` any number.
     pub rule: &'static str,
     pub proof: Proof,
 }
 
-/// Proof that a rule of a pattern is the predecessor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Proof {
     /// No other program makes such a rule.
     Form,
-    /// Others make such rules. It is the predecessor's in a table that holds more of it.
+    /// Other programs make such rules. It is the predecessor's in a table with other rules of it.
     Table,
     /// As [`Proof::Table`], and by its position or by another rule for the same interface.
     Position,
-    /// As [`Proof::Table`], where the jumps of `nat` to its chains carry no comment: it comments all of its rules, or none.
+    /// As [`Proof::Table`], if the jumps of `nat` to its chains carry no comment: it comments all of its rules, or none.
     NoComments,
 }
 
 impl Predecessor {
-    /// The pattern of a rule in a base chain, by its text; `None` if it has none of this program's.
     pub fn pattern(&self, table: Table, hook: Hook, text: &str) -> Option<&'static Pattern> {
         let is_there = |pattern: &&Pattern| (pattern.table, pattern.hook) == (table, hook);
         self.patterns.iter().filter(is_there).find(|pattern| pattern.fits(text))
     }
 
-    /// True if a text has one of this program's patterns, in any chain; [`Proof::NoComments`] counts if `is_uncommented`.
+    /// True if one of this program's patterns fits a rule's text, in any chain; [`Proof::NoComments`] counts if `is_uncommented`.
     pub(crate) fn may_have_made(&self, text: &str, is_uncommented: bool) -> bool {
         let counts = |pattern: &&Pattern| is_uncommented || pattern.proof != Proof::NoComments;
         self.patterns.iter().filter(counts).any(|pattern| pattern.fits(text))

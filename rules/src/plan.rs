@@ -1,22 +1,19 @@
-//! The ordered difference between what the kernel holds and what it should hold. Only what is ours is compared and touched:
-//! chains of ours by their rules and order, our rules in other chains by their order and by what could decide before them.
+//! Ordered difference between the kernel's rules and the desired ones. It compares and changes only our objects: our chains by
+//! their rules and order, our rules in other chains by their order and by foreign rules that could decide before them.
 
 use crate::{Chain, ChainName, ListedRule, Ownership, State, Table, TableChange, Target};
 
-/// The changes that bring `live` to `desired`, in the order in which to commit them, each one commit of one table. A table
-/// that starts to capture goes before all others and one that stops goes after them, so that a connection that both states
-/// capture is captured in between as well.
-///
-/// `force`: everything is made again, also what is in place.
+/// Changes that bring `live` to `desired`, in commit order, each one commit of one table. A table that starts to capture comes
+/// before all others and one that stops after them, so that a connection captured in both states is captured in between as well.
+/// `force` also rewrites rules that are in place.
 pub fn plan(live: &State, desired: &State, owner: &Ownership, force: bool) -> Vec<TableChange> {
     let changes = Table::LISTED.map(|table| table_change(live, desired, table, owner, force)).into_iter();
     let mut changes: Vec<TableChange> = changes.filter(|change| !change.is_empty()).collect();
-    // `Less` where the table starts to capture, `Greater` where it stops.
     changes.sort_by_key(|change| captures(live, change.table).cmp(&captures(desired, change.table)));
     changes
 }
 
-/// The change that takes `change` back, given the state in which it was made.
+/// Reverses `change`, given the state before it.
 fn inverse(before: &State, change: &TableChange, owner: &Ownership) -> TableChange {
     let table = change.table;
     let existed = |chain: &ChainName| before.chain(table, &Chain::User(chain.clone())).is_some();
@@ -38,8 +35,7 @@ fn inverse(before: &State, change: &TableChange, owner: &Ownership) -> TableChan
     }
 }
 
-/// The changes that undo those of `changes` that took effect between `old` and `now`, last first. A table
-/// that is neither as it was nor as its change would make it is brought back as far as it is ours.
+/// Changes that undo those of `changes` that took effect between `old` and `now`, last first; in any other table only our part.
 pub fn back(old: &State, now: &State, changes: &[TableChange], owner: &Ownership) -> Vec<TableChange> {
     let restored = |change: &TableChange| {
         let table = change.table;
@@ -55,12 +51,10 @@ pub fn back(old: &State, now: &State, changes: &[TableChange], owner: &Ownership
     changes.iter().rev().filter_map(restored).collect()
 }
 
-/// True if our rules in a chain that is not ours are as desired.
 pub fn in_place(live: &[ListedRule], desired: &[ListedRule], owner: &Ownership) -> bool {
     live.iter().filter(|line| line.belongs_to(owner)).eq(desired) && foreign_before(live, owner).is_none()
 }
 
-/// The first foreign rule that precedes a rule of ours and may decide packets.
 pub fn foreign_before<'a>(lines: &'a [ListedRule], owner: &Ownership) -> Option<&'a ListedRule> {
     let last = lines.iter().rposition(|line| line.belongs_to(owner))?;
     lines[..last].iter().find(|line| !line.belongs_to(owner) && !line.action().surely_continues())

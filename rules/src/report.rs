@@ -1,19 +1,17 @@
-//! The kernel's reports of packets: the counters of a rule, the messages of rules that log to an NFLOG group (`-j NFLOG`,
-//! `log group`), the events of `nft monitor trace`, and the headers in a packet's first bytes.
+//! The kernel's reports of packets: counters of a rule, messages of rules that log to an NFLOG group (`-j NFLOG`, `log group`),
+//! events of `nft monitor trace`, and the headers in a packet's first bytes.
 
 use crate::Protocol;
 use crate::field::protocol_number;
 use std::net::IpAddr;
 use std::time::SystemTime;
 
-/// A rule's report of a packet to the listeners of an NFLOG group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NflogMessage {
-    /// The text that names the rule.
     pub prefix: String,
     /// `NF_INET_*`: 0 prerouting, 3 output.
     pub hook: u8,
-    /// `None` where the kernel has not noted it.
+    /// `None` if the kernel did not record it.
     pub time: Option<SystemTime>,
     pub in_interface: Option<String>,
     pub out_interface: Option<String>,
@@ -25,12 +23,11 @@ pub struct NflogMessage {
     pub packet: Vec<u8>,
 }
 
-/// A step of a packet on its way through nf_tables, as the kernel reports it of packets that are traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// The same in all steps of a packet: made of its place in memory, so that a later packet may have it too.
+    /// Same in all steps of a packet; derived from its address in memory, so a later packet may have it too.
     pub id: u32,
-    /// `NFPROTO_*`: that of the table.
+    /// `NFPROTO_*` of the table.
     pub family: u8,
     pub table: String,
     pub chain: String,
@@ -53,16 +50,14 @@ pub enum TraceEventKind {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketSnapshot {
-    /// Its first bytes, from its IP header.
     pub packet: Vec<u8>,
     pub in_interface: Option<String>,
     pub out_interface: Option<String>,
 }
 
-/// Counters of a rule since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Hits {
-    /// The packets that fulfilled all of its conditions. In a chain that does NAT, the first of each connection.
+    /// Packets that fulfilled all of its conditions. In a chain that does NAT, the first of each connection.
     pub packets: u64,
     pub bytes: u64,
 }
@@ -77,12 +72,11 @@ pub struct Headers {
     pub protocol: u8,
     pub source: IpAddr,
     pub destination: IpAddr,
-    /// Source and destination, for TCP and UDP.
     pub ports: Option<(u16, u16)>,
 }
 
 impl Headers {
-    /// Reads an IP packet; `None` for anything else. `ports` are `None` where the transport header is incomplete.
+    /// Parses an IP packet; `None` for anything else. `ports` are `None` if the transport header is incomplete.
     pub fn read(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::v4(packet),
@@ -161,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_stand_behind_extension_headers() {
+    fn ports_follow_extension_headers() {
         let mut packet = vec![0; 40];
         packet[0] = 0x60;
         packet[6] = 60;
@@ -179,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_strange_is_no_panic() {
+    fn truncated_and_invalid_packets_do_not_panic() {
         let whole = [&[0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6][..], &[0; 14]].concat();
         for cut in 0..whole.len() {
             let _ = Headers::read(&whole[..cut]);

@@ -10,23 +10,21 @@ pub enum Object {
     Address(Ipv6Addr),
     /// A local default route, alone in its table.
     Route { family: Family, table: u32 },
-    /// A policy rule that sends packets of this mark to this table.
     Rule {
         family: Family,
         mark: Mark,
         table: u32,
-        /// Its place among all rules, the least first; `None` where the owner leaves it to the kernel.
+        /// Position among all rules, the lowest first; `None` to let the kernel choose.
         preference: Option<u32>,
     },
 }
 
-/// An object of the routing configuration as it is there, with what the kernel keeps beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoutingEntry {
     pub object: Object,
-    /// The routing protocol that it carries; 0 for none.
+    /// Its routing protocol; 0 for none.
     pub protocol: u8,
-    /// The preference of a policy rule, by which the same one can exist twice; 0 for others.
+    /// Preference of a policy rule, by which the same one can exist twice; 0 for others.
     pub preference: u32,
 }
 
@@ -49,7 +47,6 @@ impl Object {
     }
 }
 
-/// As the arguments of `ip` say it.
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let option = |family| if family == Family::V6 { "-6 " } else { "" };

@@ -1,16 +1,15 @@
-//! Content of one family's tables, foreign rules included: read from the kernel, or worked out.
+//! Content of one family's tables, foreign rules included: read from the kernel, or computed.
 
 use crate::{Chain, ChainName, Hook, ListedRule, Match, Ownership, RuleSet, Table};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// By table and chain. An absent table and an empty one mean the same.
+    /// By table and chain. An absent table and an empty one are equivalent.
     pub tables: BTreeMap<Table, BTreeMap<Chain, Vec<ListedRule>>>,
 }
 
 impl State {
-    /// The state of an otherwise empty namespace once the rule set has taken effect.
     pub fn of(rules: &RuleSet) -> Self {
         let mut state = Self::default();
         for table in Table::LISTED {
@@ -26,7 +25,6 @@ impl State {
         self.tables.get(&table)?.get(chain)
     }
 
-    /// Empty if the chain does not exist.
     pub fn lines(&self, table: Table, chain: &Chain) -> &[ListedRule] {
         self.chain(table, chain).map_or(&[], |lines| lines)
     }
@@ -49,7 +47,6 @@ impl State {
             .any(|(chain, lines)| owner.owns_chain(chain) || lines.iter().any(|line| line.belongs_to(owner)))
     }
 
-    /// The part that is the owner's: its chains, and its rules in base chains.
     #[must_use]
     pub fn part_of(&self, owner: &Ownership) -> Self {
         let mut state = Self::default();
@@ -66,17 +63,16 @@ impl State {
         state
     }
 
-    /// True if a table holds the same in both states; base chains without rules do not count.
+    /// True if a table is equal in both states; base chains without rules do not count.
     pub fn same_table(&self, other: &Self, table: Table) -> bool {
         self.filled(table).eq(other.filled(table))
     }
 
-    /// The chains that hold rules, and all user-defined ones.
     fn filled(&self, table: Table) -> impl Iterator<Item = (&Chain, &Vec<ListedRule>)> {
         self.chains(table).filter(|(chain, lines)| matches!(chain, Chain::User(_)) || !lines.is_empty())
     }
 
-    /// The base chains of `nat` lead to the owner's chains, and none of the owner's rules there has a comment.
+    /// True if the base chains of `nat` lead to the owner's chains, and none of the owner's rules there has a comment.
     pub(crate) fn is_uncommented(&self, owner: &Ownership) -> bool {
         let lines = self.base_chains(Table::Nat).flat_map(|(_, lines)| lines).filter_map(ListedRule::typed);
         let mut owned = lines.filter(|rule| owner.owns_rule(rule)).peekable();
@@ -84,8 +80,8 @@ impl State {
             && owned.all(|rule| !rule.matches.iter().any(|m| matches!(m, Match::Comment(_))))
     }
 
-    /// The state as read for one of its owners alone: chains of the others with conflicting names are left out, and so are
-    /// the rules that lead there, or that another one inherits.
+    /// The state as read for one of its owners alone: without the others' chains of conflicting names, and without rules that
+    /// lead there or that another owner inherits.
     #[must_use]
     pub fn seen_by(&self, owner: &Ownership) -> Self {
         let (mut state, is_uncommented) = (self.clone(), self.is_uncommented(owner));
@@ -110,7 +106,7 @@ impl State {
         state
     }
 
-    /// Takes those rules for inherited that are so in `known`, another reading of the same tables.
+    /// Marks the rules as inherited that are so in `known`, another reading of the same tables.
     pub(crate) fn inherit(&mut self, known: &Self) {
         for (table, chains) in &mut self.tables {
             for (chain, lines) in chains {
@@ -123,13 +119,12 @@ impl State {
         }
     }
 
-    /// By its name and by the other chains of the table.
     pub fn is_owned(&self, table: Table, chain: &Chain, owner: &Ownership) -> bool {
         let exists = |name: &str| self.chains(table).any(|(other, _)| other.as_str() == name);
         matches!(chain, Chain::User(name) if owner.owns_chain_among(name.as_str(), &exists))
     }
 
-    /// The sign that the owner captures here, in words. The state may have been read for another owner.
+    /// Describes the sign that the owner captures here. The state may have been read for another owner.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         // Capturing chains are in `nat` first of all.
         [Table::Nat].into_iter().chain(Table::ALL).find_map(|table| {
@@ -137,7 +132,7 @@ impl State {
         })
     }
 
-    /// The sign in one table.
+    /// As [`Self::evidence_of`], in one table.
     pub fn evidence_in(&self, table: Table, owner: &Ownership) -> Option<String> {
         let marked = |line: &ListedRule| match line {
             ListedRule::Typed(rule) => owner.owns_comments_of(rule),
@@ -167,13 +162,12 @@ impl State {
         chains.map(of_chain).sum()
     }
 
-    /// The state after a change, as the kernel would make it.
     #[must_use]
     pub fn after(&self, change: &TableChange) -> Self {
         let mut state = self.clone();
         let chains = state.tables.entry(change.table).or_default();
         for (chain, line) in &change.delete {
-            // Of equal rules, the first goes.
+            // Of equal rules, the first is deleted.
             if let Some(lines) = chains.get_mut(chain)
                 && let Some(place) = lines.iter().position(|one| one == line)
             {
@@ -198,13 +192,12 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableChange {
     pub table: Table,
-    /// Chains of ours to create or to give these rules instead of those they have.
+    /// Chains of ours to create, or to refill with these rules.
     pub replace: Vec<(ChainName, Vec<ListedRule>)>,
-    /// Rules of ours to delete from chains that are not ours, by what they say: a number could mean another rule by then.
+    /// Rules of ours to delete from other owners' chains, by their text: a number could mean another rule by then.
     pub delete: Vec<(Chain, ListedRule)>,
     /// Rules of ours to insert into base chains at these positions, counted from 1.
     pub insert: Vec<(Chain, usize, ListedRule)>,
-    /// Chains of ours to empty and remove.
     pub remove: Vec<ChainName>,
 }
 
@@ -223,7 +216,7 @@ mod tests {
     use crate::{Family, ownership::tests::OWNER, parse};
 
     #[test]
-    fn evidence_is_a_chain_of_nat_before_all_else() {
+    fn evidence_prefers_a_chain_of_nat() {
         let evidence =
             |rules: &str| parse::save(rules, Family::V4, &OWNER).expect("a listing").evidence_of(&OWNER);
         let mangle = "*mangle\n:PREROUTING ACCEPT [0:0]\n:ISTIO_DIVERT - [0:0]\nCOMMIT\n";

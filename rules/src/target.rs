@@ -1,36 +1,30 @@
-//! Actions of rules: the packet's next place, the fields that change, and the places where the kernel takes the rule.
+//! Targets of rules: the packet's next step, the fields that they change, and the hooks where the kernel accepts them.
 
 use crate::{ChainName, Comment, Hook, LogLevel, LogPrefix, Mark, Port, PortRange, Table, Zone};
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
-    /// Ends the walk through this table: the packet passes.
     Accept,
     Drop,
-    /// Back to the calling chain; in a base chain, its policy.
     Return,
-    /// Walks a user-defined chain, then continues with the next rule.
     Jump(ChainName),
-    /// Walks a user-defined chain of another owner, such as Docker's `DOCKER_OUTPUT`, then continues with the next rule, if
-    /// that chain lets it. The rule set does not make the chain; iptables refuses the rule where it is absent.
-    /// The kernel lists it as any other jump, and so does [`crate::Rule::canonical`].
+    /// Walks another owner's chain, such as Docker's `DOCKER_OUTPUT`, then continues if that chain lets it. The rule set does not
+    /// make the chain; iptables refuses the rule without it. The kernel lists an ordinary jump, and so does
+    /// [`crate::Rule::canonical`].
     JumpForeign(ChainName),
     /// NAT to the local machine at this port, or at one of these ports. Table `nat` only.
     Redirect(PortRange),
     /// Hands the packet unchanged to a local transparent socket at `port`, and marks it. `mangle`, PREROUTING only.
     Tproxy {
         port: Port,
-        /// Mark by which the policy rule recognises the packet.
         mark: Mark,
     },
     /// Sets the packet's mark in the bits of the mask. Table `mangle` only.
     SetMark(Mark),
     /// Sets the mark of the packet's connection in the bits of the mask, if it has a connection. Table `mangle` only.
     SetConnmark(Mark),
-    /// Copies the packet's mark to its connection. Table `mangle` only.
     SaveMark,
-    /// Copies the connection's mark to the packet. Table `mangle` only.
     RestoreMark,
     /// Puts the connection in a separate conntrack zone. Table `raw` only.
     SetZone(Zone),
@@ -39,20 +33,20 @@ pub enum Target {
         group: u16,
         prefix: Comment,
     },
-    /// Writes a line about the packet to the kernel's log and continues. From a network namespace other than the first
-    /// one the kernel takes such lines only where `net.netfilter.nf_log_all_netns` says so.
+    /// Writes a line about the packet to the kernel's log and continues. From network namespaces other than the first, the kernel
+    /// accepts such lines only with `net.netfilter.nf_log_all_netns`.
     Log {
         prefix: LogPrefix,
         level: LogLevel,
     },
 }
 
-/// Fields that rules change while later rules still look at the packet: nothing known of them before holds afterwards.
+/// Fields that rules change while later rules still match the packet: earlier knowledge of them becomes invalid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WriteSet {
     pub mark: bool,
     pub connmark: bool,
-    /// With its zone a packet gets a template of a connection (`xt_ct_target`), which changes its state and connection mark.
+    /// A zone gives a packet a template of a connection (`xt_ct_target`), which changes its state and connection mark.
     pub zone: bool,
 }
 
@@ -70,7 +64,7 @@ impl WriteSet {
     }
 }
 
-/// As `iptables` takes it.
+/// Formats it in the syntax of `iptables`.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -103,12 +97,10 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    /// No packet that matches goes on to the next rule.
     pub fn decides(&self) -> bool {
         matches!(self, Self::Accept | Self::Drop | Self::Return | Self::Redirect(_) | Self::Tproxy { .. })
     }
 
-    /// The chain that it leads to, which comes back where it lets a packet go on.
     pub fn chain(&self) -> Option<&ChainName> {
         match self {
             Self::Jump(chain) | Self::JumpForeign(chain) => Some(chain),
@@ -123,7 +115,7 @@ impl Target {
                 WriteSet { mark: true, ..WriteSet::NOTHING }
             }
             Self::SetConnmark(_) | Self::SaveMark => WriteSet { connmark: true, ..WriteSet::NOTHING },
-            // Its owner may put anything there.
+            // Its owner may have any rules there.
             Self::JumpForeign(_) => WriteSet::ANYTHING,
             Self::SetZone(_) => WriteSet { zone: true, ..WriteSet::NOTHING },
             Self::Accept
@@ -143,7 +135,7 @@ impl Target {
     pub(crate) fn reads_connmark(&self) -> bool {
         match self {
             Self::RestoreMark => true,
-            // The bits outside of the mask stay as they were.
+            // Bits outside of the mask are kept.
             Self::SetConnmark(mark) => !mark.is_whole(),
             _ => false,
         }
@@ -158,14 +150,14 @@ impl Target {
         }
     }
 
-    /// The kernel tracks connections because of it (`nf_ct_netns_get`).
+    /// True if it makes the kernel track connections (`nf_ct_netns_get`).
     pub fn tracks_connections(&self) -> bool {
         let writes = self.writes();
         matches!(self, Self::Redirect(_) | Self::RestoreMark)
             || self.chain().is_none() && (writes.connmark || writes.zone)
     }
 
-    /// True if a rule set may have it in chains of this table that packets of these hooks come to.
+    /// True if a rule set may have it in chains of this table that packets of these hooks reach.
     pub(crate) fn fits<'a>(&self, table: Table, hooks: impl IntoIterator<Item = &'a Hook>) -> bool {
         let only = |taken: &[Hook]| hooks.into_iter().all(|hook| taken.contains(hook));
         match self {
@@ -179,8 +171,8 @@ impl Target {
             Self::Drop => table != Table::Nat,
             Self::Redirect(_) => table == Table::Nat && only(&[Hook::Prerouting, Hook::Output]),
             Self::Tproxy { .. } => table == Table::Mangle && only(&[Hook::Prerouting]),
-            // The kernel takes MARK and CONNMARK in every table. Rules of ours set marks in `mangle`: packets of its
-            // OUTPUT are routed again by a changed mark.
+            // The kernel accepts these in every table. Ours are in `mangle`: packets of its OUTPUT are routed again by a changed
+            // mark.
             Self::SetMark(_) | Self::SetConnmark(_) | Self::SaveMark | Self::RestoreMark => {
                 table == Table::Mangle
             }

@@ -12,7 +12,7 @@ pub struct VersionError;
 impl FromStr for Version {
     type Err = VersionError;
 
-    /// `1.8.9` or `v1.8.9`, perhaps with `(legacy)` or `(nf_tables)` after it; a missing third part is 0.
+    /// Parses `1.8.9` or `v1.8.9`, possibly followed by `(legacy)` or `(nf_tables)`; a missing third part is 0.
     fn from_str(text: &str) -> Result<Self, VersionError> {
         let number = text.split(' ').next().unwrap_or_default();
         let mut parts = number.strip_prefix('v').unwrap_or(number).split('.').map(str::parse);

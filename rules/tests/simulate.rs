@@ -1,7 +1,5 @@
-//! Packets and where they end: the rules of the catalogue, and listings in the styles of other tools.
-//!
-//! Each expectation is what the kernel does; the oracle of the tool holds the same walk against
-//! it. Here the cases are few, named, and need no kernel.
+//! Packets and their verdicts: the rules of the catalogue, and listings in the styles of other tools. The expectations are the
+//! kernel's behaviour; the tool's oracle compares the same walk with a kernel. These cases are few, named, and need none.
 
 use rules::nft::{Base, Kind, LiveChain, LiveRule, LiveTable};
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, ViewChain, trace, walk};
@@ -22,7 +20,6 @@ fn view(text: &str) -> View {
     View::of_listing(parse::listing(text, Family::V4).expect("a listing"))
 }
 
-/// A table of one chain with at most one rule, which looks at nothing.
 fn add_chain(view: &mut View, name: &str, base: (Base, Policy), rule: Option<(Vec<Action>, Action)>) {
     let rule = rule.map(|(first, action)| LiveRule {
         text: String::new(),
@@ -86,8 +83,7 @@ fn check(text: &str, cases: &[(Packet, Verdict)]) {
 
 use Protocol::{Tcp, Udp};
 
-/// Found by random packets: a virtual machine behind the pod calls out by an excluded port, and its connection
-/// never comes about.
+/// Found by random packets: a virtual machine behind the pod calls an excluded port, and its connection fails.
 #[test]
 fn tproxy_takes_the_answer_to_a_forwarded_connection_for_the_proxys() {
     let text = Case::named("tproxy-all-inbound").text("v4.rules").expect("rules");
@@ -117,7 +113,7 @@ fn tproxy_of_a_packet_for_another_machine_needs_the_policy_rule() {
 }
 
 #[test]
-fn a_packet_whose_mark_is_taken_away_leaves() {
+fn packet_without_its_mark_leaves() {
     let tproxy_all =
         "-A PREROUTING -p tcp -j TPROXY --on-port 15006 --tproxy-mark 0x539/0xffffffff\nCOMMIT\n";
     let unmarks = "-A OUTPUT -j MARK --set-xmark 0x0/0xffffffff\n";
@@ -195,7 +191,7 @@ COMMIT
 }
 
 #[test]
-fn a_firewall_drops_what_nat_let_go_and_what_nat_turned_around() {
+fn firewall_drops_passed_and_redirected_packets() {
     let text = "*filter
 :INPUT DROP [0:0]
 :OUTPUT ACCEPT [0:0]
@@ -269,7 +265,7 @@ fn chains_of_nat_come_before_ours_by_their_priorities() {
         let found = view.nat_before(ours).into_iter();
         found.map(|chain| view.chains()[chain].chain.clone()).collect::<BTreeSet<_>>()
     };
-    // Of equal priorities, the order is not known.
+    // Of equal priorities, the order is unknown.
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     assert_eq!(before(&|chain| chain.chain == "OUTPUT"), set(&["-101", "-100"]));
     assert_eq!(before(&|chain| chain.chain == "-101"), set(&[]));
@@ -278,7 +274,7 @@ fn chains_of_nat_come_before_ours_by_their_priorities() {
     assert_eq!(before(&|_| false), set(&["PREROUTING", "-101", "OUTPUT", "-100"]));
 }
 
-/// Found by random packets: behind a chain that translates, the kernel asks no other one of NAT.
+/// Found by random packets: after a chain that translates, the kernel calls no other chain of NAT.
 #[test]
 fn nat_of_a_chain_may_keep_another_of_its_priority_from_dropping() {
     let rules = "*nat\n-A OUTPUT -p tcp -j REDIRECT --to-ports 9\nCOMMIT\n";
@@ -308,7 +304,7 @@ fn chains_that_call_each_other_without_end_are_unknown() {
 }
 
 mod any_text {
-    //! The bounded runs of the fuzz targets: whatever text, no panic and an end.
+    //! Bounded runs of the fuzz targets: no text causes a panic or an endless walk.
 
     use super::{Family, Routing, Tcp, View, from_outside, from_process, parse, walk};
     use proptest::prelude::{ProptestConfig, proptest};

@@ -1,5 +1,5 @@
-//! Data without types: one tree for what is read of YAML and JSON and for what is written for people. `serde_json::Value` has neither
-//! positions nor an order of fields. A scalar keeps its text: whether `0755` is a number depends on the reader.
+//! Untyped data: one tree for YAML and JSON input and for output. `serde_json::Value` has neither positions nor an order of
+//! fields. A scalar keeps its source string: the reader decides if `0755` is a number.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{collections::BTreeSet, fmt, sync::Arc};
@@ -22,12 +22,12 @@ impl fmt::Display for TextPosition {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// `None` in data from JSON.
+    /// `None` for JSON.
     pub place: Option<TextPosition>,
     pub value: TreeValue,
 }
 
-/// A value, whose fields keep their order. Aliases share theirs.
+/// A value with its fields in order. Aliases share fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeValue {
     Scalar { text: String, kind: ScalarKind },
@@ -67,7 +67,6 @@ impl Tree {
         if let TreeValue::Map(fields) = &self.value { fields } else { &[] }
     }
 
-    /// `None` also where the value is null.
     pub fn get(&self, key: &str) -> Option<&Self> {
         let (_, tree) = self.fields().iter().find(|(name, _)| name == key)?;
         (!tree.is_null()).then_some(tree)
@@ -107,7 +106,7 @@ impl Serialize for Tree {
                 (Err(_), Ok(number)) => serializer.serialize_u64(number),
                 (Err(_), Err(_)) => serializer.serialize_str(text),
             },
-            // What JSON has no number for, such as infinity, stays a text.
+            // Floats without a JSON number, such as infinity, become strings.
             ScalarKind::Float => match text.replace('_', "").parse::<f64>() {
                 Ok(number) if number.is_finite() => serializer.serialize_f64(number),
                 Ok(_) | Err(_) => serializer.serialize_str(text),
@@ -186,7 +185,7 @@ pub enum ScalarKind {
 }
 
 impl ScalarKind {
-    /// The type of a scalar without quotes by YAML 1.1, as Kubernetes reads it (`goyaml.v2/resolve.go`): `0755` is octal.
+    /// Type of a scalar without quotes by YAML 1.1, as Kubernetes reads it (`goyaml.v2/resolve.go`): `0755` is octal.
     pub fn of_plain(text: &str) -> Self {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => Self::Null,
@@ -210,7 +209,7 @@ impl ScalarKind {
         if let Some(whole) = whole(&digits) {
             return Some(Self::Whole(if text.starts_with('-') { -whole } else { whole }));
         }
-        // Behind a digit or a point, Rust's numbers are those of YAML.
+        // After a digit or a point, Rust's float syntax equals YAML's.
         let is_float = digits.parse::<f64>().is_ok() || [".inf", ".Inf", ".INF"].contains(&&*digits);
         is_float.then_some(Self::Float)
     }
@@ -232,7 +231,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn whatever_json_holds_becomes_a_tree_and_json_again() {
+    fn json_values_round_trip_through_a_tree() {
         let json = r#"{"b":[null,true,-7,18446744073709551615,1.5,1e+300,"x"],"a":{}}"#;
         let tree = Tree::read(json);
         assert_eq!(serde_json::to_string(&tree).expect("JSON"), json);
@@ -243,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn plain_scalars_are_what_kubernetes_takes_them_for() {
+    fn plain_scalars_have_their_types_in_kubernetes() {
         use ScalarKind::{Bool, Float, Null, Text, Whole};
         let texts = "15090,15021 10.0.0.0/8 * 1.8.9 12:30 0x - + . 1e 0o9 -x é 0x-1 0b2 +x 1.x 1-.5 1.2.3 1ex 1e+ 12a +.inf. inf tRUE";
         let floats = "089 1.5 1e3 -.inf .5 1. 1.5e-3 +.Inf .NaN 1.e5";
         for (words, kind) in [
             (texts, Text),
-            // Without octal digits, YAML 1.1 makes a float of it.
+            // Without octal digits, YAML 1.1 reads a float.
             (floats, Float),
             ("15001", Whole(15001)),
             ("01337 0o1337", Whole(0o1337)),
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_json_has_not_are_texts() {
+    fn numbers_without_a_json_form_become_strings() {
         let plain = |text: &str| Tree::scalar(text, ScalarKind::of_plain(text));
         let words =
             "9223372036854775807 9223372036854775808 18446744073709551616 -1 1_0.5 .inf -.5e1 .nan 0755";

@@ -1,4 +1,4 @@
-//! Facts about a mesh's capture configuration, beside its rules: the proxy, its listeners, and the items of lists.
+//! Facts about a mesh's capture configuration beside its rules: the proxy, its listeners and the items of lists.
 
 use crate::settings::Setting;
 use rules::nft::Condition;
@@ -15,13 +15,12 @@ pub(crate) const fn port(number: u16) -> Port {
 
 pub const DNS_PORT: Port = port(53);
 
-/// The zone of conntrack of DNS queries that the proxy sends, which may come from a port that an application uses too: in one zone the
-/// two would be one connection, and an answer would go to the wrong one.
+/// Conntrack zone of the proxy's own DNS queries. They may come from a port that an application uses too: in one zone the two
+/// would be one connection, and a reply would reach the wrong socket.
 pub const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
-/// The zone of the queries that applications send.
 pub(crate) const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
 
-/// The addresses from which proxies call the application behind them (Istio's `InboundPassthroughBindIpv4` and `..Ipv6`).
+/// Source addresses of proxies' calls to their application (Istio's `InboundPassthroughBindIpv4` and `..Ipv6`).
 pub const PASSTHROUGH_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
 pub const PASSTHROUGH_V6: Ipv6Addr = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6);
 
@@ -39,16 +38,14 @@ pub fn loopback(family: Family) -> IpAddr {
     }
 }
 
-/// The ports or groups that are captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection<T> {
     AllBut(Vec<T>),
-    /// Nothing if the list is empty.
     Only(Vec<T>),
 }
 
 impl<T> Selection<T> {
-    /// `excluded` counts where all are captured (`None`).
+    /// `excluded` counts only if all are captured (`only` is `None`).
     pub(crate) fn of(only: Option<Vec<T>>, excluded: Vec<T>) -> Self {
         only.map_or(Self::AllBut(excluded), Self::Only)
     }
@@ -74,7 +71,6 @@ pub enum DnsCapture {
 }
 
 impl DnsCapture {
-    /// `None` in place of a server is any server.
     pub(crate) fn servers(&self, family: Family) -> Vec<Option<Cidr>> {
         match self {
             Self::Off => Vec::new(),
@@ -86,7 +82,7 @@ impl DnsCapture {
         }
     }
 
-    /// The proxy's own queries, which have their zone, are excluded.
+    /// Flows of captured queries, except the proxy's own, which have a separate zone.
     pub(crate) fn stale_flows(&self, ipv6: bool) -> Option<StaleFlows> {
         let destinations = match self {
             Self::Off => return None,
@@ -98,15 +94,14 @@ impl DnsCapture {
     }
 }
 
-/// `None` where nothing is sent to the proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listeners {
     pub outbound: Option<PortRange>,
     pub inbound: Option<PortRange>,
     pub dns: Option<Port>,
-    /// For tunnels of the mesh: called by its number, and so never captured.
+    /// Listener of the mesh's tunnels, dialled directly and so never captured.
     pub tunnel: Option<Port>,
-    /// The mark of what is handed to the inbound listener unchanged, where that is a transparent one (TPROXY).
+    /// Mark of packets for a transparent inbound listener (TPROXY).
     pub transparent: Option<Mark>,
 }
 
@@ -115,9 +110,8 @@ pub struct Proxy {
     pub listeners: Listeners,
     pub uids: Vec<Uid>,
     pub gids: Vec<Gid>,
-    /// The mark of its own packets, where it is known by that.
+    /// Mark of the proxy's packets, where one identifies it.
     pub mark: Option<Mark>,
-    /// True if its connections to the application come from addresses of their own.
     pub has_passthrough: bool,
 }
 
@@ -135,9 +129,8 @@ impl Proxy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyProgram {
     pub name: &'static str,
-    /// The component that answers captured DNS queries, where the program does not.
+    /// Component that answers captured DNS queries, if not the program itself.
     pub resolver: Option<&'static str>,
-    /// What the protocol of the mesh's tunnels is called, where it has them.
     pub tunnel: Option<&'static str>,
     /// Ports of the pod that the program serves itself, for metrics and probes.
     pub ports: &'static [Port],
@@ -152,19 +145,17 @@ pub struct Ipv6Advice {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigKeys {
-    /// The setting that switches capture off, where there is one, and what helps if that is unintended.
+    /// Setting that switches capture off, if any, and the remedy if that is unintended.
     pub off: Option<(Setting, &'static str)>,
-    /// The setting of what to capture, where there is one, and what helps where it captures nothing.
+    /// Setting that selects captured traffic, if any, and the remedy if it selects none.
     pub on: (Option<Setting>, &'static str),
-    /// With how to capture IPv6, such as `give --dual-stack`.
+    /// Setting of IPv6 capture, and its remedy, such as `give --dual-stack`.
     pub ipv6: (Setting, &'static str),
     pub proxy: Option<Setting>,
-    /// Outbound and inbound, where they can be chosen.
     pub listeners: Option<[Setting; 2]>,
 }
 
 impl ConfigKeys {
-    /// Of a mesh that captures everything where nothing is said.
     pub(crate) const fn of_all(
         ipv6: (Setting, &'static str),
         proxy: Option<Setting>,
@@ -175,21 +166,16 @@ impl ConfigKeys {
     }
 }
 
-/// An item of a setting's list, or of the policy itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Selector {
-    /// Of connections that leave.
     Destination(Cidr),
-    /// Of connections that arrive.
     Source(Cidr),
-    /// Connections that leave, of these protocols.
     OutboundPort(PortRange, &'static [Protocol]),
     InboundPort(PortRange),
     Tunnel(Port),
     Interface(InterfaceName),
-    /// An interface of guests behind the pod, such as virtual machines.
+    /// Interface of guests behind the pod, such as virtual machines.
     VmInterface(InterfaceName),
-    /// A user of the application, or a range of them.
     User(UidRange),
     Group(Gid),
     Server(IpAddr),
@@ -252,7 +238,7 @@ impl Lists {
         self.0.extend(items.into_iter().map(item));
     }
 
-    /// The setting of items that are captured alone, and that of exclusions.
+    /// Adds a selection by its two settings: captured items only, and exclusions.
     pub(crate) fn select<T: Clone>(
         &mut self,
         [only, except]: [Setting; 2],
@@ -270,6 +256,5 @@ impl Lists {
 pub struct ListItem {
     pub setting: Setting,
     pub selector: Selector,
-    /// False for an exclusion.
     pub captured: bool,
 }

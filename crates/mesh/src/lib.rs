@@ -1,7 +1,7 @@
-//! What service meshes capture of a pod's traffic, and why.
+//! Capture of a pod's traffic by service meshes, and its reasons, without I/O: facts about a machine come through [`Host`].
 //!
-//! Pure: facts about a machine come through [`Host`]. Data flows one way: words ([`sources`], [`pod`], by the tables of [`settings`])
-//! become a [`Capture`] of one mesh, and that becomes rules, each with its [`RuleReason`]. [`recognition`] finds the reasons of live rules.
+//! Strings ([`sources`], [`pod`], by the tables of [`settings`]) become a [`Capture`] of one mesh, and that becomes rules, each
+//! with its [`RuleReason`]. [`recognition`] finds the reasons of live rules.
 #![forbid(unsafe_code)]
 
 pub mod ambient;

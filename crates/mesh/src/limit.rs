@@ -1,4 +1,4 @@
-//! Known limits of a mesh's rules, which no setting changes, and cautions about settings, for `lint` and `explain`, which know no mesh.
+//! Known limits of a mesh's rules, which no setting changes, and cautions about settings, for `lint` and `explain`.
 
 use crate::facts::{ListItem, Proxy, Selector};
 use crate::sources::Raw;
@@ -6,7 +6,7 @@ use crate::{RuleReason, Setting};
 use rules::finding::Code;
 use rules::simulate::Packet;
 
-/// A caution about a configuration. One of the code [`Code::NoEffect`] holds where the setting is given.
+/// Caution about a configuration. With the code [`Code::NoEffect`] it applies only if the setting is given.
 pub struct Caution {
     pub code: Code,
     /// False for a note.
@@ -35,7 +35,7 @@ impl Caution {
         Self { code: Code::NoEffect, is_warning: true, setting, applies, text, remedy }
     }
 
-    /// A packet of no connection that can reach the application past the proxy ends the connection.
+    /// Caution about packets of no connection: one that reaches the application past the proxy ends the connection.
     pub(crate) const fn of_invalid_packets(setting: Setting, remedy: &'static str) -> Self {
         Self {
             code: Code::InvalidPackets,
@@ -48,7 +48,7 @@ impl Caution {
     }
 }
 
-/// `excluded!(EXCLUSIONS, beside LIST, "flag")` is a caution about exclusions of ports, which count only where all ports are captured.
+/// `excluded!(EXCLUSIONS, beside LIST, "flag")`: caution about excluded ports, which count only if all ports are captured.
 macro_rules! excluded {
     ($exclusions:path, beside $list:path, $flag:literal) => {
         $crate::limit::Caution::unused(
@@ -79,11 +79,9 @@ impl CautionContext<'_> {
         self.lists.iter().any(|listed| matches!(listed.selector, Selector::VmInterface(_)))
     }
 
-    /// True if connections to different ports are redirected to a single one.
     pub fn joins_ports(&self) -> bool {
         let captured = self.lists.iter().filter(|listed| listed.captured);
         let mut ports = captured.filter(|listed| matches!(listed.selector, Selector::InboundPort(_)));
-        // Without a list, all ports are captured.
         let is_single =
             |one: &ListItem| matches!(one.selector, Selector::InboundPort(ports) if ports.is_single());
         let is_one = ports.next().is_some_and(is_single) && ports.next().is_none();
@@ -96,9 +94,9 @@ impl CautionContext<'_> {
 pub struct Limit {
     pub code: Code,
     pub reason: RuleReason,
-    /// True if a packet that has met such a rule runs into it; the second argument, if it matches all of its conditions.
+    /// True if a packet that has met such a rule is affected; the second argument is true if it matches all of its conditions.
     pub concerns: fn(&Packet, bool) -> bool,
-    /// A sentence without its stop. `{}` is a placeholder for what the rule is about.
+    /// A sentence without its full stop. `{}` is replaced with the rule's items.
     pub text: &'static str,
     pub remedy: &'static str,
 }

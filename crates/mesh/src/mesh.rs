@@ -1,17 +1,17 @@
-//! The meshes: the one list of them. What each name stands for is a folder ([`crate::registry`]).
+//! The only list of meshes. Each mesh is a folder ([`crate::registry`]).
 
 use std::{fmt, str::FromStr};
 
-/// Annotations that a mesh knows of pods beside those of its settings. Names of one domain are in one text: `domain/name name`.
+/// A mesh's annotations of pods beside those of its settings. Names of one domain share a string: `domain/name name`.
 #[derive(Clone, Copy)]
 pub(crate) struct KnownAnnotations {
-    /// Decide about capture in another way than as the value of a setting.
+    /// Annotations that decide about capture without being a setting's value.
     pub(crate) deciding: &'static [&'static str],
-    /// Have no meaning for capture.
+    /// Annotations without a meaning for capture.
     pub(crate) others: &'static [&'static [&'static str]],
 }
 
-/// Passes the list to a macro, the default first: a mesh, its folder, and its name as `--mesh` takes it.
+/// Passes the list to a macro, the default first: a mesh, its folder, and its name for `--mesh`.
 macro_rules! meshes {
     ($with:ident) => {
         $with! {
@@ -37,7 +37,6 @@ macro_rules! names {
         }
 
         impl Mesh {
-            /// The default first.
             pub const ALL: &[Self] = &[$(Self::$mesh,)*];
 
             pub const NAMES: &[&str] = &[$($name,)*];
@@ -65,7 +64,7 @@ impl FromStr for Mesh {
     }
 }
 
-/// Makes the features of capture in all meshes: the rows of the table that compares them, in its order.
+/// Defines the features of capture in all meshes: the rows of the table that compares them, in its order.
 macro_rules! features {
     ($($feature:ident $title:literal;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

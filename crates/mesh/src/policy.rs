@@ -14,17 +14,14 @@ use std::{collections::BTreeSet, fmt};
 
 #[derive(Debug, Default)]
 pub struct PolicyFacts {
-    /// IPv4 is always captured.
     pub ipv6: bool,
     pub captures_nothing: bool,
-    /// The policy rules, routes and addresses that the rules rely on.
     pub routing: BTreeSet<Object>,
-    /// Flows that pass the rules by if they are older than those.
+    /// Flows that bypass the rules if they are older.
     pub stale_flows: Option<StaleFlows>,
     pub proxy: Proxy,
 }
 
-/// A part of capture that an environment may lack the means for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapturePart {
     Dns,
@@ -34,12 +31,11 @@ pub enum CapturePart {
 pub trait CapturePolicy: fmt::Debug {
     fn mesh(&self) -> Mesh;
 
-    /// For a family that is captured, in the order in which the rules take effect.
+    /// Rules for a captured family, in the order in which they take effect.
     fn write(&self, family: Family) -> RuleSet;
 
     fn facts(&self) -> PolicyFacts;
 
-    /// In the order of the settings.
     fn lists(&self) -> Vec<ListItem>;
 
     fn without(&self, part: CapturePart) -> Capture;
@@ -48,7 +44,7 @@ pub trait CapturePolicy: fmt::Debug {
         self.facts().ipv6
     }
 
-    /// The rules for one family, checked against what rules of their owner may be; none for a family that is not captured.
+    /// Rules for one family, checked against their owner's limits; none for a family that is not captured.
     fn rules(&self, family: Family) -> Checked {
         let is_captured = family == Family::V4 || self.ipv6();
         let rules = if is_captured { self.write(family) } else { RuleSet::empty(family) };
@@ -66,7 +62,7 @@ pub trait CapturePolicy: fmt::Debug {
         self.facts().proxy
     }
 
-    /// The reason where IPv6 is not captured. `names_it` is true if the settings name an IPv6 address of the pod.
+    /// Reason why IPv6 is not captured. `names_it` is true if the settings contain an IPv6 address of the pod.
     fn without_ipv6(&self, raw: &Raw, names_it: bool) -> Ipv6Advice {
         let entry = self.mesh().entry();
         if let Some(advice) = entry.without_ipv6 {
@@ -77,8 +73,8 @@ pub trait CapturePolicy: fmt::Debug {
     }
 }
 
-/// `configuration! { |READER, HOST, NUMBERS_ONLY| FIELD: TYPE = VALUE; .. }` makes a mesh's type `CaptureConfig`, and its reader, which reads
-/// the values in this order, each with those before it. A block behind `=>` checks all of them.
+/// `configuration! { |READER, HOST, NUMBERS_ONLY| FIELD: TYPE = VALUE; .. }` defines a mesh's type `CaptureConfig`, and its
+/// reader, which evaluates the values in order, each with those before it. A block after `=>` checks all of them.
 macro_rules! configuration {
     (|$reader:ident, $host:ident, $numbers_only:ident|
      $($(#[doc = $doc:literal])* $field:ident: $type:ty = $value:expr;)* $(=> $check:block)?) => {
@@ -102,7 +98,6 @@ macro_rules! configuration {
 pub(crate) use configuration;
 
 impl dyn CapturePolicy + '_ {
-    /// The desired state of a network namespace.
     pub fn desired(&self) -> Desired {
         let PolicyFacts { routing, stale_flows, .. } = self.facts();
         Desired {

@@ -1,4 +1,4 @@
-//! Rules of a configuration as text: what a dry run prints, and every other front end that shows rules.
+//! Rules of a configuration as text, for a dry run and every other front end that shows rules.
 
 use crate::policy::CapturePolicy;
 use rules::render::{iptables, nft};
@@ -6,7 +6,6 @@ use rules::{Checked, Family};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preview {
-    /// For `iptables-restore`.
     Restore,
     Commands,
     Nft,
@@ -14,7 +13,7 @@ pub enum Preview {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Printed {
-    /// All families that are captured, each after a line that names the program it is for.
+    /// All captured families, each after a line with the program that it is for.
     pub text: String,
     pub warning: Option<&'static str>,
 }

@@ -6,7 +6,7 @@ use std::{collections::HashSet, fmt};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InputProblem {
     pub name: String,
-    /// The offending item of its value; `None` where the value as a whole, or its absence, is at fault.
+    /// The offending item of its value; `None` if the whole value, or its absence, is at fault.
     pub item: Option<String>,
     pub text: String,
     /// The line of the file with a caret below the fault; empty where there is none.
@@ -42,7 +42,7 @@ impl fmt::Display for InputProblem {
             return write!(f, "{name}: {item:?} {text}");
         }
         match UNKNOWN.into_iter().find_map(|what| Some((what, text.strip_prefix(what)?))) {
-            // A name that begins with its place is no part of a sentence.
+            // A name that begins with its place can't be part of a sentence.
             Some((what, rest)) if !name.contains(": ") => write!(f, "{what} {name}{rest}"),
             Some(_) | None => write!(f, "{name}: {text}"),
         }
@@ -60,7 +60,6 @@ impl Problems {
     /// Limit of problems reported: a manifest of some megabytes can have that many wrong containers.
     pub const MAX: usize = 100;
 
-    /// Each once, with how many more there are.
     pub fn first(found: impl IntoIterator<Item = InputProblem>) -> Vec<InputProblem> {
         let mut seen = HashSet::new();
         let mut found: Vec<_> = found.into_iter().filter(|problem| seen.insert(problem.clone())).collect();
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_is_one_line_whatever_it_quotes() {
+    fn problems_are_one_line_with_any_quotation() {
         let name = "Pod a\u{1b}[2J\n::error::b";
         for problem in
             [InputProblem::of(name, "is\nwrong"), InputProblem::with_item(name, "x\n", "is\nwrong")]
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_problems_the_first_are_reported_each_once() {
+    fn only_the_first_distinct_problems_are_reported() {
         let numbered =
             (0..16_000).flat_map(|at| [at, at]).map(|at| InputProblem::of(&at.to_string(), "is wrong"));
         let Problems(found) = Problems::check(numbered).expect_err("problems");
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_are_counted_and_stand_on_lines_of_their_own() {
+    fn problems_are_counted_with_a_line_each() {
         let one = InputProblem::with_item("--proxy-uid", "root", "is not a number");
         let two = InputProblem::of("--mesh", "needs a value");
         assert_eq!(

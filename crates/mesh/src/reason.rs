@@ -1,4 +1,4 @@
-//! The reason of a rule, of any mesh, and its [`Meaning`], which is what such rules do, for code that knows no mesh.
+//! Reasons of all meshes' rules, and the [`Meaning`] of each: the effect of such rules, for code independent of meshes.
 
 use crate::mesh::Mesh;
 use crate::recognition::summary::field_condition;
@@ -13,7 +13,6 @@ pub struct ReasonRow {
     pub name: &'static str,
     pub meaning: Meaning,
     pub settings: &'static [Setting],
-    /// The mesh's own, in place of those of the meaning.
     pub general: Option<&'static str>,
     pub of_value: Option<&'static str>,
 }
@@ -30,7 +29,7 @@ impl RuleReason {
         Self::all().find(|reason| reason.name() == name)
     }
 
-    /// By the comment in nf_tables: `excluded-network (--istio-service-exclude-cidr)`, or a name alone.
+    /// Parses a comment in nf_tables: `excluded-network (--istio-service-exclude-cidr)`, or a name alone.
     pub(crate) fn of_comment(comment: &str) -> Option<(Self, Option<Setting>)> {
         let (name, option) =
             comment.strip_suffix(')').and_then(|text| text.split_once(" (")).unwrap_or((comment, ""));
@@ -39,7 +38,7 @@ impl RuleReason {
         Some((reason, reason.settings().iter().copied().find(made_it)))
     }
 
-    /// `None` of a rule that is always there.
+    /// `None` for rules that no setting makes.
     pub fn setting_of(origin: Origin) -> Option<Setting> {
         let made_it = |setting: &Setting| setting.row().name() == origin.option;
         Self::named(origin.name)?.settings().iter().copied().find(made_it)
@@ -49,7 +48,7 @@ impl RuleReason {
         self.0.mesh
     }
 
-    /// In kebab case: prefix of log lines, comment in nf_tables. It is short enough for both.
+    /// Name in kebab case: prefix of log lines, comment in nf_tables. It is short enough for both.
     pub fn name(self) -> &'static str {
         self.0.name
     }
@@ -62,13 +61,13 @@ impl RuleReason {
         self.meaning().row().direction == "dns"
     }
 
-    /// The settings of which one makes the rule; none for what is always there.
+    /// Settings of which one makes the rule; none for unconditional rules.
     pub fn settings(self) -> &'static [Setting] {
         self.0.settings
     }
 
-    /// Why such a rule decides, about the item `value` of the setting's list, with `option` for the setting; `None` for rules that only
-    /// lead on to others. [`crate::sources::Dialect::render`] completes the placeholders.
+    /// Explanation of such a rule's verdict, about the item `value` of the setting's list, with `option` for the setting; `None`
+    /// for rules that only lead on to others. [`crate::sources::Dialect::render`] completes the placeholders.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {
         let (own, usual) = (self.0, self.meaning().row());
         let of_value = own.of_value.or(usual.of_value).zip(value);
@@ -77,12 +76,11 @@ impl RuleReason {
         Some(text.replace("{option}", option))
     }
 
-    /// For a rule that one of several settings makes, or none.
     pub(crate) fn by(self, setting: impl Into<Option<Setting>>) -> Cause {
         Cause { reason: self, setting: setting.into() }
     }
 
-    /// Some rules of this form only jump to a chain whose rules do what the reason says. The kernel calls a base chain.
+    /// Meaning of a rule of this form, which may only jump to a chain with the reason's effect. The kernel calls a base chain.
     pub(crate) fn meaning_of(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Meaning {
         let asks_for = |fields: &[Field]| {
             asks.iter().filter_map(ListedCondition::field).any(|one| fields.contains(&one))
@@ -118,7 +116,7 @@ impl From<RuleReason> for Cause {
 impl Cause {
     pub(crate) fn origin(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Origin {
         let MeaningRow { effect, about, .. } = *self.reason.meaning_of(is_base, asks, action).row();
-        // An exclusion of a rule that captures is not an item of its list.
+        // An exception in a rule that captures is not an item of its list.
         let is_exception = |one: &ListedCondition| field_condition(one).is_some_and(|one| one.negated);
         let items = asks.iter().filter(|one| effect != TrafficEffect::Captured || !is_exception(one));
         Origin {
@@ -136,8 +134,9 @@ impl fmt::Debug for RuleReason {
     }
 }
 
-/// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..], "sentence", of "sentence about {value}"; .. }`, in the order of the
-/// names, makes constants of the mesh's type `Reason`. One of the settings, constants of the holder, makes such rules: `{option}`.
+/// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..], "sentence", of "sentence about {value}"; .. }`, sorted by
+/// name, defines constants of the mesh's type `Reason`. One of the settings, constants of the holder, makes such rules:
+/// `{option}`.
 macro_rules! reasons {
     ($mesh:ident of $holder:ident;
      $($reason:ident $name:literal $meaning:ident [$($setting:ident),*] $(, $text:literal)? $(, of $of_value:literal)?;)*) => {
@@ -168,8 +167,8 @@ const PORT: &[Field] = &[Field::DestinationPort];
 const INTERFACE: &[Field] = &[Field::InInterface, Field::OutInterface];
 const OWNER: &[Field] = &[Field::Uid, Field::Gid];
 
-/// `MEANING: EFFECT "DIRECTION" ABOUT, [BEFORE, ALL, AFTER], "sentence", of "sentence about {value}";`: the words before a list, in place
-/// of it, and after it; and the sentences of meshes that have no own ones.
+/// `MEANING: EFFECT "DIRECTION" ABOUT, [BEFORE, ALL, AFTER], "sentence", of "sentence about {value}";`: the words before a list,
+/// in place of it, and after it; and the sentences for meshes without their own.
 macro_rules! meanings {
     ($($(#[doc = $doc:literal])* $meaning:ident: $effect:ident $direction:literal $about:ident,
        [$before:literal, $all:literal, $after:literal] $(, $text:literal)? $(, of $of_value:literal)?;)*) => {
@@ -198,7 +197,7 @@ meanings! {
     ProxyCallsOwnPod: Captured "inbound" OWNER,
         ["the proxy's calls to its own pod, ", "the proxy's calls to its own pod", ""],
         "the proxy calls its own pod, so that the call comes in through the mesh";
-    /// Captures what comes from a guest behind the pod, such as a virtual machine, as if the pod sent it.
+    /// Captures traffic from a guest behind the pod, such as a virtual machine, as if the pod sent it.
     VirtualMachine: Captured "outbound" INTERFACE, ["outbound, ", "outbound", ""];
     VirtualMachineDns: Captured "dns" INTERFACE, ["DNS queries, ", "DNS queries", ""];
     ToOutboundListener: HandedOver "outbound" NOTHING, ["", "connections handed to the proxy, outbound", ""];
@@ -239,14 +238,12 @@ meanings! {
 #[derive(Clone, Copy, Debug)]
 pub struct MeaningRow {
     pub effect: TrafficEffect,
-    /// The traffic: `outbound`, `inbound`, `dns`, or `both` ways.
+    /// Traffic: `outbound`, `inbound`, `dns`, or `both` ways.
     pub direction: &'static str,
-    /// The fields of which one's condition holds the items of the setting's list.
+    /// Fields, one of whose conditions holds the items of the setting's list.
     pub about: &'static [Field],
     pub counted: Phrase,
-    /// Why such rules decide, where no item is known that the rule is about; `None` of rules that only lead on to others.
     pub general: Option<&'static str>,
-    /// Why they decide about an item (`{value}`) of the setting's list.
     pub of_value: Option<&'static str>,
 }
 
@@ -262,7 +259,7 @@ impl Meaning {
         &TABLE[self as usize]
     }
 
-    /// The exclusion that a negated condition on the field means, of a rule that captures.
+    /// Exclusion that a negated condition on the field means, in a rule that captures.
     pub fn exception(self, field: Field) -> Option<Self> {
         match (self, field) {
             (Self::InboundPort, Field::DestinationPort) => Some(Self::TunnelPort),
@@ -278,7 +275,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_are_kebab_case_in_order_and_of_one_mesh_alone() {
+    fn names_are_sorted_kebab_case_with_one_mesh_each() {
         let mut known = BTreeSet::new();
         for mesh in Mesh::ALL {
             let reasons = mesh.entry().reasons;
@@ -292,7 +289,7 @@ mod tests {
                 assert!(known.insert(name), "{name} is of two meshes");
                 assert_eq!(reason.mesh(), *mesh, "{name}");
                 assert_eq!(RuleReason::named(name).map(RuleReason::name), Some(name));
-                // What is always there, by the first mesh, came before there was another.
+                // Unconditional rules of the first mesh have names from before there was another.
                 let prefix = format!("{mesh}-");
                 assert!(*mesh == Mesh::default() || name.starts_with(&prefix), "{name} says whose it is");
             }
@@ -314,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_is_about_the_item_where_it_is_known() {
+    fn sentence_contains_the_known_item() {
         let check = |name: &str, value: Option<&str>, expected: Option<&str>| {
             let reason = RuleReason::named(name).expect("a reason");
             assert_eq!(reason.sentence(value, "--flag").as_deref(), expected, "{name} {value:?}");
@@ -327,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_tells_the_reason_and_the_option_that_made_the_rule() {
+    fn comment_has_reason_and_option() {
         for reason in RuleReason::all() {
             assert_eq!(RuleReason::of_comment(reason.name()), Some((reason, None)));
             for setting in reason.settings() {

@@ -1,6 +1,6 @@
-//! Recognizes live rules: which of them are a mesh's, the *reason* of each, and its *meaning*: what it does to packets in its place. Our
-//! tables of nf_tables carry reasons in their comments, as do rules of iptables where a mesh's rules have such comments. Of the others,
-//! the form shows the meaning and so the reason, unless it is special in the mesh (`Recognition`).
+//! Recognition of live rules: their mesh, their *reason*, and their *meaning*: the effect on packets at that point. Comments
+//! carry the reasons in our nf_tables tables, and in iptables where a mesh's rules have such comments. For other rules, the form
+//! gives the meaning and so the reason, unless the mesh has a special case (`Recognition`).
 
 mod form;
 pub mod summary;
@@ -25,9 +25,7 @@ pub struct RecognizedRule<'a> {
     pub summary: RuleSummary,
     pub role: Role,
     pub reason: Option<RuleReason>,
-    /// The setting that made it, where it is known or only one can.
     pub setting: Option<Setting>,
-    /// True if packets of the family come there.
     pub is_reached: bool,
 }
 
@@ -71,9 +69,8 @@ impl RuleContext<'_> {
         self.owned.view
     }
 
-    /// Of iptables, or its equal in nf_tables.
     pub fn table(&self) -> Option<Table> {
-        // `nat`, `nat (iptables-nft)`, `inet istio-proxy-nat`; ours name their chains after tables.
+        // `nat`, `nat (iptables-nft)`, `inet istio-proxy-nat`; our chains are named after tables.
         let is_ours = |name: &str| Mesh::ALL.iter().any(|mesh| mesh.ownership().table == name);
         let table = match self.chain.table.strip_prefix("inet ") {
             Some(name) if is_ours(name) => self.chain.chain.split('_').next().unwrap_or_default(),
@@ -83,20 +80,19 @@ impl RuleContext<'_> {
         Table::ALL.into_iter().find(|known| known.name() == table)
     }
 
-    /// Rules without an effect do not count.
     pub fn is_first(&self) -> bool {
         let first = self.chain.rules.iter().find(|rule| !rule.action.surely_continues());
         first.is_some_and(|first| std::ptr::eq(first, self.rule))
     }
 
-    /// True if the mesh's predecessor writes a rule of this form in a base chain, and rules beside it prove that it did.
+    /// True if the mesh's predecessor writes a rule of this form in a base chain, and rules beside it prove the origin.
     fn is_of_predecessor(&self, mesh: Mesh) -> bool {
         let led_to = || self.owned.led_to.iter().filter(|led_to| led_to.mesh == mesh);
         let pattern = || {
             let known = mesh.ownership().predecessor?;
             known.pattern(self.table()?, self.chain.base?.hook, &self.words())
         };
-        // The mesh is looked for first: most rules of others are in namespaces without it.
+        // The mesh is searched for first: most foreign rules are in namespaces without it.
         let Some(pattern) = led_to().next().and_then(|_| pattern()) else { return false };
         match pattern.proof {
             Proof::Form => true,
@@ -105,7 +101,6 @@ impl RuleContext<'_> {
         }
     }
 
-    /// Without the comment, in the words of patterns.
     fn words(&self) -> String {
         let known = |condition: &ListedCondition| match condition {
             ListedCondition::Known(known) => Some(known.clone()),
@@ -121,7 +116,6 @@ impl RuleContext<'_> {
         }
     }
 
-    /// True if a rule in OUTPUT of the rule's table asks for these interfaces.
     pub fn leave_by(&self, interfaces: &Condition) -> bool {
         let leaving = Condition { field: Field::OutInterface, ..interfaces.clone() };
         self.owned.left_by.contains(&(&*self.chain.table, leaving))
@@ -132,7 +126,6 @@ struct OwnedView<'a> {
     view: &'a View,
     owners: Vec<Option<Mesh>>,
     led_to: BTreeSet<LedTo<'a>>,
-    /// The interfaces that rules in OUTPUT ask for, by table.
     left_by: BTreeSet<(&'a str, Condition)>,
 }
 
@@ -171,7 +164,7 @@ impl<'a> OwnedView<'a> {
         rule.leads_to.and_then(|chain| self.owners[chain])
     }
 
-    /// `None` of a chain that is not a mesh's.
+    /// `None` for a chain that no mesh owns.
     fn role(&self, chain: usize) -> Option<Role> {
         let chain_rules = &self.view.chains()[chain];
         if let Some(base) = chain_rules.base {
@@ -193,7 +186,7 @@ impl<'a> OwnedView<'a> {
         Some(RuleContext { owned: self, chain, rule, summary, role, to })
     }
 
-    /// The reason of a rule, if it is a mesh's and has an effect. Packets come to the first `reach` rules of its chain.
+    /// A mesh's rule with an effect, recognized. Packets reach the first `reach` rules of its chain.
     fn recognized(&self, at: At, reach: usize) -> Option<RecognizedRule<'a>> {
         let chain = &self.view.chains()[at.chain];
         let rule = &chain.rules[at.rule];
@@ -206,7 +199,7 @@ impl<'a> OwnedView<'a> {
             }
             None => RuleReason::of_comment(&rule.comment),
         };
-        // LOG, NFLOG and rules without a target change nothing. A rule that states its reason is recognized whatever it does.
+        // LOG, NFLOG and rules without a target have no effect. A rule that states its reason is recognized in any case.
         if stated.is_none() && rule.action.surely_continues() {
             return None;
         }
@@ -222,7 +215,6 @@ impl<'a> OwnedView<'a> {
         Some(RecognizedRule { mesh, at, chain, rule, summary, role, reason, setting, is_reached })
     }
 
-    /// The mesh of a rule in a base chain.
     fn mesh_of(&self, context: &RuleContext<'_>) -> Option<Mesh> {
         let mut meshes = Mesh::ALL.iter().copied();
         let of_comment = || {
@@ -234,7 +226,7 @@ impl<'a> OwnedView<'a> {
     }
 }
 
-/// The mesh that a chain belongs to with all its rules: by its nf_tables table, or by its name if it is no base chain.
+/// The mesh that owns a chain with all its rules: by its nf_tables table, or, except for base chains, by its name.
 fn owner(chain_rules: &ViewChain, names: &HashSet<(&str, &str)>) -> Option<Mesh> {
     let by_table = |mesh: &Mesh| {
         let owner = mesh.ownership();
@@ -250,7 +242,6 @@ fn owner(chain_rules: &ViewChain, names: &HashSet<(&str, &str)>) -> Option<Mesh>
     meshes().find(by_table).or_else(|| meshes().find(by_name))
 }
 
-/// Only rules that have an effect, in the order of their chains.
 pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
     let (owned, reach) = (OwnedView::of(view), view.reach());
     let rules_of = |chain: usize| (0..view.chains()[chain].rules.len()).map(move |rule| At { chain, rule });
@@ -261,7 +252,6 @@ pub fn recognized(view: &View) -> Vec<RecognizedRule<'_>> {
     found
 }
 
-/// The view with the origins of rules of meshes, which show in the rules.
 pub fn named(view: View) -> View {
     let origins = recognized(&view).into_iter().filter_map(|rule| Some((rule.at, rule.origin()?)));
     let origins: Vec<(At, Origin)> = origins.collect();
@@ -278,7 +268,7 @@ mod tests {
     use rules::field::{Intervals, interface_number};
 
     #[test]
-    fn loopback_is_the_interface_and_not_all_others() {
+    fn negated_loopback_is_not_loopback() {
         let values = |negated, name: &str| Condition {
             negated,
             ..Condition::is(Field::InInterface, Intervals::one(interface_number(name)))

@@ -1,5 +1,4 @@
-//! The list of meshes at work: where a mesh's name leads to its folder. Code that applies, compares, explains or draws uses a
-//! [`CapturePolicy`], and knows no mesh by name.
+//! Registry of the meshes: resolves a mesh's name to its folder. Other code uses a [`CapturePolicy`] without a mesh's name.
 
 mod made;
 
@@ -20,26 +19,26 @@ use std::ops::Deref;
 
 pub struct MeshEntry {
     pub settings: &'static [SettingRow],
-    /// Its injector's values for settings that pods leave open, each unless one of these settings is given.
+    /// Its injector's defaults for a pod's settings, each unless one of the listed settings is given.
     pub injector_defaults: &'static [(Setting, &'static str, &'static [Setting])],
-    /// `None` for pods of the default mesh, which are all others.
+    /// `None` for the default mesh: all other pods are its own.
     pub(crate) pods: Option<&'static Form>,
     pub(crate) annotations: KnownAnnotations,
     pub proxy_program: ProxyProgram,
     pub reasons: &'static [RuleReason],
-    /// The chains of iptables that its rules lead to, in capitals, each with its role.
+    /// Chains of iptables that its rules lead to, in capitals, each with its role.
     pub chains: &'static [(&'static str, Role)],
     pub keys: ConfigKeys,
-    /// Advice where IPv6 is not captured, if it differs from that of [`ConfigKeys::ipv6`].
+    /// Advice if IPv6 is not captured, where it differs from that of [`ConfigKeys::ipv6`].
     pub(crate) without_ipv6: Option<fn(&Raw, bool) -> Ipv6Advice>,
     pub limits: &'static [Limit],
     pub cautions: &'static [Caution],
-    /// The remedy where the rules capture the other family alone, and the pod has addresses of this one, too.
+    /// Remedy if the rules capture only the other family, and the pod has addresses of this one, too.
     pub remedy_of_gap: ByFamily<&'static str>,
     pub(crate) recognition: Recognition,
 }
 
-/// `v4_always!("mesh", "--flag for IPv6")` is the remedy of each family's gap in a mesh that always captures IPv4.
+/// `v4_always!("mesh", "--flag for IPv6")`: remedy of each family's gap in a mesh that always captures IPv4.
 macro_rules! v4_always {
     ($mesh:literal, $option:literal) => {
         ::rules::ByFamily {
@@ -51,13 +50,13 @@ macro_rules! v4_always {
 
 pub(crate) use v4_always;
 
-/// Recognition of a mesh's rules that carry no reason, beyond their form: of iptables, of the predecessor, and of its native mode.
+/// Recognition, beyond their form, of rules without a stored reason: of iptables, the predecessor and its native mode.
 pub(crate) struct Recognition {
-    /// The reason of a rule by its comment, or by a form that means another thing here than elsewhere.
+    /// Reason of a rule by its comment, or by a form with another meaning in this mesh.
     pub(crate) special: fn(&RuleContext<'_>) -> Option<RuleReason>,
-    /// Of the settings that make such rules, the one that this rule shows.
+    /// The one of the reason's settings that made this rule.
     pub(crate) setting: fn(RuleReason, &RuleContext<'_>) -> Option<Setting>,
-    /// Mends the reasons of rules by what all together show.
+    /// Corrects the reasons of rules with knowledge of all of them.
     pub(crate) refine: fn(&mut [RecognizedRule<'_>]),
 }
 
@@ -125,7 +124,7 @@ macro_rules! folders {
             }
         })*
 
-        /// Where the reader has a problem, the result must not be used. With `numbers_only`, the host's users are not the pod's.
+        /// The result is valid only if the reader has no problem. With `numbers_only`, the host's users are not the pod's.
         pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> Capture {
             let mesh = of(reader);
             refuse(reader, mesh);
@@ -151,20 +150,18 @@ impl Mesh {
         self.entry().pods
     }
 
-    /// A name of a mesh is its own nearest. `None` if the word is like none.
     pub fn nearest(word: &str) -> Option<&'static str> {
         settings::nearest(word, Self::ALL.iter().map(|mesh| mesh.name()))
     }
 }
 
-/// A name that no mesh has is a problem.
 pub fn of(reader: &mut SettingReader<'_>) -> Mesh {
     let complaint = format!("is not a mesh; expected {}", settings::alternatives(Mesh::NAMES));
     reader.optional(Setting::Mesh, &complaint, |text| text.parse::<Mesh>().ok());
     reader.raw.mesh()
 }
 
-/// Refuses settings of what is not done here. An annotation is written for the mesh's own programs too, so that it has no effect.
+/// Refuses unsupported settings. Annotations are written for the mesh's own programs too, so they have no effect here.
 fn refuse(reader: &mut SettingReader<'_>, mesh: Mesh) {
     for row in mesh.settings() {
         let Some([why, remedy]) = row.refused else { continue };
@@ -187,7 +184,7 @@ pub struct Resolved {
     pub warnings: Vec<String>,
 }
 
-/// Reads the settings of capture, and no others. Problems found `before` come first.
+/// Reads only the settings of capture. Problems found `before` come first.
 pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<InputProblem>) -> Result<Resolved, Problems> {
     resolve_as(raw, host, before, false)
 }
@@ -210,7 +207,7 @@ mod tests {
     use crate::sources::NullHost;
 
     #[test]
-    fn a_mesh_is_known_by_a_misspelt_name_and_refused_all_the_same() {
+    fn misspelt_mesh_is_recognized_and_refused() {
         for (word, nearest) in [("linkrd", Some("linkerd")), ("kuma", Some("kuma")), ("zzz", None)] {
             assert_eq!(Mesh::nearest(word), nearest, "{word}");
         }

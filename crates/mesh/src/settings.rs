@@ -1,5 +1,4 @@
-//! Every setting of the tool in tables, one for each mesh and one that they share: flag, variables, annotations, help. Meanings and
-//! defaults are upstream's unless the help differs.
+//! Tables of all settings, one for each mesh and a common one. Meanings and defaults are upstream's unless the help differs.
 
 pub mod levels;
 pub mod mapping;
@@ -24,7 +23,6 @@ impl SettingTable {
     }
 }
 
-/// A setting: its place in a table. Constants are named as flags are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Setting {
     table: SettingTable,
@@ -37,7 +35,7 @@ impl fmt::Debug for Setting {
     }
 }
 
-/// Settings that a call for a mesh may have, in the order of `--help`.
+/// Settings of a call for a mesh, in the order of `--help`.
 pub fn of(mesh: Mesh) -> impl Iterator<Item = &'static SettingRow> + Clone {
     let (first, others) = TABLE.split_at(TABLE.partition_point(|row| row.topic == Topic::Capture));
     first.iter().chain(mesh.settings()).chain(others)
@@ -54,13 +52,11 @@ pub enum SettingKind {
     Switch,
 }
 
-/// Heading under which `--help` lists a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     Capture,
     Operation,
     Manifest,
-    /// Facts that the host would otherwise provide.
     Facts,
     Validation,
     Logging,
@@ -102,7 +98,6 @@ impl Topic {
         }
     }
 
-    /// True if its settings belong to a single command, or to one and its reverse.
     pub fn is_of_one_command(self) -> bool {
         matches!(self.heading(), "The packet" | Self::OF_ONE_COMMAND)
     }
@@ -111,22 +106,18 @@ impl Topic {
 #[derive(Clone, Copy, Debug)]
 pub struct SettingRow {
     pub setting: Setting,
-    /// Long flag without dashes; empty if the setting lives in the environment alone.
     pub long: &'static str,
     pub short: Option<char>,
-    /// Variables, the first that is set wins.
+    /// The first that is set counts.
     pub variables: &'static [&'static str],
-    /// Annotations of the mesh by which a pod says the same; the first that a pod has counts.
+    /// The mesh's annotations with the same meaning; the first that a pod has counts.
     pub annotations: &'static [&'static str],
-    /// The key of the mesh's configuration files that says the same, with those around it: `redirect.dns.port`.
     pub file_key: Option<&'static str>,
-    /// The separator of the values of a flag that is repeated; `None` where the last one counts.
+    /// Separator that joins the values of a repeated flag; `None` if the last one counts.
     pub separator: Option<&'static str>,
-    /// A value to show; `None` for a switch.
     pub example: Option<&'static str>,
     pub values: &'static [&'static str],
     pub features: &'static [Feature],
-    /// Why the setting is refused, and the remedy.
     pub refused: Option<[&'static str; 2]>,
     pub kind: SettingKind,
     pub topic: Topic,
@@ -134,12 +125,12 @@ pub struct SettingRow {
 }
 
 impl SettingRow {
-    /// The name by which people speak of the setting: its flag without dashes, or else its variable.
+    /// Name of the setting: its flag without dashes, or else its variable.
     pub fn name(&self) -> &'static str {
         if self.long.is_empty() { self.variables[0] } else { self.long }
     }
 
-    /// The setting as its author writes it: `--flag`, or its variable where it has no flag.
+    /// Name on the command line: `--flag`, or its variable if it has no flag.
     pub fn option(&self) -> String {
         match self.long {
             "" => self.variables[0].to_owned(),
@@ -155,7 +146,6 @@ impl SettingRow {
         self.option() == word || self.short_option() == word
     }
 
-    /// The setting in a text that [`crate::sources::Dialect::render`] completes.
     pub fn mention(&self) -> String {
         match self.long {
             "" => self.option(),
@@ -164,11 +154,10 @@ impl SettingRow {
     }
 }
 
-/// Prefix of the annotations that name settings as we do.
 pub const ANNOTATIONS: &str = "sidecar-init/";
 
 impl SettingRow {
-    /// The name in annotations and network configurations: the flag's, or else the variable's. Only settings of a pod have one.
+    /// Name in annotations and network configurations: the flag's, or else the variable's. Only settings of a pod have one.
     pub fn key(&self) -> Option<String> {
         let of_pod = self.topic == Topic::Capture && self.setting != Setting::EnvoyUser;
         let of_pod = of_pod || self.setting == Setting::DnsServers;
@@ -180,7 +169,6 @@ impl SettingRow {
     }
 }
 
-/// `a, b or c`
 pub fn alternatives(words: &[&str]) -> String {
     match words.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
@@ -188,11 +176,11 @@ pub fn alternatives(words: &[&str]) -> String {
     }
 }
 
-/// By the measure and the threshold that clap has for commands.
+/// Most similar name, by the measure and threshold of clap for commands.
 pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.7;
     let names: Vec<&str> = names.collect();
-    // Whose beginning alone is missing is meant, though others may be more alike: `inbound-ports` of `istio-inbound-ports`.
+    // A name that lacks only its beginning wins over more similar ones: `inbound-ports` of `istio-inbound-ports`.
     let is_end = |name: &&str| name.strip_suffix(misspelt).is_some_and(|start| start.ends_with('-'));
     let mut longer = names.iter().copied().filter(is_end).filter(|_| misspelt.contains('-'));
     if let (Some(only), None) = (longer.next(), longer.next()) {
@@ -203,7 +191,7 @@ pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Opti
     best.map(|(_, name)| name)
 }
 
-/// The value that a misspelt one was probably meant to be: few letters differ, or only their case. Another digit is another value.
+/// Likely intended value of a misspelt one: few letters differ, or only their case. Another digit is another value.
 pub fn nearest_value<'a>(desired: &str, values: &[&'a str]) -> Option<&'a str> {
     let typos = |value: &str| strsim::osa_distance(&desired.to_lowercase(), &value.to_lowercase());
     let limit = if desired.chars().count() < 6 { 1 } else { 2 };
@@ -228,7 +216,7 @@ impl Setting {
         }
     }
 
-    /// True if a question with this flag is about the rules that the flags make, and not about those that are there.
+    /// True if a query with this flag is about the flags' rules instead of the existing ones.
     pub fn describes_rules(self) -> bool {
         self.row().topic == Topic::Capture && self.mesh().is_some()
     }
@@ -238,7 +226,7 @@ impl Setting {
     }
 }
 
-/// Features that do not distinguish flags: how lists are written, and that a direction can be left out.
+/// Features that do not distinguish flags: the syntax of lists, and the omission of a direction.
 const COARSE_FEATURES: [Feature; 2] = [Feature::Ranges, Feature::Directions];
 
 pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
@@ -254,7 +242,7 @@ pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
     found
 }
 
-/// The remark about a flag that only other meshes have, by its name with the dashes; `None` if none has it.
+/// Remark about a flag of other meshes only, by its name with the dashes; `None` if no mesh has it.
 pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
     let named = |other: &Mesh| other.settings().iter().find(|row| row.is_written(name));
     let of = |other: &Mesh| Some((*other, named(other)?.setting));
@@ -273,11 +261,11 @@ pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
     })
 }
 
-/// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; the short form is `_` where there is
-/// none. Behind the variables may follow `@ ["annotation"]`: those of a pod with the same meaning, the first that is there; and
-/// `key "path"`: that of configuration files. `joined ","` is for a flag that may be repeated: its values are a list, joined so.
-/// `example "value"` is a value to show, `of [..]` all values where they are few, `features [..]` what of `docs/meshes.md` the setting
-/// covers, `refused ["why", "remedy"]` a setting of what is not done here.
+/// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; `_` for no short form.
+/// Optional after the variables: `@ ["annotation"]`, a pod's annotations with the same meaning, of which the first present one
+/// counts; `key "path"` in configuration files; `joined ","` for a flag that may be repeated, whose values are joined to a list;
+/// `example "value"`; `of [..]`, all values if they are few; `features [..]` of `docs/meshes.md` that the setting covers;
+/// `refused ["why", "remedy"]` for an unsupported setting.
 macro_rules! settings {
     (
         $holder:ident of $table:expr;
@@ -293,7 +281,6 @@ macro_rules! settings {
                 $crate::settings::Setting::at($table, SettingIndex::$setting as u16);)*)*
         }
 
-        /// In the order of `--help`.
         pub(crate) const TABLE: &[$crate::settings::SettingRow] = &[$($($crate::settings::SettingRow {
             setting: $holder::$setting,
             long: $long,
@@ -344,7 +331,7 @@ mod tests {
             ("", formats, None),
             ("ipv6", families, None),
             ("ipv4x", families, Some("ipv4")),
-            // Of short words one letter may differ, of those of six and more two.
+            // In short words one letter may differ, in those of six and more two.
             ("jxxn", formats, None),
             ("tpxxxy", modes, Some("TPROXY")),
             ("txxxxy", modes, None),
@@ -368,7 +355,7 @@ mod tests {
         for row in all() {
             let name = row.name();
             assert_eq!(row.setting.row().name(), name);
-            // What all meshes have is not a feature of one.
+            // Common settings have no feature of one mesh.
             let is_of_one = row.setting.mesh().is_some() && row.topic == Topic::Capture;
             assert_eq!(!row.features.is_empty(), is_of_one, "{name}");
             assert_eq!(row.example.is_some(), row.kind != SettingKind::Switch, "{name}");
@@ -385,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_mesh_captures_describes_rules() {
+    fn capture_settings_describe_rules() {
         let describing = [Setting::InboundPorts, Setting::ProxyUid, crate::kuma::Kuma::Vnet];
         assert!(describing.into_iter().all(Setting::describes_rules));
         // Of the mesh, but not of capture; of capture, but of every mesh; of neither.
@@ -412,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_the_settings_of_its_mesh_between_those_of_all() {
+    fn mesh_settings_are_between_common_ones() {
         let names: Vec<&str> = of(Mesh::Linkerd).map(SettingRow::name).collect();
         assert_eq!(names[..2], ["mesh", "incoming-proxy-port"]);
         let count = Mesh::Linkerd.settings().len();

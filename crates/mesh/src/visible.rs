@@ -1,6 +1,6 @@
-//! Texts of others as people read them: names, labels and values are whatever their authors wrote.
+//! Escapes untrusted strings for output: names, labels and values may hold any characters.
 
-/// Format characters (category Cf of Unicode 16), such as those that turn a text's direction, and separators of lines: ranges.
+/// Ranges of format characters (category Cf of Unicode 16), such as direction changes, and line separators.
 const FORMAT: [u32; 40] = [
     0xad, 0xad, 0x600, 0x605, 0x61c, 0x61c, 0x6dd, 0x6dd, 0x70f, 0x70f, 0x890, 0x891, 0x8e2, 0x8e2, 0x180e,
     0x180e, 0x200b, 0x200f, 0x2028, 0x202e, 0x2060, 0x206f, 0xfeff, 0xfeff, 0xfff9, 0xfffb, 0x110bd, 0x110bd,
@@ -8,12 +8,12 @@ const FORMAT: [u32; 40] = [
     0xe007f,
 ];
 
-/// True if a terminal or a reader of a log obeys the character instead of showing it.
+/// True if a terminal or log viewer interprets the character instead of showing it.
 pub fn is_obeyed(c: char) -> bool {
     c.is_control() || FORMAT.chunks(2).any(|range| (range[0]..=range[1]).contains(&u32::from(c)))
 }
 
-/// A text without what would move a terminal's cursor, begin a line or turn the direction of what follows.
+/// Escapes characters that would move a terminal's cursor, start a line or change the direction of text.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -22,7 +22,6 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// For a text of several lines.
 pub fn visible_lines(text: &str) -> String {
     text.lines().map(visible).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! Writing of a policy's rules: short words for chains, matches and targets, and the writer that keeps them in order.
+//! Writing of a policy's rules: short names for chains, matches and targets, and the writer that keeps their order.
 
 use crate::facts::{loopback, passthrough};
 use crate::reason::Cause;
@@ -21,11 +21,10 @@ enum WrittenChain {
     Own(&'static str),
 }
 
-/// Numbers count the rules that the policy inserts, without those that log hits.
+/// Numbers count the rules that the policy inserts, without rules that log hits.
 #[derive(Clone, Copy)]
 enum Order {
     Last,
-    /// Behind the rules inserted before.
     Next,
     Number(usize),
 }
@@ -37,7 +36,7 @@ pub(crate) const fn own(name: &'static str) -> ChainPlace {
     last(WrittenChain::Own(name))
 }
 
-/// `chains! { PLACE "NAME" ROLE; .. }` makes constants of a mesh's chains, and `CHAINS`, by which live chains have their roles.
+/// `chains! { PLACE "NAME" ROLE; .. }` defines constants of a mesh's chains, and `CHAINS`, which maps live chains to roles.
 macro_rules! chains {
     ($($place:ident $name:literal $role:ident;)*) => {
         $(const $place: $crate::writing::ChainPlace = $crate::writing::own($name);)*
@@ -74,11 +73,11 @@ impl From<WrittenChain> for Chain {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Comments {
-    /// Rules in base chains that nothing else identifies, after the conditions.
+    /// Only on rules in base chains that nothing else identifies, after the conditions.
     Last,
     /// The same, before the conditions.
     First,
-    /// Every rule, before the conditions: its purpose.
+    /// On every rule, before the conditions: its purpose.
     OfEach(fn(Cause) -> Comment),
 }
 
@@ -86,10 +85,10 @@ pub(crate) struct RuleWriter<'a, C> {
     pub(crate) config: &'a C,
     rules: RuleSet,
     inserted: BTreeMap<(Table, Chain), usize>,
-    /// Recognizes our rules; one in a base chain that it would not recognize gets a comment.
+    /// Rules in base chains that it would not recognize get a comment.
     owner: &'static Ownership,
     comments: Comments,
-    /// The NFLOG group to which each rule reports its hits, if it does.
+    /// NFLOG group to which each rule reports its hits, if any.
     log_group: Option<u16>,
 }
 
@@ -112,7 +111,6 @@ impl<'a, C> RuleWriter<'a, C> {
         self.rules.family
     }
 
-    /// The source of what the proxy hands to the application.
     pub(crate) fn passthrough(&self) -> Cidr {
         Cidr::host(passthrough(self.family()))
     }
@@ -135,7 +133,6 @@ impl<'a, C> RuleWriter<'a, C> {
     ) {
         let (rule, cause) = (Rule::new(matches, target), cause.into());
         let chain = Chain::from(place.chain);
-        // A rule with its log rule before it is two statements.
         let of_each = if self.log_group.is_some() { 2 } else { 1 };
         let inserted = self.inserted.entry((table, chain.clone())).or_default();
         let number = match place.order {
@@ -168,8 +165,8 @@ impl<'a, C> RuleWriter<'a, C> {
     }
 }
 
-/// `add_rules! { WRITER: TABLE CHAIN [MATCH, ..] => TARGET, CAUSE; .. }` adds rules in this order, as documentation lists them. Behind the
-/// cause may follow `for ITEM in ITEMS`, with a rule for each, and `if CONDITION`.
+/// `add_rules! { WRITER: TABLE CHAIN [MATCH, ..] => TARGET, CAUSE; .. }` adds rules in this order, which documentation follows.
+/// The cause may be followed by `for ITEM in ITEMS`, with a rule for each, and `if CONDITION`.
 macro_rules! add_rules {
     ($writer:ident: $($table:ident $place:ident $(.$order:ident($($number:literal)?))? $matches:expr => $target:expr, $cause:expr
         $(, for $item:pat in $items:expr)? $(, if $condition:expr)?;)*) => {
@@ -228,7 +225,6 @@ pub(crate) fn to_loopback() -> Match {
     to_interface(&InterfaceName::loopback())
 }
 
-/// The conditions of a rule about a single machine, or about all.
 pub(crate) fn about<const N: usize>(
     machine: Option<Match>,
     others: [Match; N],
@@ -240,7 +236,7 @@ pub(crate) fn state<const N: usize>(states: [ConnState; N]) -> Match {
     Match::ConnState(Negatable::Is(ConnStates::new(states).expect("at least one state")))
 }
 
-/// `WORD(TYPE) is MATCH;` makes a function of a condition that a value fulfils, or with `not` one that it does not.
+/// `WORD(TYPE) is MATCH;` defines a function for a condition on a value, or with `not` for its negation.
 macro_rules! conditions {
     ($($word:ident($type:ty) $is:ident $matched:ident;)*) => {
         $(pub(crate) fn $word(value: impl Into<$type>) -> Match {

@@ -1,5 +1,5 @@
-//! Pods as a source of configuration: every manifest of the repository's `tests/support/pods` is read as `pods/shared.txt` says,
-//! every one of `pods/own.txt` as the section behind it says, and every row of the table of annotations does what it says.
+//! Pods as a source of configuration: every manifest of the repository's `tests/support/pods` against `pods/shared.txt`, every
+//! one of `pods/own.txt` against the section after it, and every row of the table of annotations.
 //!
 //! `UPDATE_GOLDENS=1 cargo test --package sidecar-mesh --test pods` updates both files.
 
@@ -70,7 +70,7 @@ fn report(text: &str) -> String {
 const ADDRESS: (Setting, &str) = (Setting::PodIps, "10.1.2.3");
 
 #[test]
-fn each_manifest_says_what_its_section_tells() {
+fn manifests_are_read_as_in_their_sections() {
     let shared = manifests();
     assert!(shared.len() >= 30, "manifests have got lost");
     let found = shared.into_iter().map(|(name, text)| (name, report(&text)));
@@ -105,13 +105,13 @@ const DEFAULTS: [(Setting, &str); 7] = [
 ];
 
 #[test]
-fn a_pod_that_says_nothing_has_the_defaults_of_the_table() {
+fn pod_without_settings_has_the_tables_defaults() {
     assert_eq!(captured(&pod(&[])), Ok(flagged(&DEFAULTS)));
 }
 
 #[test]
 fn every_annotation_is_its_flag() {
-    // Value of the annotation, of the flag, and one that is refused with the piece of it that is blamed.
+    // Value of the annotation, of the flag, and a refused one with the faulty piece.
     let cases = [
         (Setting::InterceptionMode, "TPROXY", "TPROXY", "SOMETIMES", "SOMETIMES"),
         (Setting::ServiceCidr, "10.0.0.0/8,fd00::/8", "10.0.0.0/8,fd00::/8", "10.0.0.0/8,1.1.1.1", "1.1.1.1"),
@@ -140,7 +140,7 @@ fn every_annotation_is_its_flag() {
 }
 
 #[test]
-fn the_proxys_container_says_the_rest() {
+fn proxy_container_gives_other_settings() {
     let with = |change: &dyn Fn(&mut Container)| {
         let mut proxy = Container { name: "istio-proxy".to_owned(), ..Container::default() };
         change(&mut proxy);
@@ -183,7 +183,7 @@ fn the_proxys_container_says_the_rest() {
 }
 
 #[test]
-fn a_pod_that_istio_has_seen_is_istios_whatever_the_defaults() {
+fn injected_pod_is_istios_with_any_defaults() {
     let defaults = Raw::of_flags([(Setting::Mesh, "linkerd"), ADDRESS]);
     let mesh =
         |annotations: &[(&str, &str)]| annotated(&pod(annotations), "Pod shop/web", &defaults).raw.mesh();
@@ -192,7 +192,7 @@ fn a_pod_that_istio_has_seen_is_istios_whatever_the_defaults() {
 }
 
 #[test]
-fn every_setting_of_capture_has_an_annotation_of_our_own() {
+fn every_capture_setting_has_a_sidecar_init_annotation() {
     let annotations: Vec<String> =
         settings::of(mesh::Mesh::default()).filter_map(mesh::settings::SettingRow::annotation).collect();
     assert!(annotations.len() > 20, "{annotations:?}");
@@ -205,7 +205,6 @@ fn every_setting_of_capture_has_an_annotation_of_our_own() {
     }
 }
 
-/// Data has no lines.
 #[test]
 fn an_object_without_a_text_is_read_the_same_way() {
     let object = serde_json::json!({
@@ -268,7 +267,7 @@ fn a_network_configuration_names_settings_as_flags_do() {
 }
 
 #[test]
-fn names_of_users_mean_something_within_the_pod_alone() {
+fn names_of_users_are_valid_only_within_the_pod() {
     let named = pod(&[("sidecar-init/proxy-uid", "istio-proxy"), ("sidecar-init/proxy-gid", "istio-proxy")]);
     let settings = annotated(&named, "Pod shop/web", &Raw::of_flags([ADDRESS]));
     let proxy = settings.resolve_within(&RemoteHost::Open).expect("known names").capture.proxy();
@@ -285,13 +284,13 @@ fn names_of_users_mean_something_within_the_pod_alone() {
 
 proptest! {
     #[test]
-    fn no_text_makes_it_panic(text in "\\PC{0,200}") {
+    fn random_text_does_not_panic(text in "\\PC{0,200}") {
         report(&text);
     }
 
-    /// Pieces of manifests in any order, which is nearer to YAML than any text.
+    /// Pieces of manifests in any order, which are closer to YAML than random strings.
     #[test]
-    fn no_manifest_makes_it_panic(pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..60)) {
+    fn random_manifests_do_not_panic(pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..60)) {
         report(&pieces.concat());
     }
 }

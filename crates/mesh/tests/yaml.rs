@@ -1,4 +1,4 @@
-//! YAML as people write it is read as kubectl reads it, and what is refused is reported with its place and a remedy.
+//! Hand-written YAML is read as in kubectl; errors have a position and a remedy.
 
 use mesh::pod::values;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn brackets_and_quotes_may_hang_anywhere() {
 }
 
 #[test]
-fn a_fault_behind_a_hanging_bracket_has_its_true_place() {
+fn fault_after_a_hanging_bracket_has_its_position() {
     let text = "a:\n  b: [ # é\n  \"x\n\",\n  ]\n  b: 1\n";
     let problems = values("file", text).expect_err("a key twice").to_string();
     let expected = "line 6, column 3: the key \"b\" is repeated; the first is at line 2, column 3";
@@ -34,7 +34,7 @@ fn a_fault_behind_a_hanging_bracket_has_its_true_place() {
 }
 
 #[test]
-fn what_is_refused_comes_with_a_remedy() {
+fn refusals_have_a_remedy() {
     let check = |text: &str, place: &str, remedy: &str| {
         let problems = values("file", text).expect_err(text).to_string();
         let is_told = problems.contains(&format!("{place}: ")) && problems.contains(remedy);

@@ -1,11 +1,9 @@
-//! Makes a chain as short as its meaning allows.
+//! Shortens a chain without a change of its meaning, by three facts: rules with the same action whose conditions differ in one
+//! field are one rule on the union; a rule may move before another if no packet fulfils both, or if both have the same effect; a
+//! rule whose packets are all decided by earlier rules is removable.
 //!
-//! Three facts are used. Rules with the same action whose conditions differ in one field are one rule that tests
-//! for the union. A rule may move before another if no packet fulfils both, or if both do the same. A rule whose
-//! packets have all been decided by earlier rules can go.
-//!
-//! Rules write marks, and what was known of a mark before says nothing afterwards: such a field takes part in none of
-//! the three across a rule that writes it.
+//! Rules write marks, which invalidates earlier knowledge of a mark: such a field takes part in none of the three across a rule
+//! that writes it.
 
 use super::draft::Draft;
 use super::{Base, Effect};
@@ -14,7 +12,7 @@ use crate::{Family, Target, WriteSet};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The fields along which rules merge, those with the longest lists first.
+/// Fields along which rules merge, those with the longest lists first.
 const FIELDS: [Field; 11] = [
     Field::Source(Family::V4),
     Field::Source(Family::V6),
@@ -30,16 +28,15 @@ const FIELDS: [Field; 11] = [
 ];
 
 pub(super) fn compact(drafts: Vec<Draft>) -> Vec<Draft> {
-    // Every fact is about two rules.
     if drafts.len() < 2 {
         return drafts;
     }
-    // The first pass shortens what the second looks at pair by pair; the last merges what that brought together.
+    // The first pass shortens the input of the second, which is quadratic; the last merges rules that became neighbours.
     merge(ask_owners_first(decided(merge(drafts))))
 }
 
 fn merge(drafts: Vec<Draft>) -> Vec<Draft> {
-    // Of most fields of most chains there are no two to merge. Merging along one field makes no condition about another.
+    // Most chains have at most one condition on most fields. Merging along one field adds no condition on another.
     let conditions = drafts.iter().flat_map(|draft| &draft.conditions).filter(|condition| !condition.negated);
     let tested: Vec<Field> = conditions.map(|condition| condition.field).collect();
     let is_repeated = |field: &Field| tested.iter().filter(|tested| *tested == field).nth(1).is_some();
@@ -58,16 +55,16 @@ fn merge_along(drafts: Vec<Draft>, field: Field) -> Vec<Draft> {
     merger.finish()
 }
 
-/// Rules that merge along fields. A partner is found by what both have in common, as a list may make thousands of rules.
+/// Rules that merge along fields. Partners are found by their common part, as a list may produce thousands of rules.
 struct Merger<'a> {
     fields: &'a [Field],
     drafts: Vec<Draft>,
-    /// Values of each draft that are not among its conditions yet, in sets of which each is at least twice as long as the
-    /// next: to merge a list in any order takes little more time than to sort it.
+    /// Values of each draft that are not among its conditions yet, in sets of which each is at least twice as long as the next:
+    /// merging a list in any order takes little more time than sorting it.
     later: Vec<Vec<Condition>>,
-    /// The last draft of each kind, by a hash of what its rules have in common.
+    /// The last draft of each kind, by a hash of the common part of its rules.
     last: HashMap<u64, usize>,
-    /// The first of the drafts at the end that have the same effect.
+    /// First of the trailing drafts with the same effect.
     alike_from: usize,
 }
 
@@ -76,14 +73,13 @@ impl<'a> Merger<'a> {
         Self { fields, drafts: Vec::new(), later: Vec::new(), last: HashMap::new(), alike_from: 0 }
     }
 
-    /// The places of the conditions along which a draft may merge.
+    /// Indexes of the conditions along which a draft may merge.
     fn places(&self, draft: &Draft) -> impl Iterator<Item = usize> {
         let may_merge = |field: &&Field| **field != Field::Protocol || !needs_one_protocol(&draft.effect);
         let fields = self.fields.iter().filter(may_merge);
         fields.filter_map(|field| draft.conditions.iter().position(|c| c.field == *field && !c.negated))
     }
 
-    /// Those conditions, each with the hash of all else.
     fn kinds(&self, draft: &Draft) -> Vec<(usize, u64)> {
         let kind = |at: usize| {
             let mut hash = DefaultHasher::new();
@@ -94,7 +90,6 @@ impl<'a> Merger<'a> {
         self.places(draft).map(kind).collect()
     }
 
-    /// An earlier rule that the draft can be merged into, and the place of the condition in which they differ.
     fn partner(&self, draft: &Draft) -> Option<(usize, usize)> {
         let merges = |at: usize, index: usize| {
             let other = &self.drafts[index];
@@ -105,7 +100,6 @@ impl<'a> Merger<'a> {
                 && (is_repeatable(draft) && index >= self.alike_from
                     || (index + 1..self.drafts.len()).rev().all(commute))
         };
-        // The rules of a list follow each other.
         let last = self.drafts.len().checked_sub(1)?;
         let neighbour = self.places(draft).find(|at| merges(*at, last)).map(|at| (last, at));
         let known =
@@ -123,10 +117,9 @@ impl<'a> Merger<'a> {
         self.later.push(Vec::new());
     }
 
-    /// Adds a condition's values to those of a draft, in the end.
+    /// Schedules a condition's values to be added to those of a draft.
     fn absorb_later(&mut self, index: usize, mut more: Condition) {
         let later = &mut self.later[index];
-        // Lists are mostly in order.
         if let Some(last) = later.last_mut().filter(|last| last.values.precedes(&more.values)) {
             return last.values.union(&more.values);
         }
@@ -144,7 +137,6 @@ impl<'a> Merger<'a> {
                 later.first().is_some_and(|l| (l.field, l.negated) == (c.field, c.negated))
             };
             if let Some(condition) = draft.conditions.iter_mut().find(grown) {
-                // In the order of a list, which is mostly sorted.
                 let sets = [&condition.values].into_iter().chain(later.iter().map(|more| &more.values));
                 condition.values = sets.flat_map(|set| set.ranges().iter().copied()).collect();
             }
@@ -153,7 +145,6 @@ impl<'a> Merger<'a> {
         finished.collect()
     }
 
-    /// No packet fulfils a condition of a draft, with the values that it gets later, and another condition.
     fn contradict(&self, index: usize, one: &Condition, other: &Condition) -> bool {
         let more =
             self.later[index].iter().filter(|more| (more.field, more.negated) == (one.field, one.negated));
@@ -165,12 +156,12 @@ impl<'a> Merger<'a> {
     }
 }
 
-/// NAT and TPROXY to a port: `nft` wants to know which protocol the port belongs to.
+/// NAT and TPROXY to a port: `nft` requires the port's protocol.
 fn needs_one_protocol(effect: &Effect) -> bool {
     matches!(effect, Effect::Target(Target::Redirect(_) | Target::Tproxy { .. }))
 }
 
-/// The rules differ in nothing but the values of their condition number `at`.
+/// True if the rules differ only in the values of their condition number `at`.
 fn same_but(a: &Draft, b: &Draft, at: usize) -> bool {
     let (a_conditions, b_conditions) = (&a.conditions, &b.conditions);
     // Names are compared last, as that takes longest.
@@ -187,7 +178,7 @@ fn same_effect(a: &Draft, b: &Draft) -> bool {
     (&a.effect, &a.report) == (&b.effect, &b.report)
 }
 
-/// The order of two neighbours is of no consequence. `contradict`: no packet fulfils a condition of each.
+/// True if the order of two neighbours has no effect. `contradict`: no packet fulfils a condition of each.
 fn commute(a: &Draft, b: &Draft, contradict: impl Fn(&Condition, &Condition) -> bool) -> bool {
     #[cfg(test)]
     crate::intervals::steps::count(1);
@@ -197,17 +188,16 @@ fn commute(a: &Draft, b: &Draft, contradict: impl Fn(&Condition, &Condition) -> 
         || steady.any(|one| b.conditions.iter().any(|other| contradict(one, other)))
 }
 
-/// Doing it twice comes to the same as doing it once.
+/// True if a second execution has no effect.
 fn is_repeatable(draft: &Draft) -> bool {
     match &draft.effect {
         Effect::Target(target) => target.is_idempotent(),
-        // A chain that writes may do something else the second time.
         Effect::Jump(_) => draft.writes == WriteSet::NOTHING,
         Effect::Goto(_) | Effect::None => true,
     }
 }
 
-/// Without the rules that no packet reaches. Owners merge on the way: what is looked through for each has to stay short.
+/// Removes rules that no packet reaches. Owners merge on the way, because each rule is checked against all earlier ones.
 fn decided(drafts: Vec<Draft>) -> Vec<Draft> {
     let mut kept = Merger::of(&[Field::Uid, Field::Gid]);
     for draft in drafts {
@@ -224,14 +214,13 @@ fn decided(drafts: Vec<Draft>) -> Vec<Draft> {
     kept.drafts
 }
 
-/// Puts a rule about owners before one that asks for others than these, so that the latter need not ask any more: that can
-/// not be asked in one rule (see [`split`]).
+/// Moves a rule about owners before one that negates these owners, to drop the negation, which nf_tables lacks (see [`split`]).
 fn ask_owners_first(mut drafts: Vec<Draft>) -> Vec<Draft> {
     let mut index = 0;
     while index < drafts.len() {
         match drafts[index].conditions.iter().position(is_negated_owner) {
             Some(at) if drop_negated_owner(&mut drafts, index, at) => {
-                // Look here again: the rule that was moved, if any, is here now, and a rule may have two such conditions.
+                // Same index again: a moved rule is here now, and a rule may have two such conditions.
             }
             Some(_) | None => index += 1,
         }
@@ -239,7 +228,7 @@ fn ask_owners_first(mut drafts: Vec<Draft>) -> Vec<Draft> {
     drafts
 }
 
-/// Takes condition `at` from a rule if no packet that fails it comes there, or none would behind a later rule; says whether.
+/// Removes condition `at` from a rule if no packet that fails it arrives there, or would after a later rule; true if removed.
 fn drop_negated_owner(drafts: &mut [Draft], index: usize, at: usize) -> bool {
     let mut others = drafts[index].clone();
     others.conditions[at] = others.conditions[at].opposite();
@@ -266,14 +255,14 @@ fn drop_negated_owner(drafts: &mut [Draft], index: usize, at: usize) -> bool {
     false
 }
 
-/// A condition that packets are known to fulfil, and how often its field had been written by then.
+/// A condition that packets are known to fulfil, and the number of earlier writes to its field.
 struct Fact {
     condition: Condition,
     time: usize,
 }
 
-/// An earlier rule with one condition more than is known of the packets decides those that fulfil it, so what
-/// remains are those that do not: that much more is known of them, and other rules may now decide them all.
+/// True if earlier rules decide all packets of the draft. An earlier rule with one condition beyond the known facts decides the
+/// packets that fulfil it; the rest fails it, which is a new fact, so that other rules may now decide them all.
 fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
     let writes = earlier.iter().map(|rule| rule.writes).enumerate();
     let writers: Vec<_> = writes.filter(|(_, writes)| *writes != WriteSet::NOTHING).collect();
@@ -313,7 +302,6 @@ fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
     }
 }
 
-/// False if no packet can still exist.
 fn know(known: &mut Vec<Fact>, more: Fact) -> bool {
     let same_time = |k: &Fact| k.time == more.time;
     if known.iter().any(|k| same_time(k) && k.condition.contradicts(&more.condition)) {
@@ -327,7 +315,7 @@ fn know(known: &mut Vec<Fact>, more: Fact) -> bool {
     true
 }
 
-/// No packet goes on to the next rule.
+/// True if no packet goes on to the next rule.
 pub(super) fn decides(effect: &Effect) -> bool {
     match effect {
         Effect::Goto(_) => true,
@@ -342,10 +330,10 @@ pub(super) fn is_negated_owner(condition: &Condition) -> bool {
 
 pub(super) type NamedChain = (String, Option<Base>, Vec<Draft>);
 
-/// The chain without negated conditions on the owner, such as `! --uid-owner 1337`. A packet without a socket (a reset, an
-/// ICMP error, a forwarded one) has no owner: to iptables the condition holds (`owner_mt` in `xt_owner.c`); in nf_tables a
-/// rule that asks for the owner ends there, whichever it wants (`nft_meta_get_eval_skugid` in `nft_meta.c`). Before a rule
-/// with such a condition, the packets of these owners leave for the rules after it, which become another chain.
+/// Splits a chain at negated conditions on the owner, such as `! --uid-owner 1337`. A packet without a socket (a reset, an ICMP
+/// error, a forwarded one) has no owner: in iptables the condition holds (`owner_mt` in `xt_owner.c`); in nf_tables a rule with
+/// any condition on the owner ends there (`nft_meta_get_eval_skugid` in `nft_meta.c`). Before a rule with such a condition,
+/// packets of these owners skip to the rules after it, which become another chain.
 pub(super) fn split((name, base, drafts): NamedChain) -> Vec<NamedChain> {
     let mut done: Vec<NamedChain> = Vec::new();
     let mut part: NamedChain = (name.clone(), base, Vec::with_capacity(drafts.len()));
@@ -359,7 +347,7 @@ pub(super) fn split((name, base, drafts): NamedChain) -> Vec<NamedChain> {
         let mut with_owners = [&draft.conditions[..], &owners[..]].concat();
         with_owners.sort();
         let bare = Draft { report: None, writes: WriteSet::NOTHING, ..draft.clone() };
-        // Two rules about the same packets, such as those of one TPROXY, are separated from the rest once.
+        // Rules about the same packets, such as the two of one TPROXY, are separated from the rest once.
         let mut same = vec![draft];
         while let Some(next) = drafts.next_if(|next| next.conditions == with_owners) {
             same.push(Draft { conditions: bare.conditions.clone(), ..next });
@@ -427,10 +415,8 @@ mod tests {
 
     #[derive(Debug, PartialEq)]
     struct Verdict<'a> {
-        /// The packet at each jump; of equal ones in a row, the first.
         jumps: Vec<(&'a Effect, [u32; 4])>,
         end: Option<&'a Effect>,
-        /// At the end.
         packet: [u32; 4],
     }
 
@@ -461,7 +447,7 @@ mod tests {
         Verdict { jumps, end: None, packet }
     }
 
-    /// Rules of a list in an order without order: a function makes those of one item.
+    /// Rules of a list in a pseudorandom order: a function creates those of one item.
     fn listed(count: u32, rules: impl Fn(u128) -> Vec<Draft>) -> Vec<Draft> {
         (0..count).flat_map(|item| rules((item.wrapping_mul(0x9E37_79B1) >> 8).into())).collect()
     }
@@ -476,13 +462,11 @@ mod tests {
         let (nothing, jump) = (WriteSet::NOTHING, Effect::Jump("other".to_owned()));
         let kinds: [&dyn Fn(u128) -> Vec<Draft>; 4] = [
             &|item| vec![draft(&[(Field::InInterface, item)], &pass, nothing)],
-            // Of two protocols in turns.
             &|item| {
                 [6, 17]
                     .map(|of| draft(&[(Field::Protocol, of), (Field::DestinationPort, item)], &pass, nothing))
                     .into()
             },
-            // Of two effects in turns, of which one is not repeatable.
             &|item| {
                 let port = (Field::DestinationPort, item);
                 vec![draft(&[port, (Field::ConnState, 2)], &mark, MARK), draft(&[port], &jump, nothing)]

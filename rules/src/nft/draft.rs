@@ -6,25 +6,23 @@ use crate::model::ChainWrites;
 use crate::{Chain, Family, Hook, Match, Origin, Rule, Statement, Table, Target, TrafficEffect, WriteSet};
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-/// A rule whose values are not yet in sets, of one family or of both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Draft {
     /// Sorted by field.
     pub(super) conditions: Vec<Condition>,
     pub(super) report: Option<Target>,
     pub(super) effect: Effect,
-    /// With the chains that it leads to.
+    /// Including the chains that it leads to.
     pub(super) writes: WriteSet,
     pub(super) origin: Option<Origin>,
 }
 
-/// The name of a chain in our table.
 pub(super) fn chain_name(table: Table, chain: &str) -> String {
     format!("{table}_{chain}")
 }
 
-/// Hook and priority of a base chain of ours: just before that of iptables, so that ours come first. Of chains of equal
-/// priority the kernel calls that first which was registered last (`nf_hook_entries_grow`).
+/// Hook and priority of a base chain of ours: just before that of iptables, so that ours come first. Of chains of equal priority
+/// the kernel calls the one that was registered last first (`nf_hook_entries_grow`).
 pub(super) fn base(table: Table, chain: &Chain) -> Option<Base> {
     base_of(table, chain).map(|base| Base { priority: base.priority - 1, ..base })
 }
@@ -44,14 +42,13 @@ pub fn base_of(table: Table, chain: &Chain) -> Option<Base> {
     Some(Base { kind, hook, priority })
 }
 
-/// A report joins the rule on which it reports.
+/// Drafts of statements; a report joins the rule on which it reports.
 pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &ChainWrites) -> Vec<Draft> {
     let mut drafts = Vec::with_capacity(statements.len());
     let mut statements = statements.into_iter().peekable();
     while let Some(statement) = statements.next() {
         let report = Some(&statement.rule.target).filter(|target| target.is_report()).cloned();
         let reported = report.as_ref().and_then(|_| {
-            // Comments do not count.
             let is_same = |next: &Rule| conditions(next) == conditions(&statement.rule);
             statements.next_if(|next| !next.rule.target.is_report() && is_same(&next.rule))
         });
@@ -67,7 +64,7 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &ChainW
             writes: written.by(table, &statement.rule.target),
             origin: statement.origin,
         };
-        // Where no socket takes a packet, TPROXY of iptables drops it, and that of nf_tables lets it go on.
+        // If no socket takes a packet, TPROXY of iptables drops it, and that of nf_tables lets it go on.
         let drop = fails_closed.then(|| Draft {
             report: None,
             effect: Effect::Target(Target::Drop),
@@ -80,7 +77,6 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &ChainW
     drafts
 }
 
-/// Sorted by field; `None` if no packet fulfils them.
 fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
     let mut conditions: Vec<Condition> = Vec::with_capacity(rule.matches.len());
     for condition in rule.matches.iter().filter_map(Match::condition) {
@@ -89,7 +85,7 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
             Some(true) => continue,
             None => {}
         }
-        // `! a ! b` is `! {a, b}`, but of marks there are no sets.
+        // `! a ! b` is `! {a, b}`, but marks have no sets.
         let is_single = matches!(condition.field, Field::Mark(_) | Field::Connmark(_));
         let same = |other: &&mut Condition| {
             other.negated && condition.negated && other.field == condition.field && !is_single
@@ -106,15 +102,15 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
 fn effect(table: Table, target: &Target) -> Effect {
     match target {
         Target::Jump(chain) => Effect::Jump(chain_name(table, chain.as_str())),
-        // Ours come first, so the owner of that chain calls it afterwards, by a base chain. What our rules would say if it let
-        // the packet go comes too early here.
+        // Ours come first; the chain's owner calls it later, by a base chain. Our rules for packets that it lets pass would come
+        // too early.
         Target::JumpForeign(_) => Effect::Target(Target::Accept),
         report if report.is_report() => Effect::None,
         other => Effect::Target(other.clone()),
     }
 }
 
-/// The rules of IPv4 where IPv6 is off. In a base chain, a first rule lets IPv6 pass.
+/// Rules of IPv4 if IPv6 is off. In a base chain, a first rule lets IPv6 pass.
 pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
     let guard = Draft {
         conditions: vec![Condition::family(Family::V6)],
@@ -130,7 +126,7 @@ pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
     is_base.then_some(guard).into_iter().chain(rules).collect()
 }
 
-/// The rules of both families as one list: equal ones lose their family, the others ask for theirs, in their order.
+/// Rules of both families as one list: equal ones lose their family, the others get a condition on theirs, in their order.
 pub(super) fn join(v4: &[Draft], v6: &[Draft]) -> Vec<Draft> {
     let mut joined = Vec::with_capacity(v4.len() + v6.len());
     for op in capture_diff_slices(Algorithm::Lcs, v4, v6) {

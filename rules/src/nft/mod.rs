@@ -1,8 +1,8 @@
-//! The same rules for nf_tables: one table for both families, lists in sets.
+//! Translation of rules to nf_tables: one table for both families, lists in sets.
 //!
-//! Not a second policy: the checked rules that iptables would get come in. Statements become drafts, each chain is made as
-//! short as its meaning allows (`compact`), the chains of the two families become one (`join`), and conditions that nf_tables
-//! lacks are rewritten (`owners`). The length of a rule set depends on the options used, never on the number of their values.
+//! The input is the checked rules for iptables, not a second policy. Statements become drafts, each chain is shortened
+//! (`compact`), the chains of the two families become one (`join`), and conditions that nf_tables lacks are rewritten (`split`).
+//! The length of a rule set depends on the options used, never on the number of their values.
 
 mod compact;
 mod draft;
@@ -24,9 +24,9 @@ use crate::{Chain, Checked, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use table::comment;
 
-/// The table that does what the rules do; `None` where there is none. Without `v6`, IPv6 packets pass untouched.
+/// Table equivalent to the rules; `None` if there are none. Without `v6`, IPv6 packets pass untouched.
 pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<InetTable> {
-    // Of both families together, so that rules which are equal in both stay equal.
+    // Of both families together, so that equal rules stay equal.
     let written = ChainWrites::of([Some(v4), v6].into_iter().flatten().map(Checked::rules));
     let mut chains = Vec::new();
     for table in Table::LISTED {

@@ -1,4 +1,4 @@
-//! Puts lists of values into sets with stable names.
+//! Moves lists of values into sets with stable names.
 
 use super::compact::NamedChain;
 use super::draft::Draft;
@@ -6,7 +6,7 @@ use super::{Condition, InetChain, InetRule, InetTable, Set, SetKind, Test, comme
 use crate::field::{DataType, Interval, Intervals};
 use crate::{Family, Origin};
 
-/// The table of these chains, every list in a set. Equal lists of the same rule share one.
+/// Table of these chains, every list in a set. Equal lists of the same rule share one.
 pub(super) fn table(name: &str, chains: Vec<NamedChain>) -> InetTable {
     let mut sets = Vec::new();
     let chain = |(name, base, drafts): NamedChain| {
@@ -39,11 +39,10 @@ fn is_list(kind: SetKind, values: &Intervals) -> bool {
     }
 }
 
-/// Up to so many single ports are kept as ranges, as `nft` users write them; more in a hash table, written in less time.
+/// Maximum of single ports stored as ranges, as `nft` users write them; more are in a hash table, which is faster to write.
 const MAX_AS_RANGES: usize = 100;
 
 impl SetKind {
-    /// `None` for fields that take no set.
     pub fn of(condition: &Condition) -> Option<Self> {
         let data_type = condition.field.data_type();
         let content = condition.values.ranges();
@@ -59,7 +58,6 @@ impl SetKind {
     }
 }
 
-/// The name of a set with these values, made if need be; with a number after it where another list has that name.
 fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Intervals, origin: Option<Origin>) -> String {
     let what = match kind.data_type {
         DataType::InterfaceName => "interfaces",
@@ -72,7 +70,7 @@ fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Intervals, origin: Opti
         DataType::Family | DataType::ConnState | DataType::Mark => kind.data_type.name(),
     };
     let stem = match origin {
-        // There is but one list of protocols: TCP and UDP.
+        // There is only one list of protocols: TCP and UDP.
         Some(origin) if kind.data_type != DataType::Protocol => {
             format!("{}_{what}", origin.name.replace('-', "_"))
         }
@@ -90,7 +88,6 @@ fn set_name(sets: &mut Vec<Set>, kind: SetKind, values: &Intervals, origin: Opti
 }
 
 impl Set {
-    /// The elements: ranges where the kind has ranges, else single values.
     pub fn elements(&self) -> Vec<Interval> {
         match self.kind.has_ranges {
             true => self.values.ranges().to_vec(),

@@ -1,4 +1,4 @@
-//! The contents of a table: sets, chains, rules, and what they ask and do.
+//! Contents of a table: sets, chains, and rules with their conditions and effects.
 
 use crate::field::{Condition, DataType, Intervals};
 use crate::{Family, Hits, Hook, ListedCondition, Origin, Policy, Target, listed};
@@ -11,14 +11,13 @@ pub struct InetTable {
     /// Of the family `inet`.
     pub name: String,
     pub sets: Vec<Set>,
-    /// Of each table of iptables first the base chains, then the others.
+    /// By table of iptables: first the base chains, then the others.
     pub chains: Vec<InetChain>,
 }
 
-/// A named set of values of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// The name of the option's rule, with the kind of its values.
+    /// Name of the option's rule, with the kind of its values.
     pub name: String,
     /// Sets of source and destination values are the same.
     pub kind: SetKind,
@@ -32,20 +31,19 @@ pub struct SetKind {
 }
 
 impl SetKind {
-    /// True if the kernel has to be made to keep it in a hash table, as it does sets of values that may expire (none of ours do):
-    /// for keys of two bytes without ranges it would take a bitmap, to which adding 5,000 values took a quarter of a second. Such
-    /// a set has its size as well: a hash table that grows after the commit (`rhashtable`) is listed with values missing.
+    /// True if the kernel needs a flag for a hash table, as for sets of values that may expire (none of ours do): for keys of two
+    /// bytes without ranges it would choose a bitmap, to which adding 5,000 values took a quarter of a second. Such a set also
+    /// states its size: a hash table that grows after the commit (`rhashtable`) is listed with values missing.
     pub fn asks_for_hash(self) -> bool {
         self == Self { data_type: DataType::Port, has_ranges: false }
     }
 }
 
-/// Interval of the kernel's search for expired values, in days: about the longest that 32 bits of milliseconds can say.
+/// Interval of the kernel's search for expired values, in days: about the maximum of 32 bits of milliseconds.
 pub const NEVER_DAYS: u32 = 49;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InetChain {
-    /// That of the iptables table and chain, such as `nat_ISTIO_OUTPUT`.
     pub name: String,
     /// `None` if only rules call it.
     pub base: Option<Base>,
@@ -56,14 +54,14 @@ pub struct InetChain {
 pub struct Base {
     pub kind: Kind,
     pub hook: Hook,
-    /// The least comes first.
+    /// The lowest comes first.
     pub priority: i32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Filter,
-    /// Routes a packet again when it has changed its mark.
+    /// Routes a packet again after a change of its mark.
     Route,
     /// Sees the first packet of a connection and may redirect it.
     Nat,
@@ -83,15 +81,12 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InetRule {
     pub tests: Vec<Test>,
-    /// A report before the effect, as `NFLOG` or `LOG` makes it.
     pub report: Option<Target>,
     pub effect: Effect,
-    /// The name of the policy's rule, and of the option that made it.
     pub comment: String,
 }
 
 impl InetRule {
-    /// The only family whose packets it is for; `None` for both.
     pub fn family(&self) -> Option<Family> {
         let asks_for =
             |family: Family| self.tests.iter().any(|test| test.condition == Condition::family(family));
@@ -102,19 +97,17 @@ impl InetRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
     pub condition: Condition,
-    /// The name of the set. Without one the values are a single range, or bits to be tested together.
+    /// Name of the set. Without one the values are a single range, or bits to be tested together.
     pub set: Option<String>,
 }
 
-/// As in iptables, except that TPROXY accepts a packet which a socket takes, and does not match where none does.
+/// As in iptables, except that TPROXY accepts a packet that a socket takes, and does not match without one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     Target(Target),
-    /// Walks a chain of this name, then continues.
     Jump(String),
     /// Walks a chain of this name, whose end is the end of this one.
     Goto(String),
-    /// Nothing but the report.
     None,
 }
 
@@ -130,7 +123,6 @@ pub(super) fn comment(origin: Option<Origin>) -> String {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveTable {
-    /// `None` for packets of both.
     pub family: Option<Family>,
     /// Family and name, such as `inet filter`.
     pub name: String,
@@ -140,15 +132,14 @@ pub struct LiveTable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveChain {
     pub name: String,
-    /// `None` if only rules call it. A chain at `ingress` is given as the first of PREROUTING, one at `egress` as the last of
-    /// POSTROUTING.
+    /// `None` if only rules call it. `ingress` counts as the first chain of PREROUTING, `egress` as the last of POSTROUTING.
     pub base: Option<(Base, Policy)>,
     pub rules: Vec<LiveRule>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveRule {
-    /// In the words of `nft`, as far as it is understood.
+    /// In `nft` syntax, as far as known.
     pub text: String,
     pub conditions: Vec<ListedCondition>,
     /// Before the action; none of these ends the walk.

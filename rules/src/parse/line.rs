@@ -1,19 +1,14 @@
-//! Lines of restore text taken apart: words, quotes, commands on chains.
+//! Tokenizer for lines of restore text: words, quotes, commands on chains.
 
 use super::Problem;
 use crate::{Hits, Position};
 
 pub(crate) enum Entry<'a> {
-    /// A chain is declared: `:NAME POLICY [PACKETS:BYTES]` or `-N NAME`.
-    Chain {
-        chain: &'a str,
-        /// Packets that reach its end are dropped.
-        drops: bool,
-    },
+    /// Declaration of a chain: `:NAME POLICY [PACKETS:BYTES]` or `-N NAME`.
+    Chain { chain: &'a str, drops: bool },
     Rule {
         chain: &'a str,
         position: Position,
-        /// Unquoted.
         words: Vec<String>,
         text: String,
         /// `iptables-save -c` prints them before the rule.
@@ -21,7 +16,6 @@ pub(crate) enum Entry<'a> {
     },
 }
 
-/// Reads a line that is not a comment, table or commit.
 pub(super) fn entry(text: &str) -> Result<Entry<'_>, Problem> {
     let whole = text;
     let unknown = || Problem::Unknown(whole.to_owned());
@@ -59,8 +53,8 @@ fn counted(text: &str) -> (Option<Hits>, &str) {
     (hits, rest)
 }
 
-/// Splits at spaces. Double quotes hold a word together that begins with one; inside them a backslash takes the next character
-/// as it is (`xtables_save_string`). Within any other word, and at the start of a name, a quote is a part of it.
+/// Splits at spaces. Double quotes at the start of a word enclose it; inside them a backslash escapes the next character
+/// (`xtables_save_string`). Within any other word, and at the start of a name, a quote is a part of it.
 fn words(text: &str) -> Result<Vec<String>, Problem> {
     let precedes_name = |word: &String| matches!(word.as_str(), "-i" | "-o" | "-j" | "-g");
     let mut words: Vec<String> = Vec::new();

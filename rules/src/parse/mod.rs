@@ -1,5 +1,4 @@
-//! The text of `iptables-save`, and our own previews, back into the model. What that can't say stays as text
-//! ([`crate::Foreign`]); nothing is guessed and nothing is lost.
+//! Parser of `iptables-save` output and our previews. Rules that the model can't express stay as text ([`crate::Foreign`]).
 
 mod line;
 mod rule;
@@ -40,13 +39,13 @@ pub enum Problem {
     Foreign(String),
 }
 
-/// Output of `iptables-save` of this family, with rules of any program. Chains of names that we would never give are passed
-/// over: what leads to one is unknown. Fails at the first line that is none of such a listing.
+/// Parses output of `iptables-save`, with rules of any program. Chains with names that [`crate::ChainName`] excludes are skipped:
+/// a rule that leads to one is unknown. Fails at the first line that does not belong there.
 pub fn listing(text: &str, family: Family) -> Result<Listing, ParseError> {
     listing_of(text, family, |_| true)
 }
 
-/// The same of some of its tables, by their numbers from 0.
+/// [`listing`] of some of its tables, by their numbers from 0.
 pub(crate) fn listing_of(
     text: &str,
     family: Family,
@@ -78,13 +77,12 @@ pub(crate) fn listing_of(
     Ok(listing)
 }
 
-/// A listing in the form that is compared and planned with.
 pub fn save(text: &str, family: Family, ownership: &Ownership) -> Result<State, ParseError> {
     listing(text, family).map(|listing| listing.state(ownership))
 }
 
-/// A preview of ours, statement by statement, in its order and spelling. A chain that it does not make is foreign. Fails at
-/// the first line that can't be read, or that the model can't say.
+/// Parses a preview of ours, statement by statement, in its order and spelling. A jump to a chain that it does not make is
+/// foreign. Fails at the first line that can't be read, or that the model can't express.
 pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
     let mut rules = RuleSet::empty(family);
     let mut made: BTreeSet<(Table, String)> = BTreeSet::new();
@@ -110,7 +108,6 @@ pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
 }
 
 pub(crate) struct TableBlock {
-    /// By the header before it.
     pub(crate) family: Option<Family>,
     /// `None` for a table that iptables does not have.
     pub(crate) table: Option<Table>,
@@ -160,7 +157,7 @@ pub(crate) fn read(
     Ok(blocks)
 }
 
-/// The table that has these base chains and no others; `filter`, not `security`.
+/// The table that has exactly these base chains; `filter`, not `security`.
 fn table_with<'a>(names: impl Iterator<Item = &'a str>) -> Option<Table> {
     let names: BTreeSet<&str> = names.collect();
     let has_these = |table: &Table| {
@@ -169,9 +166,9 @@ fn table_with<'a>(names: impl Iterator<Item = &'a str>) -> Option<Table> {
     Table::ALL.into_iter().find(has_these)
 }
 
-/// A line with those that belong to it: quoted text may hold line breaks, which iptables prints as they are.
+/// A line with its continuation lines: quoted text may hold line breaks, which iptables prints unescaped.
 fn whole<'a>(line: &'a str, lines: &mut impl Iterator<Item = (usize, &'a str)>) -> Cow<'a, str> {
-    // A comment has 255 characters at most.
+    // A comment has at most 255 characters.
     const MAX_LINES: usize = 255;
     let mut text = Cow::Borrowed(line);
     let is_open = |text: &str| {
@@ -196,9 +193,9 @@ mod tests {
     use super::*;
     use crate::Hook;
 
-    /// `iptables-save` prints comments and names of chains as they are.
+    /// `iptables-save` prints comments and names of chains unescaped.
     #[test]
-    fn odd_texts_of_others_end_no_line_and_open_no_quote() {
+    fn foreign_text_ends_no_line_and_opens_no_quote() {
         let text = "*nat\n:OUTPUT ACCEPT [0:0]\n:a\"b - [0:0]\n[1:2] -A OUTPUT -m comment --comment \"a \n-A OUTPUT -j \
                     DROP\nCOMMIT\nb\\\"c\" -j RETURN\n-A OUTPUT -j a\"b\nCOMMIT\n";
         let listing = listing(text, Family::V4).expect("a listing");
@@ -209,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_does_not_close_is_told() {
+    fn unclosed_quote_is_an_error() {
         let text =
             format!("*nat\n-A OUTPUT -m comment --comment \"a\n{}COMMIT\n", "-A OUTPUT\n".repeat(1000));
         let error = listing(&text, Family::V4).expect_err("it does not close");

@@ -1,6 +1,5 @@
-//! The words of one rule, read once: exactly where the model can say the same, else as far as they are known. Our spelling
-//! and that of the kernel's listing are both read (`--set-mark 1337`, `--set-xmark 0x539/0xffffffff`). A condition or target
-//! that is not known stays as text. Options and their meaning are those of `iptables-extensions(8)`.
+//! Parser of a rule's words: exact if the model can express the rule, otherwise with unknown conditions and targets as text.
+//! Accepts our spelling and the kernel's (`--set-mark 1337`, `--set-xmark 0x539/0xffffffff`; `iptables-extensions(8)`).
 
 use super::target;
 use crate::{
@@ -14,7 +13,6 @@ pub(super) struct Read {
     pub(super) is_our_spelling: bool,
 }
 
-/// Reads a rule. Whatever it says, something comes out; it is exact, or foreign rather than nearly right.
 pub(super) fn read(words: &[String], text: &str, family: Family) -> Read {
     let mut reader = Reader { family, conditions: Vec::new(), module: None, is_exact: true };
     let mut options = options(words).into_iter();
@@ -39,7 +37,6 @@ pub(super) fn read(words: &[String], text: &str, family: Family) -> Read {
     reader.finish(words, text, action.unwrap_or_else(|| Action::Continue(String::new())))
 }
 
-/// An option with what follows it up to the next one.
 struct Words<'a> {
     negated: bool,
     name: &'a str,
@@ -72,7 +69,7 @@ fn options(words: &[String]) -> Vec<Words<'_>> {
             }
             value => match options.last_mut() {
                 Some(option) if !negated => option.values.push(value),
-                // A value without an option, or an old `! value`: nothing that is known.
+                // A value without an option, or an old `! value`: unknown.
                 _ => {
                     options.push(Words { negated, name: value, values: Vec::new() });
                     negated = false;
@@ -85,7 +82,6 @@ fn options(words: &[String]) -> Vec<Words<'_>> {
 
 struct Module<'a> {
     name: &'a str,
-    /// The number of conditions before it.
     place: usize,
     is_used: bool,
 }
@@ -93,9 +89,8 @@ struct Module<'a> {
 struct Reader<'a> {
     family: Family,
     conditions: Vec<ListedCondition>,
-    /// The module loaded last.
     module: Option<Module<'a>>,
-    /// The model can say all that was read so far.
+    /// True if the model can express everything read so far.
     is_exact: bool,
 }
 
@@ -105,7 +100,7 @@ impl<'a> Reader<'a> {
             self.leave_module();
             self.module = Some(Module { name, place: self.conditions.len(), is_used: false });
             match *name {
-                // They ask nothing by themselves: their options do.
+                // Only their options are conditions.
                 "tcp" | "udp" | "icmp" | "icmp6" | "comment" | "multiport" | "owner" | "conntrack"
                 | "state" | "mark" | "connmark" | "addrtype" => {}
                 _ => self.conditions.push(ListedCondition::Unknown(option.text())),
@@ -125,8 +120,8 @@ impl<'a> Reader<'a> {
         self.conditions.push(condition);
     }
 
-    /// True if an option makes the condition before it ask for something else: of the two, only the text is known. A group may be
-    /// a supplementary one (`owner_mt`), and an address local without being so on the interface (`addrtype_mt_v1`).
+    /// True if an option changes the meaning of the condition before it: then both are kept as text only. A group may be a
+    /// supplementary one (`owner_mt`), and an address local without being so on the interface (`addrtype_mt_v1`).
     fn widens(&mut self, option: &Words<'a>) -> bool {
         let module = self.module.as_ref().map_or("", |module| module.name);
         let before = |condition: &ListedCondition| match (condition, option.name, module) {
@@ -149,7 +144,7 @@ impl<'a> Reader<'a> {
         false
     }
 
-    /// Notes a module without any option: of a protocol's own one the model can say that, of others not.
+    /// Records a module without any option: the model can express a protocol's own one only.
     fn leave_module(&mut self) {
         let Some(Module { name, place, is_used: false }) = self.module else { return };
         let protocol = named_protocol(&self.conditions[..place]).filter(|one| one.to_string() == name);
@@ -193,7 +188,7 @@ impl<'a> Reader<'a> {
             ("--gid-owner", "owner") => Match::GidOwner(negatable(negated, value)?),
             ("--ctstate", "conntrack") => Match::ConnState(with(negated, states(value)?)),
             ("--state", "state") => {
-                // We never write the older module, so a rule that uses it can't be found by our words.
+                // We never write the older module, so a rule with it can't be deleted by our text.
                 self.is_exact = false;
                 Match::ConnState(with(negated, states(value)?))
             }
@@ -210,7 +205,7 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// An address without a length is a host, as iptables takes it.
+    /// An address without a length is a host, as in iptables.
     fn network(&self, negated: bool, value: &str) -> Option<Negatable<Cidr>> {
         let cidr = match value.parse() {
             Ok(address) => Cidr::host(address),
@@ -244,7 +239,7 @@ fn named_protocol(conditions: &[ListedCondition]) -> Option<Protocol> {
     })
 }
 
-/// True if our spelling has the same conditions in the same order and modules: iptables deletes by nothing less.
+/// True if our spelling has the same conditions in the same order and modules, which iptables needs for a deletion.
 fn is_as_we_write_it(rule: &Rule, words: &[String]) -> bool {
     let modules =
         words.windows(2).filter(|pair| pair[0] == "-m" && !matches!(pair[1].as_str(), "tcp" | "udp"));
@@ -280,7 +275,7 @@ fn protocol(negated: bool, value: &str) -> Option<ListedCondition> {
     })
 }
 
-/// States of which all are known; `UNTRACKED`, `SNAT` and `DNAT` are not.
+/// `None` with any unknown state; `UNTRACKED`, `SNAT` and `DNAT` are unknown.
 fn states(value: &str) -> Option<ConnStates> {
     let state = |name: &str| ConnState::ALL.into_iter().find(|state| state.name() == name);
     ConnStates::new(value.split(',').map(state).collect::<Option<Vec<_>>>()?)

@@ -1,9 +1,9 @@
-//! Words after `-j`: targets that the model has, and those of other tools as far as they matter to a packet's way.
+//! Parser of the words after `-j`: targets of the model, and those of other tools by their effect on a packet's way.
 
 use crate::{Action, LogLevel, Mark, PortRange, Target};
 use std::net::{IpAddr, SocketAddr};
 
-/// The boolean is true where the model says exactly that. A chain can't be called like an extension, whose names come first.
+/// The boolean is true if the model is exact. A chain can't have the name of an extension, which takes precedence.
 pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
     if let Some(target) = exact(name, options) {
         return (Action::Target(target), true);
@@ -19,21 +19,21 @@ pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
             destination(to).unwrap_or(Action::Unknown(text))
         }
         ("SNAT" | "MASQUERADE", _) => Action::Source(text),
-        // The other options of CT say nothing then (`xt_ct_tg_check`).
+        // The other options of CT have no effect then (`xt_ct_tg_check`).
         ("NOTRACK", []) | ("CT", ["--notrack", ..]) => Action::Notrack,
         // `--zone`, `--zone-orig` or `--zone-reply`: listings have it after all other options.
         ("CT", _) if options.iter().any(|option| option.starts_with("--zone")) => Action::UnknownZone(text),
         ("CT", ["--helper" | "--ctevents" | "--expevents" | "--timeout", ..]) => Action::Continue(text),
         ("SET", _) if options.contains(&"--map-mark") => Action::UnknownMark(text),
         ("CONNMARK" | "MARK" | "HMARK", _) => Action::UnknownMark(text),
-        // The packet goes on to the next rule, with no field changed that a rule of ours tests (`iptables-extensions(8)`).
+        // The packet goes on to the next rule, with no field changed that our rules test (`iptables-extensions(8)`).
         (
             "AUDIT" | "CHECKSUM" | "CLASSIFY" | "CONNSECMARK" | "DSCP" | "ECN" | "HL" | "IDLETIMER" | "LED"
             | "LOG" | "NFLOG" | "RATEEST" | "SECMARK" | "SET" | "TCPMSS" | "TCPOPTSTRIP" | "TEE" | "TOS"
             | "TRACE" | "TTL",
             _,
         ) => Action::Continue(text),
-        // These may end a packet's walk or lead it elsewhere, and could be taken for chains.
+        // These may end a packet's walk or redirect it, and look like chains.
         (
             "CLUSTERIP" | "CT" | "DNAT" | "DNPT" | "MIRROR" | "NETMAP" | "NFQUEUE" | "QUEUE" | "SNPT"
             | "SYNPROXY" | "TPROXY" | "ULOG",
@@ -48,7 +48,6 @@ pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
     (action, false)
 }
 
-/// `None` where the model does not say the same.
 fn exact(name: &str, options: &[&str]) -> Option<Target> {
     match (name, options) {
         ("ACCEPT", []) => Some(Target::Accept),
@@ -66,7 +65,7 @@ fn exact(name: &str, options: &[&str]) -> Option<Target> {
             _ => None,
         },
         ("CT", ["--zone", zone]) => zone.parse().ok().map(Target::SetZone),
-        // Listings leave out the level that is usual.
+        // Listings omit the default level.
         ("LOG", ["--log-prefix", prefix]) => {
             Some(Target::Log { prefix: prefix.parse().ok()?, level: LogLevel::default() })
         }
@@ -106,7 +105,7 @@ fn whole_masks(masks: &[&str]) -> bool {
     masks.chunks(2).all(|pair| matches!(pair, ["--nfmask" | "--ctmask" | "--mask", "0xffffffff"]))
 }
 
-/// `ADDRESS`, `ADDRESS:PORTS`, `:PORTS`, or with the address in brackets. Ranges of addresses are not known.
+/// `ADDRESS`, `ADDRESS:PORTS`, `:PORTS`, or with the address in brackets. Ranges of addresses are unknown.
 fn destination(text: &str) -> Option<Action> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(Action::Destination { address: Some(address), ports: None });
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_of_other_tools_are_known_as_far_as_they_can_be() {
+    fn foreign_targets_have_their_known_effects() {
         let both = Action::Destination {
             address: Some("127.0.0.11".parse().unwrap()),
             ports: Some("4053".parse().unwrap()),
@@ -156,7 +155,7 @@ mod tests {
         check("MARK --and-mark 0x1", &Action::UnknownMark("MARK --and-mark 0x1".to_owned()));
     }
 
-    /// iptables takes conditions after the target; listings have none there.
+    /// iptables accepts conditions after the target; listings have none there.
     #[test]
     fn a_verdict_with_conditions_after_it_is_not_one_about_every_packet() {
         for text in ["ACCEPT -p tcp", "DROP -d 10.0.0.1", "RETURN -s 172.17.0.0/16"] {

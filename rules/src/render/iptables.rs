@@ -1,5 +1,5 @@
-//! The language of iptables: restore text, single commands, and the script of a change. [`restore`] prints what upstream
-//! prints, letter for letter, so that a diff of previews stays readable to people who know it.
+//! Syntax of iptables: restore text, commands, and the script of a change. [`restore`] equals upstream's output, for diffs of
+//! previews.
 
 use crate::{
     Chain, Checked, Family, ListedRule, Match, Negatable, Position, Rule, Statement, Table, TableChange,
@@ -22,7 +22,6 @@ pub fn restore(rules: &Checked) -> String {
     text
 }
 
-/// The same as commands for a shell, one a line, in the same order.
 pub fn commands(rules: &Checked) -> String {
     let program = match rules.rules().family {
         Family::V4 => "iptables",
@@ -40,12 +39,11 @@ pub fn commands(rules: &Checked) -> String {
     text
 }
 
-/// The script that makes one change when `iptables-restore --noflush` reads it: one table, one commit.
+/// Script of one change for `iptables-restore --noflush`: one table, one commit.
 pub fn change(change: &TableChange) -> String {
     let mut text = String::new();
     line(&mut text, format_args!("*{}", change.table));
     for (chain, _) in &change.replace {
-        // Creates the chain, or empties the one that is there.
         line(&mut text, format_args!(":{chain} - [0:0]"));
     }
     for (chain, rule) in &change.delete {
@@ -56,7 +54,7 @@ pub fn change(change: &TableChange) -> String {
             line(&mut text, format_args!("-A {chain} {}", fitting_text(rule)));
         }
     }
-    // From the last of neighbours to the first, as `iptables-restore` counts all rules before a place.
+    // From the last of neighbours to the first, as `iptables-restore` counts all rules before a position.
     for neighbours in change.insert.chunk_by(|one, next| (&one.0, one.1 + 1) == (&next.0, next.1)) {
         let first = neighbours[0].1;
         for (chain, _, rule) in neighbours.iter().rev() {
@@ -72,10 +70,10 @@ pub fn change(change: &TableChange) -> String {
     text
 }
 
-/// The most words of a rule for `iptables-restore`: its array of 255 (`MAX_ARGC` in xshared.h) also holds its command.
+/// Maximum of words in a rule for `iptables-restore`: its array of 255 (`MAX_ARGC` in xshared.h) also holds its command.
 const MAX_WORDS: usize = 248;
 
-/// True if a rule has more words than `iptables-restore` takes; [`change`] makes do with fewer.
+/// True if a rule has more words than `iptables-restore` accepts; [`change`] writes it with fewer.
 pub fn exceeds(rules: &Checked) -> bool {
     rules.rules().statements.iter().any(|statement| is_too_long(&statement.rule))
 }
@@ -105,8 +103,7 @@ fn line_text(line: &ListedRule) -> String {
     }
 }
 
-/// In the usual words, or in fewer where there are too many: `-mowner ! --gid-owner=1` says the same as
-/// `-m owner ! --gid-owner 1`. Nothing but a list of users or groups makes a rule so long.
+/// The usual form, or one with fewer words if those are too many (only with lists of owners): `-mowner ! --gid-owner=1`.
 fn fitting_text(line: &ListedRule) -> String {
     let rule = match line {
         ListedRule::Typed(rule) | ListedRule::Inherited(rule) if is_too_long(rule) => rule,

@@ -1,4 +1,4 @@
-//! Rules as listings show them: in the words in which they were read, or in which we would print them.
+//! Rules as listings show them: in the form in which they were read, or in our own.
 
 use super::nft;
 use crate::nft::{Effect, InetRule, InetTable, LiveChain, LiveRule, LiveTable};
@@ -6,7 +6,6 @@ use crate::simulate::ViewRule;
 use crate::{Action, ListedCondition, Policy};
 use std::borrow::Cow;
 
-/// A condition in the words of iptables, or of `nft` where it is one of nf_tables.
 pub fn condition(condition: &ListedCondition) -> String {
     match condition {
         ListedCondition::Known(known) => known.to_string(),
@@ -36,7 +35,7 @@ pub fn rule(rule: &ViewRule) -> Cow<'_, str> {
 }
 
 impl InetTable {
-    /// The table as it is read back from the kernel.
+    /// The table as read back from the kernel.
     pub fn listed(&self) -> LiveTable {
         let chains = self.chains.iter().map(|chain| LiveChain {
             name: chain.name.clone(),

@@ -1,5 +1,5 @@
-//! The language of `nft`: our table as a script for `nft -f`, spelled so that the oldest one in use (1.0.6) takes it:
-//! priorities as numbers, and no match that `nft` adds by itself, such as the family before an address.
+//! Syntax of `nft`: our table as a script for `nft -f`, in the spelling of the oldest supported version (1.0.6): priorities as
+//! numbers, and no match that `nft` adds by itself, such as the family before an address.
 
 use crate::net::address;
 use crate::nft::{
@@ -15,7 +15,6 @@ pub fn script(table: &InetTable) -> String {
     format!("table inet {} {{\n{}}}\n", table.name, blocks.join("\n"))
 }
 
-/// As `nft` lists it in a chain.
 pub fn rule(rule: &InetRule) -> String {
     let mut words = conditions(&rule.tests);
     words.push("counter".to_owned());
@@ -32,13 +31,13 @@ pub fn rule(rule: &InetRule) -> String {
     words.join(" ")
 }
 
-/// Conditions of a rule, except those that `nft` adds by itself.
+/// Conditions of a rule, except the ones that `nft` adds by itself.
 pub fn conditions(tests: &[Test]) -> Vec<String> {
     let has = |desired: fn(Field) -> bool| tests.iter().any(|test| desired(test.condition.field));
     let has_address = has(|field| field.family().is_some());
     let has_port = has(Field::is_port);
     let named = tests.iter().find_map(named_protocol);
-    // The header in which `nft` looks for ports: that of the protocol, or of any that has ports.
+    // Header of the ports in `nft`: that of the protocol, or of any protocol with ports.
     let header = named.map_or_else(|| "th".to_owned(), |protocol| protocol.to_string());
     let is_implied = |test: &&Test| match test.condition.field {
         Field::Family => has_address && !test.condition.negated,
@@ -48,12 +47,11 @@ pub fn conditions(tests: &[Test]) -> Vec<String> {
     tests.iter().filter(|test| !is_implied(test)).map(|test| self::test(test, &header)).collect()
 }
 
-/// A condition with all its values written out. `header` is where ports are looked for: `tcp`, `udp`, or `th` for any.
+/// A condition with all its values. `header` is the header of ports: `tcp`, `udp`, or `th` for any.
 pub fn condition(condition: &Condition, header: &str) -> String {
     test(&Test { condition: condition.clone(), set: None }, header)
 }
 
-/// One text for each range.
 pub fn values(condition: &Condition) -> Vec<String> {
     texts(condition.field.data_type(), &condition.values)
 }
@@ -62,7 +60,7 @@ pub fn texts(kind: DataType, values: &Intervals) -> Vec<String> {
     values.ranges().iter().map(|interval| value(kind, *interval)).collect()
 }
 
-/// In the words of `nft`, where it has any.
+/// In the syntax of `nft`, if it has an equivalent.
 pub fn action_text(action: &listed::Action) -> String {
     let text = match action {
         listed::Action::Target(target) => return self::target(target, None),
@@ -126,7 +124,6 @@ pub fn base(Base { kind, hook, priority }: Base, policy: Policy) -> String {
     format!("type {kind} hook {hook} priority {priority}; policy {policy};")
 }
 
-/// The protocol that a test asks for, if that is one alone.
 fn named_protocol(test: &Test) -> Option<Protocol> {
     let Test { condition: Condition { field: Field::Protocol, negated: false, values }, set: None } = test
     else {
@@ -202,7 +199,6 @@ fn interface(interval: Interval) -> String {
     format!("\"{}{star}\"", name.trim_end_matches('\0'))
 }
 
-/// A network where the range is one, else both ends.
 fn addresses(family: Family, interval: Interval) -> String {
     let write = |number: u128| address(family, number).to_string();
     match interval.prefix_length(family.bits()) {
@@ -245,7 +241,7 @@ pub fn target(target: &Target, family: Option<Family>) -> String {
     }
 }
 
-/// Bits outside of the mask stay; bits inside become those of the value.
+/// Bits outside of the mask are kept; bits inside become those of the value.
 fn set_mark(of: &str, mark: Mark) -> String {
     match mark.is_whole() {
         true => format!("{of} set {}", mark.value),
@@ -261,7 +257,6 @@ fn line(text: &mut String, content: impl Display) {
 mod tests {
     use super::*;
 
-    /// A test for DNS's port after tests for protocols.
     fn check(protocols: &[(bool, Interval)], expected: &str) {
         let test = |field, (negated, values): (bool, Interval)| Test {
             condition: Condition { field, negated, values: std::iter::once(values).collect() },

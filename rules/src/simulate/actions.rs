@@ -1,4 +1,4 @@
-//! The actions of rules on packets that fulfil them.
+//! Actions of rules on packets that fulfil them.
 
 use super::facts::{Binding, Connection, Loaded, MarkNow, Now, asked_values};
 use super::trace::{At, CaptureKind, Verdict};
@@ -8,7 +8,7 @@ use crate::{Action, Family, Hook, Mark, PortRange, Target};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 impl Walker<'_> {
-    /// Each action asks what it must know before it writes.
+    /// Each action checks its preconditions before it writes.
     pub(super) fn act(
         &self,
         walk: &mut SetWalk,
@@ -57,7 +57,7 @@ impl Walker<'_> {
                 }
             }
             Action::UnknownMark(_) => now.forget_marks(),
-            // Zones part connections from each other, never a packet from its rules.
+            // Zones separate connections from each other, never a packet from its rules.
             Action::UnknownZone(_) => self.put_in_zone(walk, at),
             Action::Unknown(_) => return Err(Stop::Over(Verdict::Unknown, Some(at))),
         }
@@ -83,7 +83,7 @@ impl Walker<'_> {
                 return Ok(if accepts { NextStep::Accepted } else { NextStep::Returned });
             }
             Target::Drop => return Err(Stop::Over(Verdict::Drop, Some(decider))),
-            // In a rule set alone, the foreign chain is absent, and its decision is unknown.
+            // In a rule set without others, the foreign chain is absent, and its decision is unknown.
             Target::Jump(_) | Target::JumpForeign(_) => return self.call(walk, leads_to, at),
             Target::Redirect(ports) => return self.redirect(walk, CaptureKind::Redirect(*ports), at),
             Target::Tproxy { port, mark } => {
@@ -127,8 +127,8 @@ impl Walker<'_> {
         Ok(NextStep::Next)
     }
 
-    /// A rule puts packets in a zone, by a template of their connection. nf_tables makes one even of a packet that is not to be
-    /// tracked, which then is (`nft_ct_set_zone_eval`); iptables makes none of it (`xt_ct_target`).
+    /// Puts packets in a zone by a template of their connection. nf_tables makes one even of an untracked packet, which is then
+    /// tracked (`nft_ct_set_zone_eval`); iptables does not (`xt_ct_target`).
     fn put_in_zone(&self, walk: &mut SetWalk, at: At) {
         let now = &mut walk.now;
         let before = (now.state, now.is_zoned);
@@ -207,7 +207,6 @@ impl Walker<'_> {
         Ok(NextStep::Accepted)
     }
 
-    /// The port after NAT to a range: one inside stays; otherwise the kernel picks one.
     fn port_in(&self, walk: &SetWalk, ports: PortRange) -> Result<Binding<PortRange>, Stop> {
         if ports.is_single() {
             return Ok(Binding::Is(ports));
@@ -241,12 +240,10 @@ impl Now {
     }
 }
 
-/// The bits that setting a mark toggles: those of its value outside of its mask.
 fn toggled(mark: Mark) -> u32 {
     mark.value & !mark.mask
 }
 
-/// A mark that is perhaps not known, after another is set in it: a whole mark leaves nothing of it.
 fn set_in(before: Option<MarkNow>, mark: Mark) -> Option<MarkNow> {
     let nothing = MarkNow { of_connection: false, keep: 0, xor: 0 };
     before.or(mark.is_whole().then_some(nothing)).map(|before| before.set(mark))

@@ -1,4 +1,4 @@
-//! All packets of a set by their endings: the walk divided wherever a condition divides its packets.
+//! Partition of a set of packets by their endings: the walk splits wherever a condition splits its packets.
 
 use super::facts::Asked;
 use super::set::{By, Packet, PacketSet, Routing, Way};
@@ -9,7 +9,7 @@ use crate::field::Field;
 use crate::{ConnState, RuleSet, Statement};
 use std::collections::BTreeSet;
 
-/// The remaining budget, in rules that are met: questions about long lists end in time.
+/// The remaining budget, in rules that are met: it bounds queries about long lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     left: Option<usize>,
@@ -20,42 +20,38 @@ impl Work {
         Self { left: Some(max) }
     }
 
-    /// `None` once there was not enough.
     pub fn spend(&mut self, units: usize) -> Option<()> {
         self.left = self.left.and_then(|left| left.checked_sub(units));
         self.left.map(|_| ())
     }
 
-    /// There was not enough at some time, so that something was not looked at.
+    /// True if the budget was ever exceeded, so that the result is incomplete.
     pub fn is_spent(&self) -> bool {
         self.left.is_none()
     }
 
-    /// 0 where there was not enough.
     pub fn left(&self) -> usize {
         self.left.unwrap_or_default()
     }
 }
 
-/// Packets that end alike, by the same rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
     pub packets: PacketSet,
     pub ending: Ending,
-    /// The rules that the packets match, or may.
+    /// Rules that the packets match, or may match.
     pub rules: Vec<At>,
 }
 
-/// The regions of some sets of packets. No packet is in two of them.
+/// Regions of some sets of packets. No packet is in two of them.
 #[derive(Clone, Debug, Default)]
 pub struct Atlas {
     pub regions: Vec<Region>,
-    /// The packets that were not looked at, once the work was spent.
+    /// Packets without a walk, after the budget was spent.
     pub open: Vec<PacketSet>,
 }
 
 impl Atlas {
-    /// Walks all packets of some sets that share no packet.
     pub fn of(
         view: &View,
         routing: &Routing,
@@ -96,35 +92,30 @@ impl Atlas {
         self.open.is_empty()
     }
 
-    /// The rules that packets of these sets match, or may.
     fn met(&self) -> BTreeSet<At> {
         self.regions.iter().flat_map(|region| &region.rules).copied().collect()
     }
 }
 
-/// Walks a packet. Where another order of chains or missing rules could decide differently, the verdict is unknown.
+/// Walks a packet. If another order of chains or missing rules could decide differently, the verdict is unknown.
 pub fn walk(view: &View, routing: &Routing, packet: &Packet) -> Outcome {
     trace(view, routing, packet).0
 }
 
-/// The same with the rules that the packet meets, in order.
 pub fn trace(view: &View, routing: &Routing, packet: &Packet) -> (Outcome, Vec<Step>) {
     let mut walk = SetWalk::of(PacketSet::one(packet));
     let ending = Walker { view, routing, is_single: true }.run(&mut walk);
-    // One packet divides at nothing.
+    // No condition splits a single packet.
     let ending = ending.unwrap_or_else(|_| walk.ending(Some((Verdict::Unknown, None))));
     (ending.of(packet), walk.met)
 }
 
-/// A rule and the earlier one of its chain that leaves nothing for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreached<'a> {
     pub rule: &'a Statement,
-    /// The last rule before it that its packets reach.
     pub by: &'a Statement,
 }
 
-/// The rules with an effect that no packet matches, of chains to which something leads, as long as the work is not spent.
 pub fn unreached<'a>(rules: &'a RuleSet, work: &mut Work) -> Vec<Unreached<'a>> {
     let (view, routing) = (View::of_rules(rules), Routing::default());
     let ways = [Way::Outbound, Way::Inbound { local: true }, Way::Inbound { local: false }];
@@ -139,7 +130,7 @@ pub fn unreached<'a>(rules: &'a RuleSet, work: &mut Work) -> Vec<Unreached<'a>> 
             if met.contains(&At { chain, rule: at }) || !rule.has_effect() {
                 continue;
             }
-            // Behind a rule that is not understood, packets may go on.
+            // After an unknown rule, packets may go on.
             let may_go_on = |region: &Region| asked_of(rule, region.packets.clone(), is_lasting).is_some();
             if unknown.clone().any(may_go_on) {
                 continue;
@@ -157,7 +148,6 @@ pub fn unreached<'a>(rules: &'a RuleSet, work: &mut Work) -> Vec<Unreached<'a>> 
     found
 }
 
-/// The packets of a set that fulfil the conditions of a rule on some fields as they are sent.
 fn asked_of(rule: &ViewRule, mut set: PacketSet, on: impl Fn(Field) -> bool) -> Option<PacketSet> {
     for asked in &rule.asked {
         if let Asked::Field { condition, .. } = asked
@@ -169,7 +159,7 @@ fn asked_of(rule: &ViewRule, mut set: PacketSet, on: impl Fn(Field) -> bool) -> 
     (!set.is_empty()).then_some(set)
 }
 
-/// No rule and no hook changes the field.
+/// True if no rule and no hook changes the field.
 fn is_lasting(field: Field) -> bool {
     matches!(field, Field::Protocol | Field::Source(_) | Field::SourcePort)
 }
@@ -179,7 +169,6 @@ mod tests {
     use super::*;
     use crate::{Family, parse};
 
-    /// The rules of OUTPUT or of other chains that are never reached, and those before them, by their places.
     fn check(rules: &str, expected: &[(usize, usize)]) {
         let text = format!("*nat\n{rules}-A R -p tcp -j REDIRECT --to-ports 1\nCOMMIT\n");
         check_text(&text, expected);
@@ -203,7 +192,7 @@ mod tests {
         check("-A OUTPUT -d 10.1.0.0/16 -j RETURN\n-A OUTPUT -d 10.0.0.0/8 -j R\n", &[]);
         check("-A OUTPUT -p tcp --dport 80 -j R\n-A OUTPUT -p tcp --dport 80 -j RETURN\n", &[(2, 1)]);
         check("-A OUTPUT -p tcp --dport 1:99 -j RETURN\n-A OUTPUT -p tcp --dport 80 -j RETURN\n", &[(2, 1)]);
-        // Only together do two rules leave nothing.
+        // The two rules leave no packet only together.
         check(
             "-A OUTPUT -p tcp --dport 1:49 -j RETURN\n-A OUTPUT -p tcp --dport 50:99 -j RETURN\n\
              -A OUTPUT -p tcp --dport 40:60 -j R\n-A OUTPUT -p udp -j R\n",
@@ -212,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_takes_what_its_chain_ends_and_no_more() {
+    fn jump_takes_only_packets_that_its_chain_ends() {
         check("-A OUTPUT -j R\n-A OUTPUT -p tcp -j RETURN\n", &[(2, 1)]);
         check("-A OUTPUT -j R\n-A OUTPUT -j RETURN\n", &[]);
         check(
@@ -236,12 +225,10 @@ mod tests {
         marks("-A OUTPUT -p tcp -j S\n", &[]);
         marks("-A OUTPUT -j CONNMARK --restore-mark\n", &[]);
         marks("-A OUTPUT -j CONNMARK --save-mark\n", &[(4, 2)]);
-        // Which packets go on behind a chain of others is not known.
         marks("-A OUTPUT -j DOCKER_OUTPUT\n", &[]);
         marks("-A OUTPUT -j LOG --log-prefix a --log-level 7\n", &[(4, 2)]);
     }
 
-    /// Twenty interfaces with hundreds of networks each.
     #[test]
     fn the_work_grows_with_the_rules_and_not_with_their_pairs() {
         let work = |networks: usize| {

@@ -1,4 +1,4 @@
-//! The packets of a set as rules see them at one moment, and whether they fulfil a condition.
+//! Packets of a set as rules see them at one moment, and conditions on them.
 
 use super::marks::bits_of;
 use super::set::{By, Divider, LOOPBACK, PacketSet, Way};
@@ -10,28 +10,24 @@ use crate::net::number;
 use crate::{ConnState, Hook, ListedCondition, Mark, PortRange, Protocol};
 use std::net::IpAddr;
 
-/// The entry of conntrack that a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connection {
-    /// A connection, in this state.
     Here(ConnState),
-    /// None: it counts as invalid, or, where it is `None`, as not tracked.
+    /// None: it counts as invalid, or, with `None`, as not tracked.
     None(Option<ConnState>),
-    /// A template, which a rule before conntrack leaves there with a zone (`xt_ct_target` in `xt_CT.c`), or perhaps a connection.
+    /// A template, which a rule before conntrack attaches with a zone (`xt_ct_target` in `xt_CT.c`), or possibly a connection.
     Template,
 }
 
-/// An address or a port after NAT, or an interface by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Binding<T> {
-    /// As it is sent.
+    /// Unchanged since it was sent.
     Sent,
     Is(T),
     Unknown,
 }
 
 impl<T> Binding<T> {
-    /// The value of a packet that is sent with this one.
     pub(super) fn known(self, sent: Option<T>) -> Option<T> {
         match self {
             Self::Sent => sent,
@@ -58,10 +54,9 @@ impl Binding<u128> {
     }
 }
 
-/// A mark as rules have made it of one that was sent: `(mark & keep) ^ xor`.
+/// A mark as rules have changed the sent one: `(mark & keep) ^ xor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MarkNow {
-    /// Made of the connection's mark.
     pub(super) of_connection: bool,
     pub(super) keep: u32,
     pub(super) xor: u32,
@@ -76,7 +71,7 @@ impl MarkNow {
         Self { keep: self.keep & !mark.mask, xor: mark.set_in(self.xor), ..self }
     }
 
-    /// The bits that the sent mark has where this one has the others; `None` if it never has them.
+    /// Bits of the sent mark for which this one has the given bits; `None` if it never has them.
     fn sent_bits(self, bits: Mark) -> Option<Mark> {
         let value = (bits.value ^ self.xor) & bits.mask;
         let mask = bits.mask & self.keep;
@@ -88,50 +83,44 @@ impl MarkNow {
     }
 }
 
-/// The whole moment of a walk except its place. `None` is a value that is not known, unless noted otherwise.
+/// The state of a walk except its place. `None` is an unknown value, unless documented otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Now {
-    /// Source address and port are as they are sent; otherwise they are not known.
     pub(super) source_sent: bool,
     pub(super) destination: Binding<IpAddr>,
     pub(super) destination_port: Binding<PortRange>,
     pub(super) destination_local: bool,
     pub(super) arrives_at: Binding<u128>,
     pub(super) leaves_by: Binding<u128>,
-    /// The owner of its socket: the sender's, none, or perhaps the receiver's.
+    /// The owner of its socket: the sender's, none, or possibly the receiver's.
     pub(super) owner: Loaded,
     pub(super) mark: Option<MarkNow>,
     pub(super) connmark: Option<MarkNow>,
     /// `None` for a packet that conntrack does not see.
     pub(super) state: Option<ConnState>,
-    /// Conntrack has seen it.
     pub(super) is_tracked: Option<bool>,
     pub(super) is_zoned: bool,
     pub(super) perhaps_zoned: bool,
     pub(super) hook: Hook,
-    /// The base chain being walked does NAT.
     pub(super) in_nat: bool,
-    /// The packet is for this machine.
     pub(super) stays: bool,
-    /// A capture, and the rule that decided it.
+    /// The capture, and the rule that decided it.
     pub(super) captured: Option<(CaptureKind, At)>,
-    /// The rule by which the packet was let go; true where that was in `nat`.
     pub(super) passed: Option<(bool, At)>,
-    /// The rule that changed the destination, where that is not a capture.
+    /// The rule that changed the destination without a capture.
     pub(super) translated: Option<At>,
-    /// The destination is settled: later chains are not asked (`nf_nat_initialized` in `nf_nat_inet_fn`).
+    /// True once NAT is decided for the destination: later chains are skipped (`nf_nat_initialized` in `nf_nat_inet_fn`).
     pub(super) destination_done: bool,
-    /// The same of the source.
+    /// The same for the source.
     pub(super) source_done: bool,
-    /// A rule has written its type of service, or perhaps.
+    /// True if a rule has written its type of service, or possibly has.
     pub(super) tos_changed: bool,
-    /// A change by rules has led to another look-up of its route.
     pub(super) rerouted: bool,
-    /// A mark that a rule has set keeps it here, though its destination is elsewhere: a socket may get it.
+    /// True if a mark set by a rule keeps it here, though its destination is elsewhere: a socket may get it.
     pub(super) taken_by_mark: bool,
-    /// Such a mark perhaps keeps it here.
+    /// True if such a mark possibly keeps it here.
     pub(super) perhaps_taken: bool,
-    /// The fields that rules have read, and those that they have written, where the order of chains is not known.
+    /// Fields that rules have read and written, while the order of chains is unknown.
     pub(super) read: TouchedFields,
     pub(super) written: TouchedFields,
 }
@@ -210,7 +199,7 @@ impl Now {
                 has.map(|has| has != *negated).or_else(|| condition.constant_answer())
             }
             Loaded::Mark(mark) => {
-                // Of several groups of bits, the first that divides the set does.
+                // Of several groups of bits, the first that splits the set does.
                 for bits in marks {
                     if mark_has(set, mark, *bits, !negated)? == Some(!negated) {
                         return Ok(Some(!negated));
@@ -223,12 +212,10 @@ impl Now {
         })
     }
 
-    /// True if a field has the values with which the packets are sent.
     pub(super) fn is_sent(&mut self, set: &PacketSet, field: Field) -> bool {
         matches!(self.load(set, field), Loaded::Sent)
     }
 
-    /// A field as `nf_tables` sees it.
     fn load(&mut self, set: &PacketSet, field: Field) -> Loaded {
         let one = |number: u128| Loaded::OneOf(Interval::one(number));
         let sent = |is_sent: bool| if is_sent { Loaded::Sent } else { Loaded::Unknown };
@@ -237,7 +224,7 @@ impl Now {
             Field::InInterface => self.arrives_at.load(Interval::one),
             Field::OutInterface => self.leaves_by.load(Interval::one),
             Field::Family => one(family_number(set.family).into()),
-            // The same bytes in the header of the other family are not followed.
+            // The same bytes in the header of the other family are not modelled.
             Field::Source(of) | Field::Destination(of) if of != set.family => Loaded::Unknown,
             Field::Source(_) | Field::SourcePort => sent(self.source_sent),
             Field::Destination(_) => self.destination.load(|address| Interval::one(number(address))),
@@ -260,11 +247,10 @@ impl Now {
     }
 }
 
-/// A condition as it is asked, made once of each rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// A field has one of these values; of a mark, one of these groups of bits. `is_match` is whether iptables asks: of a packet
-    /// without a socket, "not this owner" holds (`xt_owner.c`, `owner_mt`), while a rule of nf_tables ends there.
+    /// A field has one of these values; a mark one of these groups of bits. `is_match` is true for iptables, where "not this
+    /// owner" holds for a packet without a socket (`xt_owner.c`, `owner_mt`); a rule of nf_tables ends there.
     Field {
         condition: Condition,
         marks: Vec<Mark>,
@@ -273,9 +259,8 @@ pub(super) enum Asked {
     DestinationLocal {
         negated: bool,
     },
-    /// The first segment of a connection fulfils it.
     Syn(bool),
-    /// No field; of every packet it holds, does not, or is not known.
+    /// No field; the constant result, or `None` if unknown.
     Nothing(Option<bool>),
 }
 
@@ -299,7 +284,6 @@ impl Asked {
                     let negated = operand.is_negated();
                     field(Condition { negated, ..Condition::protocol(*protocol) }, true)
                 }
-                // A protocol that no packet here has.
                 None => Self::Nothing(Some(operand.is_negated())),
             },
             ListedCondition::DestinationLocal(operand) => {
@@ -312,21 +296,20 @@ impl Asked {
     }
 }
 
-/// Whether all packets of a set fulfil a condition, if that is known; an error where it divides them.
+/// Result of a condition on all packets of a set, `None` if unknown; an error if the condition splits them.
 pub(super) type Truth = Result<Option<bool>, Divider>;
 
-/// A value of a packet, as `nf_tables` loads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loaded {
     Sent,
     OneOf(Interval),
     Mark(MarkNow),
-    /// There is none, and a rule that tests it ends there (`NFT_BREAK`).
+    /// No value; a rule that tests it ends there (`NFT_BREAK`).
     Nothing,
     Unknown,
 }
 
-/// Asks if the packets are sent with one of the values, or, not positive, with none of them.
+/// Tests if the packets are sent with one of the values, or, not positive, with none of them.
 pub(super) fn asked_values(set: &PacketSet, field: Field, values: &Intervals, is_positive: bool) -> Truth {
     answer(set.have(field, values), is_positive, || By::Values(field, values.clone()))
 }
@@ -348,11 +331,10 @@ pub(super) fn mark_has(set: &PacketSet, mark: MarkNow, bits: Mark, is_positive: 
     }
 }
 
-/// Some fields, marks by their bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TouchedFields {
     pub(super) source: bool,
-    /// Address and port, and whether the packet stays.
+    /// Address and port, and whether the packet is for this machine.
     pub(super) destination: bool,
     pub(super) owner: bool,
     /// State and zone of the connection.
@@ -362,7 +344,6 @@ pub(super) struct TouchedFields {
 }
 
 impl TouchedFields {
-    /// The fields on which the answer to a condition depends.
     pub(super) fn of(field: Field) -> Self {
         let none = Self::default();
         match field {

@@ -1,9 +1,8 @@
-//! Sets of marks. A condition fixes some bits of a mark, so that ranges would not do.
+//! Sets of marks. A condition fixes some bits of a mark, which ranges can't represent.
 
 use crate::Mark;
 use crate::field::Intervals;
 
-/// The marks with the bits of one mark, without those of others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Marks {
     within: Mark,
@@ -23,12 +22,11 @@ impl Marks {
         Self { within: bits, without: Vec::new() }
     }
 
-    /// The only mark in the set, if it has no other by its fixed bits.
+    /// The only mark in the set, if its fixed bits allow no other.
     pub(super) fn single(&self) -> Option<u32> {
         self.within.is_whole().then_some(self.within.value)
     }
 
-    /// The bits that all share.
     pub fn within(&self) -> Mark {
         self.within
     }
@@ -41,7 +39,7 @@ impl Marks {
         self.within.covers(mark) && !self.without.iter().any(|hole| hole.covers(mark))
     }
 
-    /// Whether they have these bits; `None` where that is true of some alone.
+    /// True or false if all or none of them have these bits; `None` if only some do.
     pub(super) fn have(&self, bits: Mark) -> Option<bool> {
         let Some(both) = common(self.within, bits) else { return Some(false) };
         if both.mask == self.within.mask {
@@ -57,7 +55,6 @@ impl Marks {
         sample(self.within, &holes).is_none().then_some(true)
     }
 
-    /// Leaves the marks that have these bits, or those that do not.
     pub(super) fn narrow(&mut self, bits: Mark, keeps: bool) {
         match common(self.within, bits) {
             Some(both) if keeps => {
@@ -77,7 +74,7 @@ impl Marks {
         both.sample().map(|_| both)
     }
 
-    /// The marks that are not in the other set, in sets that share none where the other's holes do not.
+    /// Marks that are not in the other set, in sets that are disjoint if the other's holes are.
     pub fn minus(&self, other: &Self) -> Vec<Self> {
         let mut outside = self.clone();
         outside.narrow(other.within, false);
@@ -86,7 +83,7 @@ impl Marks {
         holes.chain([outside]).filter(|marks| marks.sample().is_some()).collect()
     }
 
-    /// The same marks in fewer sets: one that fills what another leaves out goes.
+    /// The same marks in fewer sets: merges a set that fills another's hole.
     pub fn joined(mut sets: Vec<Self>) -> Vec<Self> {
         while let Some((of, by)) = (0..sets.len()).find_map(|of| {
             let fills = |one: &Self| one.without.is_empty() && sets[of].without.contains(&one.within);
@@ -99,7 +96,7 @@ impl Marks {
         sets
     }
 
-    /// A mark of the set, 0 where it is in.
+    /// A mark of the set, 0 if it is included.
     pub fn sample(&self) -> Option<u32> {
         if self.contains(0) {
             return Some(0);
@@ -108,13 +105,11 @@ impl Marks {
     }
 }
 
-/// The marks that have the bits of both.
 fn common(one: Mark, other: Mark) -> Option<Mark> {
     let differ = (one.value ^ other.value) & one.mask & other.mask;
     (differ == 0).then_some(Mark { value: one.value | other.value, mask: one.mask | other.mask })
 }
 
-/// A mark with these bits that none of the others covers.
 fn sample(bits: Mark, others: &[Mark]) -> Option<u32> {
     let meeting: Vec<Mark> = others.iter().filter_map(|other| common(bits, *other)).collect();
     let Some(divided) =
@@ -132,14 +127,12 @@ fn sample(bits: Mark, others: &[Mark]) -> Option<u32> {
         .find_map(|value| sample(Mark { value: bits.value | value, mask: bits.mask | bit }, &meeting))
 }
 
-/// The groups of bits that marks with these values under a mask have.
 pub(super) fn bits_of(values: &Intervals, mask: u32) -> Vec<Mark> {
     let number = |number: u128| u32::try_from(number).unwrap_or(u32::MAX);
     let ranges = values.ranges().iter();
     ranges.flat_map(|range| prefixes(number(range.first), number(range.last), mask)).collect()
 }
 
-/// The same of one range, which is a few prefixes.
 fn prefixes(first: u32, last: u32, mask: u32) -> Vec<Mark> {
     let mut found = Vec::new();
     let mut next = Some(first);
@@ -150,7 +143,7 @@ fn prefixes(first: u32, last: u32, mask: u32) -> Vec<Mark> {
             free -= 1;
         }
         let fixed = !low(free);
-        // A bit that the mask takes away is 0.
+        // Bits outside of the mask are 0.
         if first & fixed & !mask == 0 {
             found.push(Mark { value: first & fixed & mask, mask: fixed & mask });
         }

@@ -1,12 +1,11 @@
-//! A packet's way through rules: its end, and the rules that it meets.
+//! Simulation of a packet's way through rules: its verdict, and the rules that it meets.
 //!
-//! The walk follows the kernel: at each hook the base chains in the order of their priorities, those of iptables and of
-//! nf_tables alike, in each the rules in order, marks and addresses as earlier rules left them. It answers for the first packet of a
-//! connection unless the packet says otherwise. Where a rule is not understood and could matter, the answer
-//! is [`Verdict::Unknown`]; nothing is guessed.
+//! The walk follows the kernel: at each hook the base chains by priority, those of iptables and of nf_tables alike, in each the
+//! rules in order, with marks and addresses as changed by earlier rules. The result is for the first packet of a connection
+//! unless the packet has another state. If an unknown rule could matter, the verdict is [`Verdict::Unknown`]; nothing is guessed.
 //!
-//! Not followed: whether there is a listener, whether routes, neighbours and addresses of `lo` exist, policy rules of others,
-//! filters of tc, `rp_filter`, IPsec, bridges.
+//! Not modelled: the existence of a listener, and of routes, neighbours and addresses of `lo`; other policy rules; filters of tc;
+//! `rp_filter`; IPsec; bridges.
 
 mod actions;
 mod atlas;

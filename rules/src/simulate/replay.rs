@@ -1,4 +1,4 @@
-//! The outcome for a packet, from the rules that it fulfilled, as the kernel reported them.
+//! Outcome for a packet, from the matching rules in the kernel's report.
 
 use super::trace::{At, NatTarget, Outcome, Step, Verdict};
 use super::view::View;
@@ -6,8 +6,8 @@ use crate::nft::Kind;
 use crate::{Action, Hook, Port, PortRange, Target};
 use std::net::SocketAddr;
 
-/// The outcome of a walk that happened, of a packet to `destination`. `steps` are the rules that matched, in order; `dropped`
-/// is the one that ended it, if any, the policy of a chain included. No condition is evaluated here.
+/// Outcome of a reported walk of a packet to `destination`. `steps` are the rules that matched, in order; `dropped` is the one
+/// that ended it, if any, the policy of a chain included. No condition is evaluated here.
 pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Option<At>) -> Outcome {
     let mut captured: Option<(Verdict, At)> = None;
     let mut passed: Option<(bool, At)> = None;
@@ -58,26 +58,23 @@ pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Opt
     Outcome { verdict, decided_by, translated, stays: captured.is_some(), is_tie: false }
 }
 
-/// NAT was asked about a packet that met these rules.
+/// True if a packet that met these rules reached NAT.
 pub fn has_met_nat(view: &View, steps: &[Step]) -> bool {
     (1..=steps.len()).any(|end| is_in_nat(view, &steps[..end]))
 }
 
-/// One of these rules keeps conntrack from its packet.
 pub fn is_untracked(view: &View, steps: &[Step]) -> bool {
     let met = steps.iter().filter_map(|step| view.rule(step.at));
     met.flat_map(|rule| rule.first.iter().chain([&rule.action]))
         .any(|action| matches!(action, Action::Notrack))
 }
 
-/// The rule that has led to the last one's chain.
 fn caller(view: &View, steps: &[Step]) -> Option<usize> {
     let (last, before) = steps.split_last()?;
     let leads_there = |step: &Step| view.rule(step.at)?.leads_to.filter(|chain| *chain == last.at.chain);
     before.iter().rposition(|step| leads_there(step).is_some())
 }
 
-/// The chain that the hook has called does NAT, of the last rule.
 fn is_in_nat(view: &View, steps: &[Step]) -> bool {
     let Some(last) = steps.last() else { return false };
     match view.chains()[last.at.chain].base {

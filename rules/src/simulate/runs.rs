@@ -1,4 +1,4 @@
-//! Long runs of rules that ask for values of one field, such as thousands of networks: small sets are led past them.
+//! Long runs of rules on values of one field, such as thousands of networks, which small sets skip.
 
 use super::facts::Asked;
 use super::view::ViewRule;
@@ -6,22 +6,20 @@ use crate::field::{Field, Interval, Intervals};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Rules in a row that ask for values of the same fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RuleRun {
     pub(super) rules: Range<usize>,
     pub(super) fields: Vec<RunField>,
 }
 
-/// A field of which the rules name many values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RunField {
     pub(super) field: Field,
-    /// The ranges of values by their first one, each with its rule and with the greatest value of all ranges up to it.
+    /// Ranges of values by their first one, each with its rule and with the greatest value of all ranges up to it.
     ranges: Vec<(Interval, usize, u128)>,
 }
 
-/// Shorter runs are met rule by rule. So are all by a set with more ranges of values, or with one that meets more of the rules.
+/// Shorter runs are met rule by rule; so are all runs by a set with more ranges of values, or one that meets more of the rules.
 const FEW: usize = 32;
 
 impl RuleRun {

@@ -1,4 +1,4 @@
-//! Sets of packets: for each field the values that it may have, independent of the other fields.
+//! Sets of packets: for each field its possible values, independent of the other fields.
 
 use super::marks::Marks;
 use crate::field::{Field, Interval, Intervals, interface_number, protocol_number};
@@ -8,16 +8,16 @@ use std::net::{IpAddr, SocketAddr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// Processes of this machine send them.
     Outbound,
-    /// They arrive from outside; `local` if their destination is an address of this machine.
-    Inbound { local: bool },
+    /// Arriving from outside; `local` if their destination is an address of this machine.
+    Inbound {
+        local: bool,
+    },
 }
 
-/// The fields that are sets of numbers.
 const FIELDS: usize = 8;
 
-/// Packets of one family, way and connection state: all combinations of these values, as they are sent.
+/// Packets of one family, way and connection state: all combinations of these values, when sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketSet {
     pub family: Family,
@@ -31,7 +31,7 @@ pub struct PacketSet {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Divider {
     pub(super) by: By,
-    /// The packets that fulfil it are those with these values, and not those without.
+    /// True if the packets that fulfil it are those with these values, false for those without.
     pub(super) is_positive: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum By {
     Connmark(Mark),
 }
 
-/// The place of a field's values; `None` for fields that are not sets of numbers, or that all packets share.
+/// Index of a field's values; `None` for fields that are not sets of numbers, or that all packets share.
 const fn slot(field: Field) -> Option<usize> {
     match field {
         Field::InInterface | Field::OutInterface => Some(0),
@@ -58,7 +58,6 @@ const fn slot(field: Field) -> Option<usize> {
 }
 
 impl PacketSet {
-    /// All packets of a family, way and state, with every mark.
     pub fn all(family: Family, way: Way, state: ConnState) -> Self {
         let range = |first: u128, last: u128| Intervals::from(Interval { first, last });
         let addresses = range(0, Field::Source(family).data_type().max());
@@ -113,7 +112,6 @@ impl PacketSet {
         }
     }
 
-    /// `None` for one that is not a set of numbers.
     pub fn values(&self, field: Field) -> Option<&Intervals> {
         slot(field).map(|slot| &self.values[slot])
     }
@@ -164,12 +162,11 @@ impl PacketSet {
             || self.connmark.sample().is_none()
     }
 
-    /// Whether the packets have one of the values; `None` where that is true of some alone.
+    /// True or false if all or none of the packets have one of the values; `None` if only some do.
     pub(super) fn have(&self, field: Field, values: &Intervals) -> Option<bool> {
         self.values(field).map_or(Some(true), |own| own.all_among(values))
     }
 
-    /// Leaves the packets that have one of the values, or those that have none.
     pub(super) fn narrow(&mut self, by: &By, keeps: bool) {
         match by {
             By::Mark(bits) => self.mark.narrow(*bits, keeps),
@@ -199,7 +196,7 @@ impl PacketSet {
         self.common(&Self::one(packet)).is_some()
     }
 
-    /// A packet of the set, with the likeliest numbers of each field first; `None` if no interface has such a name.
+    /// A packet of the set, with the likeliest numbers of each field first; `None` if no interface can have such a name.
     pub fn sample(&self, usual: &dyn Fn(Field) -> Vec<u128>) -> Option<Packet> {
         let family = self.family;
         let pick = |field: Field| {
@@ -240,7 +237,6 @@ fn inner(range: &Interval) -> u128 {
     if range.last - range.first > 1 << 7 { range.first + 1 } else { range.first }
 }
 
-/// The name of an interface among these numbers.
 fn pick_name(names: &Intervals, usual: &[u128]) -> Option<String> {
     let is_in = |name: &String| is_name(name) && names.meets(&Intervals::one(interface_number(name)));
     let of_range = |range: &Interval| {
@@ -253,13 +249,12 @@ fn pick_name(names: &Intervals, usual: &[u128]) -> Option<String> {
     usual.chain(names.ranges().iter().flat_map(of_range)).chain(letters).find(is_in)
 }
 
-/// An interface may have the name (`dev_valid_name` in `net/core/dev.c`).
+/// True if an interface may have the name (`dev_valid_name` in `net/core/dev.c`).
 fn is_name(name: &str) -> bool {
     let is_ordinary = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':';
     (1..16).contains(&name.len()) && name.bytes().all(is_ordinary) && name != "." && name != ".."
 }
 
-/// The inverse of [`interface_number`].
 pub fn interface_name(number: u128) -> String {
     let bytes = number.to_be_bytes();
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -279,17 +274,14 @@ pub fn loopback_interface() -> Intervals {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// A process of this machine sends it.
     Outbound {
-        /// The interface to which the destination is routed; `lo` for addresses of this machine.
+        /// Interface to which the destination is routed; `lo` for addresses of this machine.
         interface: String,
         uid: Uid,
         gid: Gid,
     },
-    /// It arrives from outside.
     Inbound {
         interface: String,
-        /// The destination is an address of this machine.
         local: bool,
     },
 }
@@ -302,7 +294,6 @@ pub struct Packet {
     pub destination: SocketAddr,
     /// Its mark, as the sender's `SO_MARK` left it; 0 for none.
     pub mark: u32,
-    /// The mark of its connection; 0 for a new one.
     pub connmark: u32,
     pub state: ConnState,
 }
@@ -313,12 +304,10 @@ impl Packet {
     }
 }
 
-/// The machine's routing beside the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routing {
-    /// Marks with which policy rules deliver packets here whatever their destination, by a local default route.
+    /// Marks with which policy rules deliver packets here for any destination, by a local default route.
     pub local_marks: Vec<Mark>,
-    /// Addresses of this machine, other than loopback's.
     pub addresses: Vec<IpAddr>,
 }
 

@@ -1,13 +1,12 @@
-//! Base chains whose order is not known: those of one priority. The kernel calls first what was registered last, which can't
-//! be read. Each is walked from where the first one begins. If none reads a field that another one writes, every order does
-//! the same, and so does the sum of what each has done. Else the field is taken for unknown, and they are walked again.
+//! Base chains of one priority, whose order is unknown: the kernel calls first the one registered last, which can't be read. Each
+//! is walked from the same entry. If none reads a field that another one writes, every order has the same effect, the sum of all
+//! effects. Otherwise the field becomes unknown, and they are walked again.
 
 use super::facts::{Loaded, MarkNow, Now, TouchedFields};
 use super::trace::{At, CaptureKind, Verdict};
 use super::walk::{ChainEnd, SetWalk, Stop, Walker};
 use crate::nft::Kind;
 
-/// The end of each chain: stopped, or not, and the packets then.
 type TiedEnd = (ChainEnd, Now);
 
 #[derive(Clone)]
@@ -22,7 +21,6 @@ impl Tie {
         Self { entry, ends: Vec::new(), forgotten: TouchedFields::default() }
     }
 
-    /// Sets out anew for the next chain.
     pub(super) fn enter(&self, now: &mut Now) {
         let nothing = TouchedFields::default();
         *now = Now { read: nothing, written: nothing, ..self.entry };
@@ -42,7 +40,7 @@ impl Tie {
         self.ends.push((end, now));
     }
 
-    /// The fields that one chain has written and another one has read.
+    /// Fields that one chain has written and another one has read.
     fn conflict(&self) -> TouchedFields {
         let mut conflict = TouchedFields::default();
         for (index, (_, writer)) in self.ends.iter().enumerate() {
@@ -59,7 +57,7 @@ impl Tie {
         conflict
     }
 
-    /// The mark as all have made it of the one at the entry; `None` where two of them wrote the same bits differently.
+    /// The mark at the entry with all changes; `None` if two of them wrote the same bits differently.
     fn mark(&self, of: impl Fn(&Now) -> Option<MarkNow>, written: impl Fn(&Now) -> u32) -> Option<MarkNow> {
         let entry = of(&self.entry);
         let writers = self.ends.iter().map(|(_, now)| (of(now), written(now))).filter(|(_, bits)| *bits != 0);
@@ -84,11 +82,10 @@ impl Tie {
 }
 
 impl Walker<'_> {
-    /// Goes on behind the chains of an undefined order.
     pub(super) fn untie(&self, walk: &mut SetWalk) -> Result<(), Stop> {
         let Some(tie) = walk.tie.clone() else { return Ok(()) };
         let conflict = tie.conflict();
-        // A mark of which some bits are not known is not known.
+        // A mark with unknown bits is unknown.
         let all = |bits: u32| if bits == 0 { 0 } else { u32::MAX };
         let forget = TouchedFields { mark: all(conflict.mark), connmark: all(conflict.connmark), ..conflict };
         let (entry, ends, mut forgotten) = (tie.entry, &tie.ends, tie.forgotten);
@@ -109,7 +106,7 @@ impl Walker<'_> {
             return Err(undefined(ends.iter().find_map(of_chain)));
         }
         let stops: Vec<(Verdict, Option<At>)> = ends.iter().filter_map(|(end, _)| end.err()).collect();
-        // Chains of NAT behind the one that translates are not asked (`nf_nat_inet_fn` in `net/netfilter/nf_nat_core.c`).
+        // Chains of NAT after the one that translates are skipped (`nf_nat_inet_fn` in `net/netfilter/nf_nat_core.c`).
         let translates = |now: &Now| {
             let written = now.written.destination || now.written.source;
             now.in_nat && (written || now.captured != entry.captured)

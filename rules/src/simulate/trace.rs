@@ -7,25 +7,21 @@ use std::{fmt, net::IpAddr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It goes on to where it was sent, or to where other tools sent it.
+    /// Goes on to its destination, possibly as changed by other tools.
     Pass,
-    /// It goes to this machine, to this port or one of these.
     Redirect(PortRange),
-    /// It is handed to the transparent listener at this port.
     Tproxy(Port),
     Drop,
-    /// A rule that is not understood could decide.
+    /// An unknown rule could decide.
     Unknown,
 }
 
 impl Verdict {
-    /// A listener of this machine gets it.
     pub fn captures(self) -> bool {
         matches!(self, Self::Redirect(_) | Self::Tproxy(_))
     }
 }
 
-/// The place of a rule in a [`super::View`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct At {
     pub chain: usize,
@@ -35,18 +31,15 @@ pub struct At {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Matched {
-    /// All conditions hold.
     Yes,
-    /// This condition does not, the first that is known not to; its index.
+    /// Index of the first condition that is known to fail.
     No(usize),
-    /// None is known to fail, but of this one it is not known whether it holds; its index.
+    /// Index of the first condition with an unknown result; none is known to fail.
     Unknown(usize),
 }
 
-/// A rule that a packet meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
-    /// The hook from which the chain was reached.
     pub hook: Hook,
     pub at: At,
     pub matched: Matched,
@@ -60,24 +53,22 @@ pub(super) enum CaptureKind {
     Tproxy(Port),
 }
 
-/// The end of a walk of all packets of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ending {
     pub verdict: Verdict,
-    /// A redirect keeps the port of each packet, so that `verdict` has no port to name.
+    /// True for a redirect that keeps the port of each packet, so that `verdict` has no port.
     pub keeps_port: bool,
-    /// The rule that decided it: for a chain that does nothing but redirect, the rule that led there.
+    /// The rule that decided it: for a chain that only redirects, the rule that led there.
     pub decided_by: Option<At>,
-    /// The new destination, if another tool's rule gave the packets one.
+    /// New destination, if another tool's rule gave the packets one.
     pub translated: Option<(Binding<IpAddr>, Binding<PortRange>)>,
-    /// The packets end up on this machine.
     pub stays: bool,
-    /// Unknown because chains of equal priority decide differently in another order.
+    /// True if unknown because chains of equal priority decide differently in another order.
     pub is_tie: bool,
 }
 
 impl Ending {
-    /// The same where rules may be missing.
+    /// The ending with an unknown verdict, for a view with missing rules.
     pub(super) fn unknown(self) -> Self {
         Self { verdict: Verdict::Unknown, decided_by: None, translated: None, keeps_port: false, ..self }
     }
@@ -97,7 +88,6 @@ impl Ending {
     }
 }
 
-/// The destination that DNAT gives a packet: this address, and one of these ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NatTarget {
     pub address: IpAddr,
@@ -116,9 +106,7 @@ impl fmt::Display for NatTarget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Outcome {
     pub verdict: Verdict,
-    /// As [`Ending::decided_by`].
     pub decided_by: Option<At>,
-    /// Where the packet goes, if another tool's rule gave it a new destination that is known.
     pub translated: Option<NatTarget>,
     pub stays: bool,
     pub is_tie: bool,

@@ -1,5 +1,5 @@
-//! Rules arranged for walking: chains by index, jumps resolved. Made from a rule set, which knows why each rule is there, or
-//! from listings, which do not; all that a namespace holds can be in one view.
+//! Rules arranged for walking: chains by index, jumps resolved. Made from a rule set, with the rules' provenance, or from
+//! listings without it; one view can hold all rules of a namespace.
 
 use super::facts::Asked;
 use super::runs::RuleRun;
@@ -14,21 +14,18 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewRule {
-    /// As it was read; `None` for rules that were made here.
+    /// Source text; `None` for rules that were made here.
     pub text: Option<String>,
     pub conditions: Vec<ListedCondition>,
-    /// The same as they are asked, one by one.
     pub(super) asked: Vec<Asked>,
     /// Before the action; none of these ends the walk.
     pub(super) first: Vec<Action>,
     pub action: Action,
-    /// The words beside it, in nf_tables.
     pub comment: String,
-    /// `None` where it is not known.
     pub origin: Option<Origin>,
-    /// The chain that its target names; `None` if there is no such chain.
+    /// The chain of its target; `None` if there is no such chain.
     pub leads_to: Option<usize>,
-    /// `None` where the listing does not say.
+    /// `None` if the listing has no counters.
     pub hits: Option<Hits>,
 }
 
@@ -37,20 +34,17 @@ pub struct ViewChain {
     /// The table as displayed: `nat`, or `inet filter`.
     pub table: Cow<'static, str>,
     pub chain: String,
-    /// `None` if only rules call it.
     pub base: Option<Base>,
-    /// Without meaning in a chain that the kernel does not call.
+    /// Meaningless in a chain that the kernel does not call.
     pub policy: Policy,
     pub rules: Vec<ViewRule>,
-    /// The long runs of rules that ask for one field.
     pub(super) runs: Vec<RuleRun>,
-    /// Only one of its rules affects packets. The rule that leads here is then named as the one that decides.
+    /// True if only one of its rules affects packets. The rule that leads here is then reported as the decider.
     pub(super) has_single_effect: bool,
-    /// Its rules are expressions of nf_tables, and not matches and targets of iptables.
     pub(super) is_nftables: bool,
 }
 
-/// Of each hook the base chains in the kernel's order; within a group it is not known: first the one registered last.
+/// By hook, the base chains in the kernel's order, which is unknown within a group: first the one registered last.
 pub(super) type ChainGroups = [Vec<Vec<usize>>; Hook::ALL.len()];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,13 +52,12 @@ pub struct View {
     family: Family,
     chains: Vec<ViewChain>,
     pub(super) groups: ChainGroups,
-    /// The kernel tracks connections of the family where a rule requires it; `None` if that is not known. The fold of
-    /// [`tracking`] over all rules, kept because every walk needs it.
+    /// True if a rule requires the kernel to track connections of the family; `None` if unknown. Cached: every walk needs it.
     pub(super) tracks: Option<bool>,
     gap: Option<String>,
 }
 
-/// The statements of a rule set by chain and rule, as [`View::of_rules`] places them.
+/// Statements of a rule set by chain and rule, in the order of [`View::of_rules`].
 pub fn statements(rules: &RuleSet) -> Vec<Vec<&Statement>> {
     Table::ALL.into_iter().flat_map(|table| rules.chains(table).into_values()).collect()
 }
@@ -101,7 +94,6 @@ impl ViewRule {
         self.does(|action| !action.surely_continues() || action.sets_tos())
     }
 
-    /// A packet that fulfils it may not come to the next rule.
     pub(super) fn may_end(&self) -> bool {
         match &self.action {
             Action::Target(target) => target.decides() || target.chain().is_some(),
@@ -130,13 +122,13 @@ impl View {
         Self { family, chains: Vec::new(), groups: ChainGroups::default(), tracks: Some(false), gap: None }
     }
 
-    /// The same where other rules may be there that could not be read, for this reason: every verdict is unknown.
+    /// The view with possibly missing rules, for this reason: every verdict becomes unknown.
     #[must_use]
     pub fn with_gap(self, gap: Option<String>) -> Self {
         Self { gap, ..self }
     }
 
-    /// A clause that tells why rules may be missing; `None` where all are known.
+    /// Clause with the reason why rules may be missing; `None` if all are known.
     pub fn gap(&self) -> Option<&str> {
         self.gap.as_deref()
     }
@@ -144,12 +136,12 @@ impl View {
     pub fn of_listing(listing: Listing) -> Self {
         let mut view = Self::empty(listing.family);
         view.add_listing(listing, None);
-        // What else its namespace holds is not known, but something there usually makes the kernel track connections.
+        // The rest of its namespace is unknown, but usually requires the kernel to track connections.
         view.tracks = Some(true);
         view
     }
 
-    /// A label distinguishes its tables from those of the same name.
+    /// A label distinguishes its tables from others of the same name.
     pub fn add_listing(&mut self, listing: Listing, label: Option<&str>) {
         self.add(listing.chains.into_iter().map(|((table, chain), content)| {
             let rules = content.rules.into_iter().map(|listed| ViewRule {
@@ -161,7 +153,6 @@ impl View {
         }));
     }
 
-    /// Nothing is added for a table of the other family.
     pub fn add_nftables(&mut self, table: LiveTable) {
         if table.family.is_some_and(|family| family != self.family) {
             return;
@@ -177,7 +168,7 @@ impl View {
         }));
     }
 
-    /// The policies, which a state does not keep, count as `ACCEPT`.
+    /// Policies, which a state does not keep, count as `ACCEPT`.
     pub fn of_state(state: &State, family: Family) -> Self {
         let mut view = Self::empty(family);
         view.add(state.tables.iter().flat_map(|(table, chains)| {
@@ -189,7 +180,6 @@ impl View {
         view
     }
 
-    /// As they stand in an otherwise empty namespace.
     pub fn of_rules(rules: &RuleSet) -> Self {
         let mut view = Self::empty(rules.family);
         view.add(Table::ALL.into_iter().flat_map(|table| {
@@ -201,7 +191,6 @@ impl View {
         view
     }
 
-    /// Adds chains of which none leads out of them.
     fn add(&mut self, chains: impl Iterator<Item = ViewChain>) {
         let start = self.chains.len();
         self.chains.extend(chains);
@@ -225,7 +214,6 @@ impl View {
         self.tracks = rules.map(|rule| self.tracking(rule)).fold(Some(false), either);
     }
 
-    /// Some of the rules alone, as if no others were there.
     #[must_use]
     pub fn only(&self, keeps: impl Fn(At) -> bool) -> Self {
         let of_chain = |(chain, content): (usize, &ViewChain)| {
@@ -246,7 +234,6 @@ impl View {
         Self { tracks: self.tracks, ..only }
     }
 
-    /// The same with the origins of rules that were read.
     #[must_use]
     pub fn with_origins(mut self, origins: impl IntoIterator<Item = (At, Origin)>) -> Self {
         for (at, origin) in origins {
@@ -268,19 +255,18 @@ impl View {
         self.chains.get(at.chain)?.rules.get(at.rule)
     }
 
-    /// True for a jump, false for a goto.
     pub(super) fn returns(&self, at: At) -> bool {
         let action = self.rule(at).map(|rule| &rule.action);
         !matches!(action, Some(Action::Goto(_) | Action::Call { returns: false, .. }))
     }
 
-    /// The rule to name for what `at` does: the one that led to its chain, if the chain does nothing else.
+    /// The rule to report for the effect of `at`: the one that led to its chain, if the chain has no other effect.
     pub(super) fn decider(&self, at: At, caller: Option<At>) -> At {
         let leads = |caller: &At| self.chains[at.chain].has_single_effect && self.returns(*caller);
         caller.filter(leads).unwrap_or(at)
     }
 
-    /// The base chains for destination NAT that the kernel may call before `ours`; where none is, before those of iptables.
+    /// Base chains for destination NAT that the kernel may call before `ours`, or without any of those, before iptables' chains.
     pub fn nat_before(&self, ours: impl Fn(&ViewChain) -> bool) -> Vec<usize> {
         let of_hook = |hook: Hook| {
             let chains = self.groups[hook as usize].iter().flatten().copied();
@@ -298,7 +284,6 @@ impl View {
         before.collect()
     }
 
-    /// The first such rule, in a chain or in those that it leads to.
     pub fn find(&self, chain: usize, is_it: &dyn Fn(&ViewRule) -> bool) -> Option<At> {
         let mut seen = vec![chain];
         let mut next = 0;
@@ -314,7 +299,6 @@ impl View {
         None
     }
 
-    /// A packet may be dropped in the chain, or in those that it leads to.
     pub(super) fn may_drop(&self, chain: usize) -> bool {
         let drops = |action: &Action| {
             matches!(action, Action::Target(Target::Drop) | Action::Reject | Action::Unknown(_))
@@ -322,7 +306,6 @@ impl View {
         self.chains[chain].policy == Policy::Drop || self.find(chain, &|rule| rule.does(drops)).is_some()
     }
 
-    /// The mark of a packet or of its connection may change in the chain, or in those that it leads to.
     pub(super) fn may_mark(&self, chain: usize) -> bool {
         let marks = |action: &Action| match action {
             Action::Target(target) => target.writes().mark || target.writes().connmark,
@@ -331,7 +314,7 @@ impl View {
         self.find(chain, &|rule| rule.does(marks)).is_some()
     }
 
-    /// The rule makes the kernel track connections of the family (`nf_ct_netns_get`); `None` if that is not known.
+    /// True if the rule makes the kernel track connections of the family (`nf_ct_netns_get`); `None` if unknown.
     fn tracking(&self, rule: &ViewRule) -> Option<bool> {
         let of_condition = |condition: &ListedCondition| match condition {
             ListedCondition::Unknown(_) => None,
@@ -372,12 +355,11 @@ impl View {
         groups.map(<[usize]>::to_vec).collect()
     }
 
-    /// Equal for chains whose order is not known.
     pub(super) fn rank_of(&self, chain: usize) -> Option<(i32, i32)> {
         self.chains[chain].base.map(rank)
     }
 
-    /// Of each chain, the number of first rules that packets of the family may come to, by fields that all of them share.
+    /// By chain, the number of leading rules that packets of the family may reach, by fields that all of them share.
     pub fn reach(&self) -> Vec<usize> {
         let mut reach = vec![0; self.chains.len()];
         let mut open: Vec<usize> =
@@ -407,7 +389,6 @@ impl View {
         condition.holds(family_number(self.family).into())
     }
 
-    /// Every packet of the family leaves the chain here.
     fn ends_family(&self, rule: &ViewRule) -> bool {
         let takes_all = rule.conditions.iter().all(|condition| match condition {
             ListedCondition::Nft(condition) => condition.field == Field::Family && self.is_family(condition),
@@ -418,7 +399,7 @@ impl View {
     }
 }
 
-/// One of two holds, as far as that is known.
+/// Three-valued disjunction: `None` if the result depends on an unknown operand.
 fn either(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     match (one, other) {
         (Some(true), _) | (_, Some(true)) => Some(true),
@@ -430,11 +411,10 @@ fn either(one: Option<bool>, other: Option<bool>) -> Option<bool> {
 const NF_IP_PRI_NAT_DST: i32 = -100;
 const NF_IP_PRI_NAT_SRC: i32 = 100;
 
-/// The rank of iptables' chains for destination NAT.
 const IPTABLES_DNAT_RANK: (i32, i32) = (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_DST);
 
-/// Two places: of the kernel's call, and among the chains called there. All that do NAT are called from one place, in the order
-/// of their priorities (`nf_nat_register_fn`); whether another chain of that priority comes before them can't be read.
+/// Position of the kernel's call, and among the chains called there. All chains that do NAT are called from one position, by
+/// priority (`nf_nat_register_fn`); the order relative to another chain of that priority can't be read.
 fn rank(base: Base) -> (i32, i32) {
     let Base { kind, hook, priority } = base;
     match (kind, hook) {

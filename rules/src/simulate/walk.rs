@@ -1,16 +1,16 @@
-//! The walk itself: hooks, tables, chains, and what targets do.
+//! The walk itself: hooks, tables, chains, and the effects of targets.
 //!
-//! A walk is data, and goes on in steps. A step that needs to know what differs among the packets of the set returns the condition
-//! that divides them before it has changed anything; the walk is then continued for both parts.
+//! A walk is data, and proceeds in steps. A step that depends on a difference among the packets of the set returns the condition
+//! that splits them before it has changed anything; the walk then continues for both parts.
 //!
-//! Facts of the kernel that shape it, each seen by the oracle of `tests/oracle`:
-//! - A hook's interfaces are fixed when it is entered: `filter` sees the way that the packet had before
-//!   `nat` turned it around (`nf_hook_state` in `linux/netfilter.h`).
-//! - A packet that a machine sends to itself passes OUTPUT and POSTROUTING, then PREROUTING and INPUT, with
-//!   its mark and its connection, but without its socket. `nat` has decided by then.
+//! Facts of the kernel behind it, each verified by the oracle of `tests/oracle`:
+//! - A hook's interfaces are fixed on entry: `filter` sees the packet's way before `nat` redirected it (`nf_hook_state` in
+//! `linux/netfilter.h`).
+//! - A packet that a machine sends to itself passes OUTPUT and POSTROUTING, then PREROUTING and INPUT, with its mark and
+//! connection, but without its socket. `nat` has decided by then.
 //! - `nat` sees only packets that start a connection (`nf_nat_inet_fn`).
-//! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, even if rewritten by `nat`
-//!   afterwards, and a packet that has a socket is never forwarded (`ip_forward`).
+//! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, even if rewritten by `nat` afterwards, and a
+//! packet that has a socket is never forwarded (`ip_forward`).
 
 use super::facts::{Binding, Connection, Loaded, MarkNow, Now, Truth, asked_values, mark_has};
 use super::set::{Divider, PacketSet, Routing, Way, loopback, loopback_interface};
@@ -21,57 +21,45 @@ use crate::field::Field;
 use crate::nft::Kind;
 use crate::{Action, ConnState, Hook, Mark, Policy, Port, PortRange};
 
-/// Rules that one walk may meet: text can have chains that reach themselves, which the kernel refuses.
+/// Limit of rules in one walk: text can have chains that reach themselves, which the kernel refuses.
 const MAX_STEPS: usize = 100_000;
 
-/// A packet in a chain of this priority, conntrack's own, may have been seen by conntrack or not.
+/// In a chain of this priority, conntrack's own, conntrack may or may not have seen the packet.
 const NF_IP_PRI_CONNTRACK: i32 = -200;
 
-/// The reason why a step is not followed by the next one.
 pub(super) enum Stop {
-    /// The set is divided by this condition; nothing has changed.
+    /// The set is split by this condition; nothing has changed.
     Divided(Divider),
-    /// The packets end before their way is done: how, and by which rule.
+    /// The packets end early, with this verdict and by this rule.
     Over(Verdict, Option<At>),
     Done,
 }
 
-/// The way of a walk behind a rule.
 pub(super) enum NextStep {
     Next,
     Call(usize),
-    /// Back to the calling chain.
     Returned,
-    /// The table is done with the packet.
     Accepted,
 }
 
-/// The end of a base chain: packets go on, or end by a rule or a policy.
+/// End of a base chain: packets go on, or end by a rule or a policy.
 pub(super) type ChainEnd = Result<(), (Verdict, Option<At>)>;
 
-/// A set of packets on its way.
 #[derive(Clone)]
 pub(super) struct SetWalk {
     pub(super) set: PacketSet,
     pub(super) now: Now,
-    /// The first hook is still to come.
     is_new: bool,
-    /// The place among the base chains of the hook: the group, and the chain in it.
     pub(super) place: (usize, usize),
-    /// Conntrack had not seen the packet when it came to the hook.
+    /// True if conntrack had not seen the packet on entry to the hook.
     is_first: bool,
-    /// The mark when the base chain was entered.
     pub(super) mark_before: Option<MarkNow>,
-    /// The rules that have called, and at last the next rule.
     pub(super) rules: Vec<At>,
-    /// The end of the base chain that was walked last.
     ended: Option<ChainEnd>,
-    /// The chains of an undefined order so far.
     pub(super) tie: Option<Box<Tie>>,
-    /// Something is not known because the order of chains is not.
     pub(super) is_tie: bool,
     pub(super) steps: usize,
-    /// The rules that its packets matched, or may have; of one packet, all that it met.
+    /// Rules that its packets matched, or may have; for a single packet, every rule that it met.
     pub(super) met: Vec<Step>,
 }
 
@@ -93,7 +81,6 @@ impl SetWalk {
         }
     }
 
-    /// The rule that has led to the chain of the next one.
     pub(super) fn caller(&self) -> Option<At> {
         self.rules.iter().nth_back(1).copied()
     }
@@ -138,12 +125,11 @@ impl Now {
         self.in_nat && matches!(self.hook, Hook::Input | Hook::Postrouting)
     }
 
-    /// The end of packets of which it is not known whether they stay: unknown, by the rule that let them go.
+    /// End of packets that may or may not stay on this machine: unknown, by the rule that let them pass.
     fn undecided(&self) -> Stop {
         Stop::Over(Verdict::Unknown, self.passed.map(|(_, at)| at))
     }
 
-    /// NAT has nothing to decide at this hook any more.
     fn is_settled(&self) -> bool {
         match self.hook {
             Hook::Prerouting | Hook::Output | Hook::Forward => self.destination_done,
@@ -152,22 +138,19 @@ impl Now {
     }
 }
 
-/// The ports to which a redirect may lead that keeps each packet's.
 fn every_port() -> PortRange {
     let last = Port::new(u16::MAX).expect("not 0");
     PortRange::new(Port::new(1).expect("not 0"), last).expect("in order")
 }
 
-/// The rules through which packets walk, and what is around them.
 pub(super) struct Walker<'a> {
     pub(super) view: &'a View,
     pub(super) routing: &'a Routing,
-    /// The set is one packet: what is not known of it divides nothing.
+    /// True if the set is one packet: unknown facts of it split nothing.
     pub(super) is_single: bool,
 }
 
 impl Walker<'_> {
-    /// Goes on to the end, or to where the set is divided.
     pub(super) fn run(&self, walk: &mut SetWalk) -> Result<Ending, Divider> {
         let ending = loop {
             match self.step(walk) {
@@ -190,12 +173,10 @@ impl Walker<'_> {
         }
     }
 
-    /// The answer, if it is known; otherwise the condition by which the set is to be divided.
     pub(super) fn decides(&self, answer: Truth) -> Result<Option<bool>, Stop> {
         answer.or_else(|divider| if self.is_single { Ok(None) } else { Err(Stop::Divided(divider)) })
     }
 
-    /// The mark keeps packets on this machine.
     pub(super) fn takes_mark(&self, walk: &SetWalk) -> Result<Option<bool>, Stop> {
         for local in &self.routing.local_marks {
             let Some(mark) = walk.now.mark else { return Ok(None) };
@@ -224,7 +205,6 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Enters the next base chain of the hook, or leaves the hook.
     fn next_chain(&self, walk: &mut SetWalk) -> Result<(), Stop> {
         let groups = &self.view.groups[walk.now.hook as usize];
         let Some(group) = groups.get(walk.place.0) else { return self.leave_hook(walk) };
@@ -242,7 +222,7 @@ impl Walker<'_> {
         let now = &mut walk.now;
         now.in_nat = base.kind == Kind::Nat;
         let is_asked = now.starts_connection() && !now.is_settled();
-        // NAT needs connections, and the kernel tracks none that no rule requires.
+        // NAT needs connections, and the kernel tracks none unless a rule requires it.
         if now.in_nat && (!is_asked || self.view.tracks == Some(false)) {
             walk.place.1 += 1;
             if let Some(tie) = &mut walk.tie {
@@ -298,7 +278,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// The next rule that the packets may match, where the rule is one of a long run. One packet meets them all.
+    /// The next rule that the packets may match, for a rule in a long run. A single packet meets them all.
     fn led(&self, walk: &mut SetWalk, at: At) -> At {
         if self.is_single {
             return at;
@@ -318,8 +298,8 @@ impl Walker<'_> {
     fn fulfilled(&self, walk: &mut SetWalk, rule: &ViewRule, at: At) -> Result<NextStep, Stop> {
         walk.now.tos_changed |= rule.action.sets_tos();
         for action in &rule.first {
-            // A rule of nf_tables ends where it reads the mark of a missing connection (`nft_ct_get_eval`); of a template, not in
-            // each version of the kernel.
+            // A rule of nf_tables ends when it reads the mark of a missing connection (`nft_ct_get_eval`), or, in some kernels,
+            // of a template.
             if matches!(action, Action::Target(target) if target.reads_connmark()) {
                 match walk.now.connection() {
                     Connection::None(_) => return Ok(NextStep::Next),
@@ -332,7 +312,7 @@ impl Walker<'_> {
         self.act(walk, &rule.action, rule.leads_to, at)
     }
 
-    /// Compares with all conditions of a rule. One that fails decides, whatever is not known beside it.
+    /// Evaluates all conditions of a rule. One that fails decides, even with unknown others.
     fn matched(&self, walk: &mut SetWalk, rule: &ViewRule) -> Result<Matched, Stop> {
         let (mut unsure, mut divided) = (None, None);
         for (index, asked) in rule.asked.iter().enumerate() {
@@ -355,7 +335,6 @@ impl Walker<'_> {
         }
     }
 
-    /// Back to the rule behind the one that has called the chain.
     fn go_back(&self, walk: &mut SetWalk) {
         walk.rules.pop();
         while let Some(caller) = walk.rules.last().copied() {
@@ -378,7 +357,7 @@ impl Walker<'_> {
 
     fn leave_chain(&self, walk: &mut SetWalk, mut end: ChainEnd) -> Result<(), Stop> {
         let chain = self.base_chain(walk);
-        // Source NAT that drops nothing leaves the source unknown, perhaps the marks too, and the packet goes on.
+        // Source NAT that drops nothing leaves the source unknown, possibly the marks too, and the packet goes on.
         if matches!(end, Err((Verdict::Unknown, _))) && walk.now.is_source_nat() && !self.nat_may_drop(walk) {
             walk.now.source_sent = false;
             walk.now.written.source = true;
@@ -404,15 +383,15 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// A chain of NAT from this one on may drop. Those behind it are asked only while the source is not settled.
+    /// True if a chain of NAT from this one on may drop. Later ones are called only until the source is decided.
     fn nat_may_drop(&self, walk: &SetWalk) -> bool {
         let groups = &self.view.groups[walk.now.hook as usize][walk.place.0..];
         let mut chains = groups.iter().flatten();
         chains.any(|chain| self.view.chains()[*chain].is(Kind::Nat) && self.view.may_drop(*chain))
     }
 
-    /// A packet whose mark or type of service changed in `mangle` is routed again (`ip_route_me_harder`). Routes of others
-    /// may choose by either, so that by which interface it leaves then is not known.
+    /// A packet whose mark or type of service changed in `mangle` is routed again (`ip_route_me_harder`). Other programs' routes
+    /// may depend on either, so its output interface is then unknown.
     pub(super) fn route_again(&self, walk: &mut SetWalk) -> Result<(), Stop> {
         let has_changed = self.has_changed(walk)?;
         let taken = if has_changed == Some(false) { None } else { self.takes_mark(walk)? };
@@ -431,7 +410,6 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// The mark differs from the one with which the packet came to the chain.
     fn has_changed(&self, walk: &SetWalk) -> Result<Option<bool>, Stop> {
         let (Some(one), Some(other)) = (walk.mark_before, walk.now.mark) else { return Ok(None) };
         let constant = |mark: MarkNow| {
@@ -444,7 +422,7 @@ impl Walker<'_> {
         if one.of_connection != other.of_connection {
             return Ok(None);
         }
-        // Equal where the bits that one of them keeps are those that the other has.
+        // Equal exactly if the sent mark, in the bits that only one of them keeps, has the differing bits.
         let (kept, differing) = (one.keep ^ other.keep, one.xor ^ other.xor);
         if differing & !kept != 0 {
             return Ok(Some(true));
@@ -516,7 +494,7 @@ impl Walker<'_> {
         Err(Stop::Done)
     }
 
-    /// True if a loopback address is left where no router takes it (`ip_route_input_slow` in `net/ipv4/route.c`).
+    /// True for a remaining loopback address that no router accepts (`ip_route_input_slow` in `net/ipv4/route.c`).
     fn is_martian(&self, walk: &SetWalk) -> Result<bool, Stop> {
         let now = &walk.now;
         if now.translated.is_none() {

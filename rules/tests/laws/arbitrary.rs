@@ -1,4 +1,4 @@
-//! Strategies for values of the model: rule sets that `check` lets pass, and tables that others use too.
+//! Strategies for values of the model: rule sets that pass `check`, and tables shared with other programs.
 
 use proptest::{collection::vec, option, prelude::*, sample::select, string::string_regex};
 use rules::{
@@ -31,10 +31,10 @@ pub(super) const EVERYBODY: Ownership = Ownership { chains: Chains::Prefix(""), 
 pub(super) const OURS: &[&str] = &["ISTIO_A", "ISTIO_B", "ISTIO_C", "ISTIO_OUTPUT"];
 pub(super) const ANY: &[&str] = &["ISTIO_A", "ISTIO_B", "OTHER", "other-1.x:y"];
 
-/// Chains of others. Where everything is ours, `check` lets no rule lead there.
+/// Chains of other programs. If every chain is ours, `check` lets no rule lead there.
 pub(super) const OTHERS: &[&str] = &["DOCKER_OUTPUT", "cali-OUTPUT"];
 
-/// Rules of others; the last four lead to us and so count as ours.
+/// Rules of other programs; the last four lead to our chains and so count as ours.
 const FOREIGN: &[&str] = &[
     "-p icmp -j ACCEPT",
     "-j KUBE-SERVICES",
@@ -173,8 +173,7 @@ fn chain(names: &'static [&'static str]) -> impl Strategy<Value = Chain> {
     prop_oneof![select(&Hook::ALL[..]).prop_map(Chain::Base), parsed(names).prop_map(Chain::User)]
 }
 
-/// Conditions as a program that reads from left to right takes them: the protocol before its ports, and
-/// nothing twice that can be said only once.
+/// Conditions for a parser that reads from left to right: the protocol before its ports, and unique conditions only once.
 fn readable(matches: Vec<Match>, protocol: Protocol) -> Vec<Match> {
     let ports = |m: &Match| {
         matches!(m, Match::SourcePort(_) | Match::DestinationPort(_) | Match::DestinationPorts(_))
@@ -222,13 +221,11 @@ fn statement(family: Family, names: &'static [&'static str]) -> impl Strategy<Va
         .prop_map(|(table, chain, position, rule)| Statement { table, chain, position, rule, origin: None })
 }
 
-/// A rule set that `check` lets pass: statements at will, less those that it refuses.
 pub(super) fn checked_of(family: Family, names: &'static [&'static str]) -> impl Strategy<Value = Checked> {
     let owner = if names == ANY { EVERYBODY } else { OWNER };
     vec(statement(family, names), 0..24).prop_map(move |statements| lawful(family, statements, &owner))
 }
 
-/// The statements without those that `check` refuses.
 pub(super) fn lawful(family: Family, mut statements: Vec<Statement>, owner: &Ownership) -> Checked {
     loop {
         match check(RuleSet { family, statements: statements.clone() }, owner) {
@@ -246,12 +243,11 @@ pub(super) fn checked(names: &'static [&'static str]) -> impl Strategy<Value = C
     family().prop_flat_map(move |family| checked_of(family, names))
 }
 
-/// A state that holds nothing but a rule set of ours.
 pub(super) fn desired() -> impl Strategy<Value = State> {
     checked_of(Family::V4, OURS).prop_map(|checked| State::of(checked.rules()))
 }
 
-/// A state that we share with others: rules of ours with others' among them, and chains of others.
+/// A shared state: our rules with other programs' among them, and other programs' chains.
 pub(super) fn live() -> impl Strategy<Value = State> {
     let hook = select(&Hook::ALL[..]);
     let strangers = vec((select(&Table::ALL[..]), hook, any::<prop::sample::Index>(), select(FOREIGN)), 0..8);
@@ -270,7 +266,6 @@ pub(super) fn live() -> impl Strategy<Value = State> {
     })
 }
 
-/// A rule as the kernel's listing would show it.
 pub(super) fn line(text: &str) -> ListedRule {
     let listing = format!("*nat\n-A OUTPUT {text}\nCOMMIT\n");
     let state = parse::save(&listing, Family::V4, &OWNER).expect("a listing");

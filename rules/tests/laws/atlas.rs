@@ -18,7 +18,6 @@ fn check(view: &View, packets: &[Packet], most: usize) -> TestCaseResult {
     let atlas = Atlas::of(view, &routing(), all(), &mut Work::new(most));
     let sets: Vec<&PacketSet> =
         atlas.regions.iter().map(|region| &region.packets).chain(&atlas.open).collect();
-    // Pairwise, as far as that does not take all the time.
     for (index, one) in sets.iter().enumerate().take(60) {
         let meeting = sets[index + 1..].iter().find(|other| one.common(other).is_some());
         prop_assert!(meeting.is_none(), "{:?} and {:?}", one, meeting);
@@ -30,7 +29,7 @@ fn check(view: &View, packets: &[Packet], most: usize) -> TestCaseResult {
             continue;
         };
         let (alone, among) = (walk(view, &routing(), packet), region.ending.of(packet));
-        // Where the order of chains is not known, or marks of packet and connection are compared, one packet may be clearer.
+        // A single packet may be clearer if the order of chains is unknown, or marks of packet and connection are compared.
         let is_coarser = among.verdict == Verdict::Unknown;
         prop_assert!(among == alone || is_coarser, "{:?}: {:?}, but {:?}", packet, among, alone);
     }
@@ -55,7 +54,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: scope::runs(400, 60), ..ProptestConfig::default() })]
 
     #[test]
-    fn each_packet_ends_as_its_region_says(
+    fn packets_end_as_their_regions(
         statements in prop_oneof![
             vec(vec(statement(), 1..12), 1..3),
             vec(vec(mark_statement(), 1..12), 1..3),
@@ -67,7 +66,6 @@ proptest! {
     }
 }
 
-/// The rules of kube-proxy for so many Services.
 fn services(count: usize) -> View {
     let mut text = String::from("*nat\n-A PREROUTING -j SERVICES\n-A OUTPUT -j SERVICES\n");
     for index in 0..count {

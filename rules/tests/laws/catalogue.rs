@@ -1,5 +1,5 @@
-//! The scenarios' rule sets: they read back to the letter, the native table says the same as the lists of both families,
-//! and packets of all kinds end where they should. `UPDATE_GOLDENS=1` writes the files below `catalogue` anew.
+//! The scenarios' rule sets: they read back literally, the native table is equivalent to the lists of both families, and packets
+//! of all kinds have the right verdicts. `UPDATE_GOLDENS=1` rewrites the files below `catalogue`.
 
 use super::arbitrary::EVERYBODY;
 use rules::{
@@ -21,7 +21,6 @@ fn scenarios() -> Vec<Case> {
     catalogue::scenarios(|_| true)
 }
 
-/// Empty where the scenario sets none.
 fn written(scenario: &Case, family: Family) -> String {
     let file = match family {
         Family::V4 => "v4.rules",
@@ -30,7 +29,7 @@ fn written(scenario: &Case, family: Family) -> String {
     scenario.text(file).unwrap_or_default()
 }
 
-/// Kuma marks its rules by comments that begin alike.
+/// Kuma marks its rules by comments with a common prefix.
 fn owner(scenario: &Case) -> Ownership {
     let comment_prefix = (scenario.mesh() == Some("kuma")).then_some("kuma/mesh/transparent/proxy/");
     Ownership { comment_prefix, ..EVERYBODY }
@@ -56,7 +55,7 @@ fn rules_read_back_to_the_letter() {
     }
 }
 
-/// Only the author of a rule knows what its comment says.
+/// Comments are specific to the author of a rule.
 fn without_comments(text: &str) -> String {
     let lines = text.lines().map(|line| line.split(" comment \"").next().unwrap_or_default());
     lines.map(|line| line.to_owned() + "\n").collect()
@@ -67,7 +66,7 @@ fn rules_of(table: &str) -> usize {
     chains.flat_map(|chain| chain.lines().skip(1)).filter(|line| !line.starts_with("\t\ttype ")).count()
 }
 
-/// Word by word, but for tables with sets: which rules share one depends on their options. Those have no more rules.
+/// Literal comparison, except for tables with sets, which rules share depending on their options. Those have no more rules.
 #[test]
 fn the_native_table_is_that_of_the_scenario() {
     let mut compared = 0;
@@ -105,7 +104,7 @@ fn rules_that_are_never_reached() {
     golden("unreached.txt", &text);
 }
 
-/// The name of each packet says who sends what.
+/// The name of each packet describes its sender and its content.
 fn packets(family: Family) -> Vec<(&'static str, Packet)> {
     let v4 = family == Family::V4;
     let address = |v4_text: &str, v6_text: &str| -> IpAddr {
@@ -184,8 +183,8 @@ fn packets(family: Family) -> Vec<(&'static str, Packet)> {
     packets
 }
 
-/// For each scenario and family, the end of each of the packets, in their order: `-` passes, `x` is dropped, `?` is
-/// unknown, and a letter is captured by the port that the line says.
+/// Verdicts on the packets by scenario and family: `-` passes, `x` is dropped, `?` is unknown, a letter is captured by its line's
+/// port.
 #[test]
 fn verdicts() {
     let routing = Routing {

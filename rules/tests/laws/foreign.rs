@@ -1,4 +1,4 @@
-//! Jumps to chains that somebody else keeps: rules of ours name them, and neither make nor remove them.
+//! Jumps to another program's chains: our rules refer to them, but neither create nor remove them.
 
 use super::arbitrary::OWNER;
 use rules::{
@@ -11,7 +11,7 @@ use rules::{
     simulate::{Direction, Packet, Routing, Verdict, View, walk},
 };
 
-/// DNS of one user goes where Docker answers it, that of others to a proxy.
+/// DNS of one user goes to Docker's resolver, that of others to a proxy.
 const RULES: &str = "* nat
 -N ISTIO_A
 -A OUTPUT -p udp --dport 53 -m owner --uid-owner 5 -m comment --comment \"sidecar-init\" -j DOCKER_OUTPUT
@@ -47,7 +47,7 @@ fn faults(owner: &Ownership) -> Vec<Fault> {
 }
 
 #[test]
-fn a_chain_that_a_preview_does_not_make_is_somebody_elses() {
+fn chain_not_made_by_a_preview_is_foreign() {
     let chain = "DOCKER_OUTPUT".parse().expect("a name");
     assert_eq!(rules().statements[0].rule.target, Target::JumpForeign(chain));
     assert_eq!(rules().user_chains(Table::Nat).len(), 1);
@@ -55,14 +55,14 @@ fn a_chain_that_a_preview_does_not_make_is_somebody_elses() {
 }
 
 #[test]
-fn a_chain_of_the_owners_is_nobody_elses() {
+fn owned_chain_is_not_foreign() {
     assert_eq!(faults(&OWNER), []);
     assert_eq!(faults(&Ownership { chains: Chains::Prefix("DOCKER_"), ..OWNER })[0], Fault::ChainNotForeign);
 }
 
-/// To the kernel it is a jump as any other, so that what it lists is what was desired.
+/// To the kernel it is an ordinary jump, so its listing equals the desired state.
 #[test]
-fn somebody_elses_chain_is_neither_made_nor_missed_nor_removed() {
+fn foreign_chain_is_neither_made_nor_missed_nor_removed() {
     let desired = State::of(&rules());
     let theirs = ":DOCKER_OUTPUT - [0:0]\n-A DOCKER_OUTPUT -d 127.0.0.11/32 -p udp -j DNAT --to-destination 127.0.0.11:4053\n";
     let text = |rules: &str| format!("*nat\n:OUTPUT ACCEPT [0:0]\n{theirs}{rules}COMMIT\n");
@@ -80,14 +80,14 @@ fn somebody_elses_chain_is_neither_made_nor_missed_nor_removed() {
 }
 
 #[test]
-fn of_rules_alone_nobody_knows_what_somebody_elses_chain_decides() {
+fn foreign_chain_is_unknown_in_a_rule_set() {
     let ours = View::of_rules(&rules());
     assert_eq!(verdict(&ours, 5), Verdict::Unknown);
     assert_eq!(verdict(&ours, 6), Verdict::Redirect("15053".parse().expect("a port")));
 }
 
 #[test]
-fn where_the_chain_is_there_it_is_walked() {
+fn existing_foreign_chain_is_walked() {
     let live = |decides: &str| {
         let text = RULES
             .replace("-N ISTIO_A\n", &format!("-N ISTIO_A\n-N DOCKER_OUTPUT\n-A DOCKER_OUTPUT {decides}\n"));
@@ -97,9 +97,9 @@ fn where_the_chain_is_there_it_is_walked() {
     assert_eq!(live("-p tcp -j ACCEPT"), Verdict::Redirect("15053".parse().expect("a port")));
 }
 
-/// Its owner's base chain comes behind ours and decides itself.
+/// Its owner's base chain comes after ours and decides itself.
 #[test]
-fn in_nf_tables_our_rules_leave_the_packet_to_whoever_keeps_the_chain() {
+fn nf_tables_rules_pass_packets_to_the_foreign_chain() {
     let table = nft::table("t", &checked(), None).expect("rules");
     let mut view = View::empty(Family::V4);
     view.add_nftables(table.listed());

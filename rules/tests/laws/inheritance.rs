@@ -1,4 +1,4 @@
-//! Proofs that rules and routing are a predecessor's: each kind of proof, and where it is missing.
+//! Proofs that rules and routing are a predecessor's: each kind of proof, and cases without it.
 
 use super::arbitrary::OWNER;
 use rules::inheritance::{Evidence, Inheritance, classify_routing, doubtful};
@@ -82,7 +82,7 @@ fn rules_for_interfaces_are_inherited_by_their_position() {
     let (first, later) = ("-A PREROUTING -i virt0 -j RETURN", "-A PREROUTING -i eth7 -j RETURN");
     let log = "-A PREROUTING -j LOG";
     check(Table::Nat, &[first, inbound, log, later, outbound, JUMP], &[first, inbound, outbound], &[later]);
-    // Alone at the head of a chain, where no network is captured.
+    // Alone at the head of a chain, with no captured network.
     check(Table::Nat, &[first, JUMP], &[first], &[]);
     let captures =
         ["-A ISTIO_OUTPUT -j ISTIO_REDIRECT", "-A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001"];
@@ -108,7 +108,6 @@ fn rule(family: Family, mark: u32, table: u32) -> Object {
     Object::Rule { family, mark: Mark::whole(mark), table, preference: None }
 }
 
-/// `proven` and `unproven` are indices of `others`.
 fn check_routing(evidence: &Evidence, others: &[RoutingEntry], proven: &[usize], unproven: &[usize]) {
     let found = classify_routing(&HEIR, evidence, &others.iter().copied().collect());
     let these = |indices: &[usize]| indices.iter().map(|index| others[*index]).collect();
@@ -163,7 +162,7 @@ fn routing_is_inherited_by_marks_tables_and_captures() {
 }
 
 #[test]
-fn what_is_proven_for_one_predecessor_is_doubtful_for_none() {
+fn proof_for_one_predecessor_removes_doubt_for_others() {
     let [one, two, three] = [1, 2, 3].map(|mark| route(rule(Family::V4, mark, mark), 0));
     let mut found = Inheritance { doubtful: [one, two, three].into(), ..Inheritance::default() };
     found.extend(Inheritance { inherited: [one].into(), joined: [two].into(), doubtful: [three].into() });

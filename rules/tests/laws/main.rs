@@ -1,8 +1,7 @@
-//! Laws of the rule model, held against values at random.
+//! Laws of the rule model, tested with random values.
 //!
-//! Answers of single functions are tested beside them; here stand laws for all inputs: text and model say the same,
-//! plans reach their aim and touch nobody else's rules, and no text becomes a value that could end an argument or a
-//! line.
+//! Results of single functions are tested beside them; these laws hold for all inputs: text and model are equivalent, plans reach
+//! their aim and change no other program's rules, and no text becomes a value that could end an argument or a line.
 
 mod arbitrary;
 mod atlas;
@@ -30,7 +29,6 @@ use rules::{
 use std::collections::BTreeSet;
 use testkit::scope;
 
-/// A state as `iptables-save` lists it.
 fn listing(state: &State) -> String {
     let mut text = String::new();
     for (table, chains) in &state.tables {
@@ -52,7 +50,6 @@ fn same(one: &State, other: &State) -> bool {
     Table::ALL.into_iter().all(|table| one.same_table(other, table))
 }
 
-/// Base chains without foreign rules are left out.
 fn foreign(state: &State) -> Vec<(Table, Chain, Vec<ListedRule>)> {
     let chains = state.tables.iter().flat_map(|(table, chains)| chains.iter().map(move |c| (table, c)));
     chains
@@ -67,7 +64,6 @@ fn foreign(state: &State) -> Vec<(Table, Chain, Vec<ListedRule>)> {
         .collect()
 }
 
-/// By port number.
 fn ports(ranges: &[PortRange]) -> Vec<bool> {
     let mut intended = vec![false; 1 << 16];
     for range in ranges {
@@ -76,7 +72,7 @@ fn ports(ranges: &[PortRange]) -> Vec<bool> {
     intended
 }
 
-/// A plan may create, fill and remove chains of ours, and put in and take out rules of ours elsewhere.
+/// A plan may create, fill and remove chains of ours, and insert and delete rules of ours elsewhere.
 fn touches_only_ours(change: &TableChange) -> bool {
     change
         .replace
@@ -102,7 +98,7 @@ fn check_plan(live: &State, desired: &State, changes: &[TableChange]) -> TestCas
     prop_assert!(same(&then.part_of(&OWNER), &desired.part_of(&OWNER)));
     prop_assert_eq!(foreign(&then), foreign(live));
     prop_assert_eq!(plan::plan(&then, desired, &OWNER, false), []);
-    // Tables that start to capture come first, those that stop last.
+    // Tables that start to capture come first, tables that stop last.
     let order = |change: &TableChange| match (captures(live, change.table), captures(desired, change.table)) {
         (false, true) => 0,
         (true, false) => 2,
@@ -121,27 +117,27 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scope::runs(256, 64)))]
 
     #[test]
-    fn a_preview_reads_back_as_what_it_was_made_of(rules in prop_oneof![checked(ANY), checked(OURS)]) {
+    fn previews_read_back_as_their_rule_sets(rules in prop_oneof![checked(ANY), checked(OURS)]) {
         let read = parse::restore(&restore(&rules), rules.rules().family);
         let mut made = rules.rules().clone();
-        // The text goes table by table; nothing ties a statement to one of another table.
+        // The text is sorted by table; statements of different tables are independent.
         made.statements.sort_by_key(|statement| statement.table.name());
         prop_assert_eq!(read, Ok(made));
     }
 
     #[test]
-    fn a_listing_reads_back_as_the_state_that_it_lists(rules in prop_oneof![checked(ANY), checked(OURS)]) {
+    fn listings_read_back_as_their_states(rules in prop_oneof![checked(ANY), checked(OURS)]) {
         let state = State::of(rules.rules());
         prop_assert_eq!(parse::save(&listing(&state), rules.rules().family, &EVERYBODY), Ok(state));
     }
 
     #[test]
-    fn a_listing_with_rules_of_others_reads_back_too(state in live()) {
+    fn listings_with_foreign_rules_read_back(state in live()) {
         prop_assert_eq!(parse::save(&listing(&state), Family::V4, &OWNER), Ok(state));
     }
 
     #[test]
-    fn counters_of_a_listing_are_of_no_consequence(state in live()) {
+    fn counters_of_a_listing_have_no_effect(state in live()) {
         let counted = listing(&state).replace("\n-A ", "\n[12:3456] -A ");
         prop_assert_eq!(parse::save(&counted, Family::V4, &OWNER), Ok(state));
     }
@@ -171,30 +167,29 @@ proptest! {
         prop_assert_eq!(read.holds_rules(), state.holds_rules());
         let others: usize = foreign(&state).iter().map(|(.., lines)| lines.len()).sum();
         prop_assert_eq!(state.count_of(&OWNER), lines - others);
-        // An empty chain of ours counts as well.
         prop_assert!(state.holds_any_of(&OWNER) || state.count_of(&OWNER) == 0);
     }
 
     #[test]
-    fn what_is_wanted_already_needs_no_plan(state in desired()) {
+    fn desired_state_needs_no_plan(state in desired()) {
         prop_assert_eq!(plan::plan(&state, &state, &OWNER, false), []);
     }
 
     #[test]
-    fn a_plan_reaches_what_is_wanted_and_leaves_the_rest(live in live(), desired in desired()) {
+    fn plan_reaches_the_desired_state_and_keeps_foreign_rules(live in live(), desired in desired()) {
         check_plan(&live, &desired, &plan::plan(&live, &desired, &OWNER, false))?;
         check_plan(&live, &desired, &plan::plan(&live, &desired, &OWNER, true))?;
     }
 
     #[test]
-    fn a_plan_for_nothing_leaves_nothing_of_ours(live in live()) {
+    fn empty_plan_removes_all_owned_rules(live in live()) {
         let changes = plan::plan(&live, &State::default(), &OWNER, false);
         check_plan(&live, &State::default(), &changes)?;
         prop_assert!(!after(&live, &changes).holds_any_of(&OWNER));
     }
 
     #[test]
-    fn the_way_back_is_open_after_every_change(live in live(), desired in desired(), again in any::<bool>()) {
+    fn every_change_can_be_undone(live in live(), desired in desired(), again in any::<bool>()) {
         let changes = plan::plan(&live, &desired, &OWNER, again);
         for done in 0..=changes.len() {
             let now = after(&live, &changes[..done]);
@@ -204,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn a_table_that_others_changed_meanwhile_goes_back_as_far_as_it_is_ours(
+    fn only_the_owned_part_of_a_changed_table_is_undone(
         live in desired(), desired in desired(),
     ) {
         let changes = plan::plan(&live, &desired, &OWNER, false);
@@ -220,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn drift_is_told_exactly_where_a_plan_has_something_to_do(live in live(), desired in desired()) {
+    fn drift_equals_a_plan_with_changes(live in live(), desired in desired()) {
         for (live, desired) in [(&live, &desired), (&live, &live.part_of(&OWNER)), (&desired, &desired)] {
             let nothing_to_do = plan::plan(live, desired, &OWNER, false).is_empty();
             prop_assert_eq!(drift::drift(live, desired, &OWNER).is_empty(), nothing_to_do);
@@ -240,7 +235,7 @@ proptest! {
     }
 }
 
-/// A new kind has to be thought of here.
+/// Exhaustive, so that a new kind of match fails to compile here.
 fn kind(condition: &Match) -> usize {
     match condition {
         Match::Source(_) => 0,

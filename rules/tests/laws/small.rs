@@ -1,4 +1,4 @@
-//! Strategies for values so few that rules meet each other, and packets the rules.
+//! Strategies for values from a small range, so that rules meet each other and packets meet rules.
 
 use super::arbitrary::{EVERYBODY, negatable, parsed};
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -64,7 +64,6 @@ fn target() -> impl Strategy<Value = Target> {
     ]
 }
 
-/// The rule of these parts, its conditions in the order in which iptables takes them.
 fn rule_of((mut matches, protocol, target): (Vec<Match>, Option<Protocol>, Target)) -> Rule {
     matches.extend(protocol.map(Match::Protocol));
     matches.push(Match::Comment(EVERYBODY.rule_comment()));
@@ -77,7 +76,6 @@ fn rule() -> impl Strategy<Value = Rule> {
     (vec(condition(), 0..4), option::of(protocol()), target()).prop_map(rule_of)
 }
 
-/// A rule about marks, of so few kinds that rules meet.
 fn mark_rule() -> impl Strategy<Value = Rule> {
     let mark = || (0u32..2).prop_map(Mark::whole);
     let condition = prop_oneof![

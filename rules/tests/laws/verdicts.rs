@@ -1,5 +1,4 @@
-//! A packet ends the same way whoever holds the rules: as they were made, as the table of nf_tables that is made of
-//! them, and as a listing that is written and read back.
+//! A packet has the same verdict in every form of the rules: the rule set, its nf_tables table, and a listing read back.
 
 use super::arbitrary::{EVERYBODY, lawful};
 use super::listing;
@@ -13,7 +12,7 @@ use rules::{
 };
 use testkit::scope;
 
-/// The three holders of the rules, and the rules without those that nothing is said to reach.
+/// The three forms of the rules, and the rules without unreached ones.
 fn views(rules: &Checked, v6: Option<&Checked>) -> [View; 4] {
     let family = rules.rules().family;
     let mut table = View::empty(family);
@@ -23,7 +22,7 @@ fn views(rules: &Checked, v6: Option<&Checked>) -> [View; 4] {
     let mut work = Work::new(1_000_000);
     let idle: Vec<&Statement> = unreached(rules.rules(), &mut work).iter().map(|found| found.rule).collect();
     let mut reached = rules.rules().clone();
-    // By their places: an equal rule may be reached elsewhere.
+    // By identity: an equal rule may be reached elsewhere.
     reached.statements = rules
         .rules()
         .statements
@@ -46,7 +45,7 @@ fn check_verdicts(rules: &Checked, v6: Option<&Checked>, packets: &[Packet]) -> 
         let end = |view: &View| walk(view, &routing(), packet).verdict;
         let expected = end(&made);
         prop_assert_eq!(end(&listed), expected, "listed: {:?}", packet);
-        // What is not known of a packet may not matter any more in fewer rules.
+        // An unknown fact of a packet may no longer matter in fewer rules.
         for shorter in [&table, &reached].map(end) {
             let same = expected == Verdict::Unknown || shorter == expected;
             prop_assert!(same, "{:?} became {:?}: {:?}", expected, shorter, packet);
@@ -55,7 +54,7 @@ fn check_verdicts(rules: &Checked, v6: Option<&Checked>, packets: &[Packet]) -> 
     Ok(())
 }
 
-/// The rules that a packet has fulfilled decide again as they did, and name the same rule.
+/// A replay of the matched rules gives the same verdict and the same decider.
 fn check_replay(view: &View, packets: &[Packet]) -> TestCaseResult {
     for packet in packets {
         let (outcome, mut steps) = trace(view, &routing(), packet);
@@ -79,7 +78,6 @@ proptest! {
         v6 in option::of(vec(any::<bool>(), 24)),
         packets in vec(packet(), 40),
     ) {
-        // Of the other family some rules that are the same, so that the two have rules in common.
         let v6 = v6.map(|kept| {
             let kept = statements.iter().zip(kept).filter(|(_, kept)| *kept).map(|(statement, _)| statement);
             lawful(Family::V6, kept.cloned().collect(), &EVERYBODY)
@@ -90,7 +88,6 @@ proptest! {
     }
 }
 
-/// The rules are of the table `mangle`.
 fn check_sent(rules: &str, expected: Verdict) {
     check_sent_as(ConnState::New, rules, expected);
 }
@@ -150,7 +147,7 @@ fn bits_are_toggled_as_often_as_rules_say() {
 }
 
 #[test]
-fn a_packet_without_a_connection_has_neither_a_mark_of_it_nor_another() {
+fn packet_without_a_connection_matches_no_connection_mark() {
     check_sent_as(
         ConnState::Invalid,
         "-A A -m connmark --mark 1 -j RETURN\n-A A -m connmark ! --mark 1 -j RETURN\n-A A -j DROP\n\
@@ -161,7 +158,7 @@ fn a_packet_without_a_connection_has_neither_a_mark_of_it_nor_another() {
 
 #[test]
 fn an_address_that_is_not_known_lies_in_the_network_of_all() {
-    // The redirect leaves open which of the machine's addresses it is.
+    // The redirect leaves the chosen address of the machine unknown.
     let text = "*nat\n-A PREROUTING -p tcp -j R\n-A R -p tcp -j REDIRECT --to-ports 2\nCOMMIT\n\
                 *mangle\n-A INPUT -j A\n-A A -d 0.0.0.0/0 -j DROP\nCOMMIT\n";
     let rules = check(parse::restore(text, Family::V4).expect("rules"), &EVERYBODY).expect("lawful");
@@ -180,7 +177,7 @@ fn an_address_that_is_not_known_lies_in_the_network_of_all() {
 }
 
 #[test]
-fn a_packet_whose_mark_has_changed_may_leave_by_another_interface() {
+fn packet_with_a_changed_mark_may_leave_by_another_interface() {
     let drops = "-A OUTPUT -j A\n-A B -o eth0 -j DROP\n-A POSTROUTING -j B\n";
     check_sent(&format!("-A A -j MARK --set-mark 0\n{drops}"), Verdict::Drop);
     check_sent(&format!("-A A -j MARK --set-mark 0x9\n{drops}"), Verdict::Unknown);

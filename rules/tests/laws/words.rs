@@ -1,6 +1,4 @@
-//! Texts at random: a value made of one is harmless, and any other text is refused without a panic.
-//!
-//! Below the laws stand the faults that were found by them.
+//! Random strings: a value parsed from one is harmless, and others are refused without a panic; then tests for faults so found.
 
 use super::arbitrary::OWNER;
 use proptest::{prelude::*, sample::select, test_runner::TestCaseResult};
@@ -18,11 +16,10 @@ use std::{
     str::FromStr,
 };
 
-/// Texts that are values of one type or another, to be spoilt.
 const VALUES: &[&str] =
     &["eth0", "br+", "10.0.0.0/8", "2001:db8::/32", "80", "8000-9000", "1337", "0x539/0xff", "ISTIO_OUTPUT"];
 
-/// Characters that mean something to a shell, to iptables or to a terminal.
+/// Characters with a meaning for a shell, iptables or a terminal.
 const TROUBLE: &[char] = &[
     '\n', '\r', '\0', '\t', ' ', '"', '\'', '\\', '!', '-', '/', ',', '*', '#', '$', '`', ';', ':', '+', '@',
     '\u{85}', '\u{a0}', '\u{2028}', 'ä', '０', '１',
@@ -37,7 +34,7 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![any::<String>(), "[0-9a-fx:./,+-]{0,20}", "[A-Za-z0-9_.:@ +-]{0,32}", spoilt]
 }
 
-/// A text is refused, or is a value that is written without harm and read back as the same.
+/// A string is refused, or is a value that is written without harm and read back unchanged.
 fn harmless<T: FromStr + Display + Debug + PartialEq>(text: &str, between: &[char]) -> TestCaseResult {
     let Ok(value) = text.parse::<T>() else { return Ok(()) };
     let shown = value.to_string();
@@ -47,7 +44,7 @@ fn harmless<T: FromStr + Display + Debug + PartialEq>(text: &str, between: &[cha
     Ok(())
 }
 
-/// As [`harmless`], for words that stand outside quotes, where a first `-` or `!` would be an option.
+/// As [`harmless`], for words outside of quotes, where a first `-` or `!` would be an option.
 fn word<T: FromStr + Display + Debug + PartialEq>(text: &str) -> TestCaseResult {
     harmless::<T>(text, &[])?;
     let shown = text.parse::<T>().ok().map(|value| value.to_string());
@@ -85,7 +82,7 @@ fn listed_line() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_text_becomes_a_harmless_value_or_none(text in text()) {
+    fn strings_become_harmless_values_or_errors(text in text()) {
         word::<InterfaceName>(&text)?;
         word::<ChainName>(&text)?;
         word::<Cidr>(&text)?;
@@ -112,7 +109,7 @@ proptest! {
     }
 }
 
-/// Found by random rules, which iptables did not take.
+/// Found by random rules that iptables refused.
 #[test]
 fn rules_that_iptables_does_not_take_are_refused() {
     for (table, rule, fault) in [
@@ -142,7 +139,7 @@ fn rules_that_iptables_does_not_take_are_refused() {
         let violations = check(rules, &OWNER).expect_err(rule);
         assert!(violations.iter().any(|violation| violation.fault == fault), "{rule}: {violations:?}");
     }
-    // A single port before its protocol can't be written as a text that is read.
+    // A single port before its protocol has no valid text form.
     let port = Match::DestinationPort(Negatable::Is(Port::new(80).expect("not 0").into()));
     let rule = Rule::new([port, Match::Protocol(Protocol::Tcp)], Target::Return);
     let chain = Chain::User("ISTIO_A".parse().expect("valid"));
@@ -157,7 +154,7 @@ fn names_of_targets_and_of_base_chains_are_no_names_for_chains() {
     }
 }
 
-/// iptables finds a rule to delete only by its conditions in the order and spelling in which it has them.
+/// iptables finds a rule to delete only by its conditions in their stored order and spelling.
 #[test]
 fn a_rule_that_leads_to_us_is_deleted_as_it_is_listed() {
     for rule in [

@@ -1,4 +1,4 @@
-//! Validated configuration of capture in a pod of the ambient mesh, how settings become one, and how its rules are recognized.
+//! Validated configuration of capture in a pod of the ambient mesh, its construction from settings, and its ownership.
 
 use super::defaults::{CONNECTION_MARK, PREFERENCE, PROBE_V4, PROBE_V6, TABLE};
 use super::settings::Ambient;
@@ -7,7 +7,7 @@ use crate::sources::{SettingReader, Source};
 use rules::{ByFamily, Chains, Family, InterfaceName, Ownership, PolicyRules, Predecessor};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Chains of upstream. `ISTIO_OUTPUT` is also a chain of the sidecar's: it is ambient's where its table has `ISTIO_PRERT` too.
+/// Upstream's chains. `ISTIO_OUTPUT` is also a sidecar's chain: it is ambient's where its table has `ISTIO_PRERT` too.
 pub(super) const INBOUND: &str = "ISTIO_PRERT";
 pub(super) const OUTBOUND: &str = "ISTIO_OUTPUT";
 
@@ -28,8 +28,8 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// Istio's node agent (`cni/pkg/iptables`, `cni/pkg/nftables`), whose chains have the same names. Its policy rule and its route carry no
-/// separate protocol; they are known by mark, mask, preference and table.
+/// Istio's node agent (`cni/pkg/iptables`, `cni/pkg/nftables`), whose chains have the same names. Its policy rule and its route
+/// have no separate protocol; mark, mask, preference and table identify them.
 const ISTIO_CNI: Predecessor = Predecessor {
     name: "Istio's CNI agent",
     patterns: &[],
@@ -41,12 +41,12 @@ const ISTIO_CNI: Predecessor = Predecessor {
 // Ports and marks are ztunnel's and can't be chosen.
 configuration! {
     |reader, _host, _numbers_only|
-    /// The addresses from which the host's own calls come, such as the kubelet's probes.
+    /// Source addresses of the host's own calls, such as the kubelet's probes.
     probes: ByFamily<IpAddr> = {
         let (v4, v6) = probe_addresses(reader);
         ByFamily { v4: v4.unwrap_or(PROBE_V4).into(), v6: v6.unwrap_or(PROBE_V6).into() }
     };
-    /// True if connections that arrive are excluded, as needed by a gateway of another vendor that takes them itself.
+    /// True if inbound connections are excluded, for a gateway of another vendor that takes them itself.
     ingress: bool = reader.switch(Ambient::Ingress);
     dns: bool = reader.switch_or(Ambient::DnsCapture, true);
     /// Interfaces of guests behind the pod, such as virtual machines: their TCP counts as outbound.
@@ -54,7 +54,7 @@ configuration! {
     ipv6: bool = reader.switch_or(Ambient::Ipv6, true);
 }
 
-/// The source of the host's own calls by family, if it is given: by the flag's addresses, else by the variables'.
+/// Source addresses of the host's own calls: from the flag, else from the variables; `None` for a family without one.
 pub fn probe_addresses(reader: &mut SettingReader<'_>) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
     let mut found = ByFamily::<Option<IpAddr>>::default();
     reader.list(Ambient::ProbeAddress, |reader, source, item| {

@@ -1,4 +1,4 @@
-//! The numbers and addresses that ztunnel and Istio's node agent agree on, each once. Only the addresses can be chosen.
+//! Numbers and addresses shared by ztunnel and Istio's node agent. Only the addresses can be chosen.
 
 use crate::facts::port;
 pub use crate::facts::{DNS_PORT, PROXY_ZONE};
@@ -7,24 +7,23 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Outbound connections (`ZtunnelOutboundPort`).
 pub const OUTBOUND_LISTENER: Port = port(15001);
-/// Inbound connections that no tunnel brings (`ZtunnelInboundPlaintextPort`).
+/// Inbound connections outside of a tunnel (`ZtunnelInboundPlaintextPort`).
 pub const INBOUND_LISTENER: Port = port(15006);
 /// The HBONE tunnel, never captured (`ZtunnelInboundPort`).
 pub const TUNNEL_PORT: Port = port(15008);
 pub const DNS_LISTENER: Port = port(15053);
 
-/// Bits of marks that ztunnel and the agent look at.
 const MASK: u32 = 0xfff;
-/// The mark of ztunnel's own sockets (`InpodMark`, 1337).
+/// Mark of ztunnel's own sockets (`InpodMark`, 1337).
 pub const PROXY_MARK: Mark = Mark { value: 0x539, mask: MASK };
-/// The mark of connections that ztunnel has made to the application, and of the answers (`InpodTProxyMark`).
+/// Mark of ztunnel's connections to the application, and of their replies (`InpodTProxyMark`).
 pub const CONNECTION_MARK: Mark = Mark { value: 0x111, mask: MASK };
-/// The routing table that delivers such answers to ztunnel (`RouteTableInbound`).
+/// Routing table that delivers such replies to ztunnel (`RouteTableInbound`).
 pub const TABLE: u32 = 100;
-/// The preference of the policy rule that leads there: before the kernel's own for the table `main`, which has 32766.
+/// Preference of the policy rule for that table: before the kernel's rule for `main`, which has 32766.
 pub const PREFERENCE: u32 = 32764;
 
-/// The table on the host by which its calls get these addresses, of the family `inet`.
+/// Table of the family `inet` on the host that gives the host's calls these source addresses.
 pub const HOST_TABLE: &str = "sidecar_init_ambient_host";
 
 /// Source of the host's own calls (`DefaultHostProbeSNATIP`): a link-local address that no machine gets.

@@ -1,5 +1,5 @@
-//! Istio's ambient mode, inside of a pod: what its node agent sets there, so that traffic goes through ztunnel. ztunnel runs elsewhere and
-//! opens its sockets in the pod's namespace, marked. So no user is matched, and no port, network or process can be excluded.
+//! Istio's ambient mode inside of a pod: the node agent's rules, which redirect traffic to ztunnel. ztunnel runs outside of the
+//! pod and opens marked sockets in its namespace: no rule matches a user, and no port, network or process can be excluded.
 
 mod config;
 pub mod defaults;
@@ -27,7 +27,6 @@ use ::rules::{Cidr, Family, Protocol, Table};
 use defaults::{DNS_PORT, PROXY_MARK};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The agent's values are those of its chart.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[(Ambient::DnsCapture, "true", &[]), (Ambient::Ipv6, "true", &[])],
@@ -43,10 +42,9 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         ("ISTIO_PREROUTING", Role::Inbound),
         ("ISTIO_OUTPUT", Role::Outbound),
     ],
-    // Ports and mark of ztunnel can't be chosen.
     keys: ConfigKeys::of_all((Ambient::Ipv6, "give {--ipv6}"), None, None),
     without_ipv6: None,
-    // What its rules do though people expect otherwise. They equal those of Istio's agent, which recognizes ours.
+    // Known limitations. The rules equal those of Istio's agent, which recognizes ours.
     limits: LIMITS,
     cautions: &[],
     remedy_of_gap: v4_always!("ambient mode", "--ipv6"),
@@ -64,13 +62,12 @@ const FORM: Form = Form {
     init_reads_annotations: false,
     implied: &[],
     idle: &[],
-    // ztunnel runs in a separate pod.
     proxy: None,
     signs: &[
         ("istio.io/dataplane-mode", &["ambient"]),
         ("ambient.istio.io/redirection", &["enabled", "pending"]),
     ],
-    // Its labels are of the domain that a sidecar's are of.
+    // Its labels share the sidecar's domain.
     domains: &[],
     refusals: &[("istio.io/dataplane-mode", &["none"]), ("sidecar.istio.io/status", &[])],
     injected: &[],
@@ -174,7 +171,7 @@ fn leaves(packet: &Packet) -> bool {
     matches!(packet.direction, Direction::Outbound { .. })
 }
 
-/// By TCP one address counts as loopback, by UDP all that goes over `lo`.
+/// Over TCP only one address counts as loopback, over UDP every packet on `lo`.
 fn is_query_to_own_pod(packet: &Packet) -> bool {
     let to = packet.destination;
     let over_loopback =

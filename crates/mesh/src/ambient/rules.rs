@@ -1,4 +1,4 @@
-//! The rules for one family, in upstream's order (`cni/pkg/iptables/iptables.go`), their reasons, and the routing that they need.
+//! Rules for one family in upstream's order (`cni/pkg/iptables/iptables.go`), their reasons and their routing.
 
 use super::config::{CaptureConfig, INBOUND, OUTBOUND, OWNERSHIP};
 use super::defaults::{
@@ -46,7 +46,7 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let (localhost, probes) = (writer.localhost(), Cidr::host(*config.probes.get(family)));
     let leaves = Match::OutInterface(Negatable::Not(InterfaceName::loopback()));
     add_rules! { writer:
-        // The answers of connections that ztunnel makes to the application are addressed to the client. Table 100 brings them back.
+        // Replies on ztunnel's connections to the application are addressed to the client. Table 100 brings them back.
         Mangle PREROUTING [] => jump(ARRIVES), Reason::ProxyToApplication;
         Mangle OUTPUT [] => jump(LEAVES), Reason::ProxyToApplication;
         Mangle ARRIVES [mark(PROXY_MARK)] => SetConnmark(CONNECTION_MARK), Reason::ProxyToApplication;
@@ -57,18 +57,18 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     }
     for interface in &config.interfaces {
         add_rules! { writer:
-            // Traffic of a machine behind the pod counts as outbound. The second rule is upstream's, and never reached.
+            // Traffic of a machine behind the pod counts as outbound. The second rule is upstream's and never reached.
             Nat ARRIVES [from_interface(interface), tcp()] => redirect(OUTBOUND_LISTENER), Reason::Machine;
             Nat ARRIVES [from_interface(interface), tcp()] => Return, Reason::Machine;
         }
     }
     add_rules! { writer:
-        // Calls of the host itself come from a separate address, and do not concern the mesh.
+        // The host's own calls come from a separate address and do not concern the mesh.
         Nat ARRIVES [from(probes), tcp(), tcp_module()] => Accept, Reason::Probe, if not_ingress;
         Nat LEAVES [to(probes), tcp(), tcp_module()] => Accept, Reason::Probe;
         Nat ARRIVES [not_to(localhost), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)] => redirect(INBOUND_LISTENER), Reason::Inbound,
             if not_ingress;
-        // DNS, to any server. What stays in the pod is excluded over UDP, and over TCP only what goes to the loopback network.
+        // DNS to any server. Queries within the pod are excluded over UDP; over TCP only those to the loopback network.
         Nat LEAVES [leaves, udp(), not_mark(PROXY_MARK), port(DNS_PORT)] => redirect(DNS_LISTENER), Reason::Dns, if dns;
         Nat LEAVES [not_to(localhost), tcp(), port(DNS_PORT), not_mark(PROXY_MARK)] => redirect(DNS_LISTENER), Reason::Dns, if dns;
         Nat LEAVES [tcp(), mark(CONNECTION_MARK)] => Accept, Reason::ProxyToApplication;
@@ -82,8 +82,8 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     writer.finish()
 }
 
-/// Routing in ingress mode too, where ztunnel brings what came by its tunnel. It calls the application from the client's address; the
-/// answer, marked, finds its way to ztunnel's socket by a table that delivers everything locally.
+/// Objects for ingress mode too, where ztunnel delivers tunnelled connections. It calls the application from the client's
+/// address; the marked reply reaches ztunnel's socket by a table that delivers everything locally.
 pub(super) fn routing(config: &CaptureConfig) -> BTreeSet<Object> {
     let preference = Some(PREFERENCE);
     let each = Family::captured(config.ipv6).flat_map(|family| {

@@ -1,4 +1,4 @@
-//! Typed reading of YAML and JSON documents: values by their paths, and every problem, by document, place, path, value, expected form.
+//! Typed reading of YAML and JSON documents by path; collects problems with document, position, path, value and expected form.
 
 use super::reader::values;
 use super::{Tree, TreeValue};
@@ -7,11 +7,10 @@ use crate::{InputProblem, Problems};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// A reader of one document that collects its problems, which begin with its name, if it has one.
+/// Reader of one document; collects its problems, prefixed with the document's name, if it has one.
 pub struct DocumentReader<'a> {
     name: &'a str,
     root: &'a Value,
-    /// The positions of the document; `None` of data that no text is known of.
     pub(crate) places: Option<&'a Tree>,
     problems: Vec<InputProblem>,
 }
@@ -25,8 +24,7 @@ impl<'a> DocumentReader<'a> {
         self.problems
     }
 
-    /// The value at a path of keys and places in lists, `spec.containers[0].image`; `None` where it is absent or null. An empty path leads
-    /// to the document.
+    /// Value at a path of keys and indexes, `spec.containers[0].image`, empty for the document; `None` if absent or null.
     pub fn at(&self, path: &str) -> Option<&'a Value> {
         let value = path.split('.').filter(|_| !path.is_empty()).try_fold(self.root, |value, part| {
             let (key, places) = part.split_once('[').unwrap_or((part, ""));
@@ -36,7 +34,6 @@ impl<'a> DocumentReader<'a> {
         (!value.is_null()).then_some(value)
     }
 
-    /// Checks that a mapping has no other fields.
     pub fn only(&mut self, path: &str, known: &[&'static str]) {
         let fields = self.mapping(path).into_iter().flat_map(Map::keys);
         for field in fields.filter(|field| !known.contains(&field.as_str())) {
@@ -55,7 +52,7 @@ impl<'a> DocumentReader<'a> {
     }
 
     pub fn refuse(&mut self, path: &str, value: &Value, expected: &str) {
-        // As it is written: `yes` is a boolean to Kubernetes.
+        // The source string: Kubernetes reads `yes` as a boolean.
         let written = self.places.and_then(|tree| match &field(tree, path)?.value {
             TreeValue::Scalar { text, .. } => Some(text.clone()),
             TreeValue::List(_) | TreeValue::Map(_) => None,
@@ -64,13 +61,11 @@ impl<'a> DocumentReader<'a> {
         self.problem(path, item.as_deref(), format!("is {}; expected {expected}", noun(value)));
     }
 
-    /// Refuses a value where no number and no boolean can stand for a string.
     pub fn refuse_as_string(&mut self, path: &str, value: &Value) {
         let is_scalar = scalar(value).is_some();
         self.refuse(path, value, if is_scalar { "a string, so write it in quotes" } else { "a string" });
     }
 
-    /// A value that `read` takes; `None` where it is absent or refused.
     pub fn typed<T>(
         &mut self,
         path: &str,
@@ -93,12 +88,11 @@ impl<'a> DocumentReader<'a> {
         self.typed(path, "a list", Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// A string; empty where it is absent. Numbers and booleans are taken too, as JSON writes them: charts hold `tag: 1.30`.
+    /// Reads a string; empty if absent. Accepts numbers and booleans in JSON form: charts hold `tag: 1.30`.
     pub fn text(&mut self, path: &str) -> String {
         self.typed(path, "a string", scalar).unwrap_or_default()
     }
 
-    /// A string that is written as one; `None` where it is absent.
     pub fn string(&mut self, path: &str) -> Option<&'a str> {
         let value = self.at(path)?;
         if !value.is_string() {
@@ -107,7 +101,7 @@ impl<'a> DocumentReader<'a> {
         value.as_str()
     }
 
-    /// A string of which each possible value has a meaning; `None` where it is empty.
+    /// Reads a string from a set of known values; `None` if empty.
     pub fn one_of<T: Copy>(&mut self, path: &str, known: &[(&str, T)]) -> Option<T> {
         let text = self.text(path);
         if text.is_empty() {
@@ -131,12 +125,11 @@ impl<'a> DocumentReader<'a> {
         self.typed(path, "true or false", read).unwrap_or(false)
     }
 
-    /// A boolean that is written as one; `None` where it is absent.
     pub fn boolean(&mut self, path: &str) -> Option<bool> {
         self.typed(path, "true or false, without quotes", Value::as_bool)
     }
 
-    /// A count, which the API holds in 32 bits with a sign.
+    /// Reads a count, which the API holds as a signed 32-bit number.
     pub fn number(&mut self, path: &str) -> u32 {
         let count = |text: &str| u32::try_from(text.parse::<i32>().ok()?).ok();
         self.parsed(path, "a number from 0 to 2147483647", count).unwrap_or(0)
@@ -147,7 +140,7 @@ impl<'a> DocumentReader<'a> {
         self.parsed(path, "a port from 1 to 65535", parse).unwrap_or(default)
     }
 
-    /// A port, or none where it is 0 or empty.
+    /// Reads a port; `None` if 0 or empty.
     pub fn port_or_none(&mut self, path: &str) -> Option<u16> {
         let form = "a port from 1 to 65535, or 0 for none";
         self.parsed(path, form, |text| text.parse::<u16>().ok()).filter(|port| *port != 0)
@@ -173,7 +166,7 @@ impl<'a> DocumentReader<'a> {
         texts
     }
 
-    /// The labels or annotations of an object, whose keys may hold dots; a null is the empty one, as it is for the API server.
+    /// Reads an object's labels or annotations, whose keys may hold dots; null is the empty string, as for the API server.
     pub fn strings(&mut self, path: &str) -> Vec<(&'a str, &'a str)> {
         let mut strings = Vec::new();
         for (key, value) in self.mapping(path).into_iter().flatten() {
@@ -186,7 +179,7 @@ impl<'a> DocumentReader<'a> {
         strings
     }
 
-    /// A mapping of strings, or of numbers and booleans that stand for them; its keys may hold dots.
+    /// Reads a mapping of strings, numbers and booleans; its keys may hold dots.
     pub fn named_texts(&mut self, path: &str) -> BTreeMap<String, String> {
         let mut texts = BTreeMap::new();
         for (key, value) in self.mapping(path).into_iter().flatten() {
@@ -201,7 +194,6 @@ impl<'a> DocumentReader<'a> {
     }
 }
 
-/// A scalar as a string, as JSON writes it; null as the empty string.
 pub fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -212,7 +204,6 @@ pub fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// The name of a value's type, with its article.
 pub fn noun(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
@@ -224,13 +215,12 @@ pub fn noun(value: &Value) -> &'static str {
     }
 }
 
-/// The value at a path of keys; `None` where it is absent or null.
 pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     let value = path.iter().try_fold(value, |value, key| value.get(key))?;
     (!value.is_null()).then_some(value)
 }
 
-/// The place of a field by a path such as `spec.containers[0].env`, as far as it leads; `None` where its first step leads nowhere.
+/// Deepest field along a path such as `spec.containers[0].env`; `None` if its first step is absent.
 pub fn field<'a>(mut tree: &'a Tree, mut path: &str) -> Option<&'a Tree> {
     let mut found = None;
     loop {
@@ -248,7 +238,7 @@ pub fn field<'a>(mut tree: &'a Tree, mut path: &str) -> Option<&'a Tree> {
     }
 }
 
-/// The one mapping that a document holds; an empty document is an empty mapping.
+/// The only mapping of a document; an empty document is an empty mapping.
 pub fn mapping(name: &str, text: &str) -> Result<Value, Problems> {
     let mut documents = values(name, text)?;
     documents.retain(|document| !document.is_null());
@@ -271,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_leads_through_mappings_and_lists() {
+    fn paths_lead_through_mappings_and_lists() {
         let root = json!({"a": {"b": [[1, 2], [{"c": 3}]], "d": null}});
         let reader = DocumentReader::of("name", &root);
         for (path, expected) in [

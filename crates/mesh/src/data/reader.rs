@@ -1,5 +1,5 @@
-//! YAML and JSON into trees, one a document, from a parser's events. Values are counted and bounded, those of aliases included, so that a
-//! few lines can't become a billion. The parser reports what it did not find; the faults that people make get a remedy.
+//! Loader of YAML and JSON into trees, one a document, from a parser's events. It counts and bounds values, aliased ones
+//! included, so that a few lines can't expand into a billion. Common faults get a remedy beside the parser's report.
 
 use super::{ScalarKind, TextPosition, Tree, TreeValue};
 use crate::visible::visible;
@@ -8,18 +8,17 @@ use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Sp
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-/// The largest text that is read: etcd holds objects of 1.5 MiB, and a file holds some of them.
+/// Largest input in bytes: etcd holds objects of 1.5 MiB, and a file holds some of them.
 const MAX_BYTES: usize = 64 << 20;
-/// The most values in a document, those of aliases included.
+/// Maximum of values in a document, aliased ones included.
 const MAX_VALUES: usize = 4_000_000;
-/// A text counts as one value more for each so many bytes: aliases share it in the tree, but data holds a copy for each.
+/// Bytes of a string that count as one more value: aliases share it in the tree, but data holds a copy for each.
 const BYTES_OF_VALUE: usize = 64;
 const DEEPEST: usize = 100;
-/// The key by which YAML 1.1 brings the entries of other mappings in.
 const MERGE: &str = "<<";
 
-/// The documents of a text, YAML or JSON; empty ones are null. `name` is that of the file, for problems. Where `repeated` is given, the
-/// later of two equal keys counts, with a remark.
+/// Parses YAML or JSON; empty documents are null. `name` is the file's. With `repeated`, later keys replace equal ones, with a
+/// remark.
 pub(crate) fn documents(
     name: &str,
     text: &str,
@@ -32,7 +31,7 @@ pub(crate) fn documents(
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     yaml(text, repeated).or_else(|malformed| {
-        // What of JSON is not YAML: several objects without anything between them.
+        // JSON that is not YAML: several objects without a separator.
         let json =
             || serde_json::Deserializer::from_str(text).into_iter().map(|tree| tree.map(Arc::new)).collect();
         let trees: Option<Result<_, _>> = text.trim_start().starts_with('{').then(json);
@@ -45,12 +44,11 @@ pub(crate) fn documents(
     })
 }
 
-/// The documents of a text, YAML or JSON, each as data. `name` is that of the file, for problems.
 pub fn values(name: &str, text: &str) -> Result<Vec<Value>, Problems> {
     Ok(documents(name, text, None)?.iter().map(|tree| data(tree)).collect())
 }
 
-/// The later of two equal keys counts, with a remark for each repeated key.
+/// As [`values`], but the later of two equal keys counts, with a remark for each repeated key.
 pub fn values_of_later_keys(name: &str, text: &str) -> Result<(Vec<Value>, Vec<String>), Problems> {
     let mut remarks = Vec::new();
     let documents = documents(name, text, Some(&mut remarks))?;
@@ -98,7 +96,6 @@ impl Malformed {
     }
 
     fn unknown_tag(tag: &Tag, span: &Span) -> Self {
-        // A value begins after its tag.
         let start = span.tag_start().unwrap_or(span.start);
         Self::at(&start, format_args!("the tag {}{} is not known; leave it out", tag.handle(), tag.suffix()))
     }
@@ -125,12 +122,11 @@ struct Loader<'t, 'r> {
     events: Parser<'t, StrInput<'t>>,
     at: Marker,
     anchors: BTreeMap<usize, CountedTree>,
-    /// Collects remarks about repeated keys; `None` where they are refused.
     repeated: Option<&'r mut Vec<String>>,
 }
 
 impl<'t> Loader<'t, '_> {
-    /// `None` at the end of a list, of a mapping or of all.
+    /// `None` at the end of a list, a mapping or the input.
     fn next(&mut self) -> Result<Option<(Event<'t>, Span)>, Malformed> {
         while let Some((event, span)) = self.events.next().transpose()? {
             self.at = span.start;
@@ -140,7 +136,6 @@ impl<'t> Loader<'t, '_> {
                 Event::Alias(..) | Event::Scalar(..) | Event::SequenceStart(..) | Event::MappingStart(..) => {
                     return Ok(Some((event, span)));
                 }
-                // Begin and end of the stream, the end of a document, and comments.
                 _ => {}
             }
         }
@@ -150,7 +145,7 @@ impl<'t> Loader<'t, '_> {
     fn tree(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<CountedTree, Malformed> {
         let (anchor, value, size) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                // Where there is nothing, the parser reports ~.
+                // The parser reports an empty value as `~`.
                 let text = if span.is_empty() { Cow::Borrowed("") } else { text };
                 let kind = kind(&text, style, tag.as_deref(), span)?;
                 let size = 1 + text.len() / BYTES_OF_VALUE;
@@ -202,11 +197,11 @@ impl<'t> Loader<'t, '_> {
 
     fn fields(&mut self, start: TextPosition, depth: usize) -> Result<(TreeValue, usize), Malformed> {
         let (mut fields, mut size) = (Vec::new(), 1);
-        // What `<<` brings in, beneath what is written.
+        // Entries of `<<`, which rank below the mapping's own.
         let (mut places, mut merged) = (BTreeMap::new(), Vec::new());
         while let Some((event, span)) = self.next()? {
             if matches!(event, Event::SequenceStart(..) | Event::MappingStart(..)) {
-                // An unquoted {{ of a template gets here, too.
+                // An unquoted {{ of a template is a mapping as a key, too.
                 let text = "a list or a mapping can't be a key; write a text that begins with [ or { in quotes, \
                             and fill templates in before";
                 return Err(Malformed::at(&span.start, text));
@@ -237,7 +232,7 @@ impl<'t> Loader<'t, '_> {
                     mappings(value)
                         .ok_or_else(|| Malformed::at(&self.at, "<< takes a mapping, or a list of them"))?,
                 ),
-                // A later one of the same key counts where the tree becomes data.
+                // On conversion to data, the later of two equal keys counts.
                 false => fields.push((key, value)),
             }
         }
@@ -273,13 +268,12 @@ fn kind(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -> Resul
             "int" | "float" | "bool" | "null" => Ok(ScalarKind::of_plain(text)),
             _ => Err(Malformed::unknown_tag(tag, span)),
         },
-        // `!` alone marks a string.
         Some(tag) if tag.handle().is_empty() && tag.suffix() == "!" => Ok(ScalarKind::Text),
         Some(tag) => Err(Malformed::unknown_tag(tag, span)),
     }
 }
 
-/// The remedy of a fault. The parser has more kinds of faults than anybody makes.
+/// Remedies for the kinds of faults that occur in practice; the parser has more.
 fn remedy(kind: &ErrorKind) -> Option<String> {
     let remedy = match kind {
         ErrorKind::TabInIndentation
@@ -288,7 +282,7 @@ fn remedy(kind: &ErrorKind) -> Option<String> {
         | ErrorKind::TabNotAllowed
         | ErrorKind::InvalidBlockEntryWhitespace
         | ErrorKind::InvalidMappingValueWhitespace => "indent with spaces instead of tabs",
-        // Its place is where the text begins.
+        // The fault's position is the start of the string.
         ErrorKind::TabInPlainScalar => "indent the lines behind it with spaces instead of tabs",
         ErrorKind::InvalidIndentation
         | ErrorKind::ExpectedBlockMappingKey
@@ -384,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_told_with_its_place() {
+    fn errors_have_line_and_column() {
         let check = |text: &str, expected: &str| assert_eq!(fault(text), expected, "{text:?}");
         check(
             "a: 1\nb: 2\na: 3\n",
@@ -424,9 +418,9 @@ mod tests {
         assert_eq!(shared[0].at(&["c", "b"]).map(data), Some(json!(1)));
     }
 
-    /// A list in a list, ten times as long on each level, so that there are exactly as many as are taken; and one more.
+    /// Lists within lists, each level ten times as long: exactly the maximum, and one more.
     #[test]
-    fn as_many_values_are_taken_as_may_be() {
+    fn documents_have_at_most_four_million_values() {
         let mut list = format!("&l0 [{}]", ["x"; 10].join(","));
         for level in 1..6 {
             let again = vec![format!("*l{}", level - 1); 9].join(",");
@@ -439,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_read_up_to_its_greatest_length() {
+    fn input_has_at_most_64_mebibytes() {
         let of_length = |length: usize| format!("[}}{}", " ".repeat(length - 2));
         assert!(fault(&of_length(64 << 20)).starts_with("line 1, column 1: "));
         let error = documents("file", &of_length((64 << 20) + 1), None).expect_err("too long").joined();
@@ -455,7 +449,7 @@ mod tests {
             "a: 1\nb: [yes, 'yes', ~, 1.5, 0755]\n---\n{\"c\": {\"d\": \"x\"}}\n",
             vec![json!({"a": 1, "b": [true, "yes", null, 1.5, 493]}), second],
         );
-        // Keys are the texts that Kubernetes makes of them.
+        // Keys are strings as Kubernetes converts them.
         let keys = json!({"true": 1, "false": 2, "16": 3, "10": 4, "no": 5, "1.5": 6});
         check("{yes: 1, OFF: 2, 0x10: 3, 1_0: 4, 'no': 5, 1.5: 6}", vec![keys]);
         let remark =
@@ -465,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_told_apart() {
+    fn documents_are_separated() {
         let check = |text: &str, expected: usize| {
             assert_eq!(documents("", text, None).map(|found| found.len()), Ok(expected), "{text:?}");
         };

@@ -1,5 +1,5 @@
-//! Data as YAML in blocks: the one writer of YAML, for answers, templates' `toYaml`, and what is injected into manifests. YAML takes much
-//! for something else, so that only words are plain; other strings are in double quotes, or in single quotes where those save escapes.
+//! The only YAML writer, in block style, for reports, templates' `toYaml` and injected manifests. Only words are plain, as YAML
+//! reads many strings as other types; the rest is in double quotes, or in single quotes where those save escapes.
 
 use super::{ScalarKind, Tree, TreeValue};
 
@@ -37,7 +37,7 @@ fn leaf(out: &mut String, tree: &Tree, depth: usize) {
     out.push('\n');
 }
 
-/// True for printable lines, which can be written as they are, such as a file in a ConfigMap.
+/// True for printable lines that fit a block scalar, such as a file in a ConfigMap.
 fn has_plain_lines(text: &str) -> bool {
     let is_print = |c: char| c == ' ' || c.is_ascii_graphic();
     let body = text.strip_suffix('\n').unwrap_or(text);
@@ -60,7 +60,6 @@ fn lines(out: &mut String, text: &str, depth: usize) {
 
 fn collection(out: &mut String, tree: &Tree, depth: usize) {
     for (index, (key, tree)) in tree.fields().iter().enumerate() {
-        // The first field follows the dash of an item.
         if index > 0 || !out.ends_with("- ") {
             indent(out, depth);
         }
@@ -84,10 +83,9 @@ fn indent(out: &mut String, depth: usize) {
     out.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// Words that YAML 1.1 or 1.2 takes for other types.
 const WORDS: [&str; 10] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan"];
 
-/// A text as a scalar in one line: plain if it can't be taken for anything else, otherwise in quotes.
+/// Writes a string on one line: plain if it can't be read as another type, otherwise in quotes.
 fn scalar(out: &mut String, text: &str) {
     let is_word = |c: char| c.is_ascii_alphanumeric() || " _./-()+".contains(c);
     let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
@@ -97,7 +95,7 @@ fn scalar(out: &mut String, text: &str) {
     if is_plain {
         return out.push_str(text);
     }
-    // JSON within a text is read more easily if its own quotes need no escapes.
+    // JSON in single quotes stays readable: its own quotes need no escapes.
     let is_single = text.contains(['"', '\\'])
         && !text.contains('\'')
         && text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
@@ -107,7 +105,7 @@ fn scalar(out: &mut String, text: &str) {
     let quoted = serde_json::to_string(text).expect("text is JSON");
     for c in quoted.chars() {
         match c {
-            // JSON leaves them as they are; YAML does not, or takes them for ends of lines.
+            // JSON leaves these unescaped; YAML forbids them or reads them as line ends.
             '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
                 out.push_str(&format!("\\u{:04x}", u32::from(c)));
             }
@@ -174,14 +172,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(tree in tree()) {
+        fn written_yaml_reads_back(tree in tree()) {
             let expected = serde_json::to_value(&tree).expect("data");
             prop_assert_eq!(read_back(&tree), [expected.clone(), serde_json::json!([expected])], "{}", block(&tree));
         }
     }
 
     #[test]
-    fn texts_are_plain_quoted_or_lines_as_they_need_to_be() {
+    fn strings_are_plain_quoted_or_block_scalars() {
         for (text, expected) in [
             ("a b", "a b\n"),
             ("/run/x", "/run/x\n"),
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_each_other_is_indented() {
+    fn nested_collections_are_indented() {
         for (json, expected) in [
             ("[]", "[]\n"),
             ("{}", "{}\n"),

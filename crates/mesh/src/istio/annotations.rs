@@ -1,4 +1,4 @@
-//! The annotations that Istio knows of pods (`istio.io/api`): those that control injection, by name, and all others.
+//! Istio's annotations of pods (`istio.io/api`): injection controls by name, and all others.
 
 use crate::mesh::KnownAnnotations;
 
@@ -42,13 +42,12 @@ pub const RESOURCES: [(&str, &str, &str); 4] = [
     ("sidecar.istio.io/proxyMemoryLimit", "limits", "memory"),
 ];
 
-/// The annotations that control how a sidecar is injected.
 pub fn of_injection() -> impl Iterator<Item = &'static str> {
     let of_settings = super::settings::TABLE.iter().flat_map(|row| row.annotations);
     of_settings.chain(&[STATUS_PORT, PROXY_CONFIG]).chain(OF_CONTAINER).copied()
 }
 
-/// All, beside those of the settings. Names that are labels are among them: they do no harm where they have no effect.
+/// All annotations beside those of the settings. Names that are labels are included: they have no effect as annotations.
 pub(crate) const ALL: KnownAnnotations = KnownAnnotations {
     deciding: &[STATUS_PORT, PROXY_CONFIG, crate::pod::STATUS, "sidecar.istio.io/inject"],
     others: &[

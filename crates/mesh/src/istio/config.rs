@@ -1,4 +1,4 @@
-//! The validated configuration that the policy turns into rules, and how settings become one.
+//! Validated configuration behind the rules, and its construction from settings.
 
 use super::defaults;
 use crate::facts::{DnsCapture, Selection};
@@ -10,12 +10,12 @@ use std::net::{IpAddr, Ipv4Addr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interception {
-    /// NAT to the proxy's port. The proxy asks the kernel for the real destination (`SO_ORIGINAL_DST`).
+    /// NAT to the proxy's port. The proxy gets the original destination from the kernel (`SO_ORIGINAL_DST`).
     Redirect,
-    /// Hand-over to a transparent socket: source and destination stay as they were.
+    /// Hand-over to a transparent socket: source and destination are unchanged.
     Tproxy {
         mark: Mark,
-        /// The routing table that delivers marked packets locally; none of [`KERNEL_TABLES`].
+        /// Routing table that delivers marked packets locally; none of [`KERNEL_TABLES`].
         table: u32,
     },
     None,
@@ -41,7 +41,6 @@ configuration! {
     proxy_gids: Vec<Gid> = proxy_groups(reader, &Names { host, numbers_only }, &proxy_uids);
     /// IPv4 is always captured.
     ipv6: bool = ipv6(reader, host);
-    /// `None` for all.
     outbound_cidrs: Option<Vec<Cidr>> = reader.wildcard(Setting::ServiceCidr, SettingReader::cidr_item);
     excluded_cidrs: Vec<Cidr> = {
         let included = outbound_cidrs.as_deref().unwrap_or_default();
@@ -62,7 +61,6 @@ configuration! {
         Selection::of(reader.wildcard(Setting::InboundPorts, SettingReader::port_item_or_zero), excluded)
     };
     excluded_interfaces: Vec<InterfaceName> = reader.list(Setting::ExcludeInterfaces, SettingReader::interface_item);
-    /// Captured whatever the destination.
     outbound_ports: Vec<PortRange> = reader.list(Setting::OutboundPorts, SettingReader::port_item_or_zero);
     excluded_outbound_ports: Vec<PortRange> = reader.list(Setting::OutboundPortsExclude, SettingReader::port_item_or_zero);
     owner_groups: Selection<Gid> = owner_groups(reader, &Names { host, numbers_only });
@@ -120,7 +118,7 @@ fn proxy_users(reader: &mut SettingReader<'_>, names: &Names<'_>) -> Vec<Uid> {
 }
 
 fn owner_groups(reader: &mut SettingReader<'_>, names: &Names<'_>) -> Selection<Gid> {
-    /// Upstream's `maxOwnerGroupsInclude`: the kernel has no limit, but each is a match in one rule.
+    /// Upstream's `maxOwnerGroupsInclude`: the kernel has no limit, but each group is a match in one rule.
     const MAX: usize = 64;
     let read =
         |reader: &mut SettingReader<'_>, source: &Source, item: &str| names.group(reader, source, item);
@@ -136,7 +134,7 @@ fn owner_groups(reader: &mut SettingReader<'_>, names: &Names<'_>) -> Selection<
     groups
 }
 
-/// Refuses interfaces of virtual machines and networks that make too many rules: one for each pair.
+/// Limits the product of virtual machines' interfaces and networks: each pair is a rule.
 fn limit_pairs(reader: &mut SettingReader<'_>, interfaces: usize, networks: usize) {
     const MAX: usize = 100_000;
     if interfaces * networks > MAX {
@@ -181,7 +179,6 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     let declared = reader.raw.get(Setting::PodIps).is_some();
     let Some(addresses) = reader.addresses(host, "") else { return false };
     if declared && addresses.is_empty() && !reader.items(Setting::PodIps).0.is_empty() {
-        // Each item is a problem already.
         return false;
     }
     if let Some(first) = addresses.iter().find(|address| unfit(**address).is_none()) {
@@ -207,7 +204,7 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     false
 }
 
-/// `None` if others can reach a pod by this address.
+/// `None` if the address is reachable from outside of the pod.
 fn unfit(address: IpAddr) -> Option<&'static str> {
     let link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -239,7 +236,7 @@ fn loopback(reader: &mut SettingReader<'_>) -> Cidr {
     reader
         .optional(Setting::LoopbackCidr, complaint, |text| {
             let cidr: Cidr = text.parse().ok()?;
-            // One that reaches beyond 127.0.0.0/8 begins before it.
+            // A network larger than 127.0.0.0/8 begins before it.
             (cidr.address().is_ipv4() && cidr.address().is_loopback()).then_some(cidr)
         })
         .unwrap_or(Cidr::host(Ipv4Addr::LOCALHOST.into()))

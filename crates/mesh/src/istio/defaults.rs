@@ -1,26 +1,26 @@
-//! The numbers and addresses that upstream has chosen, each once. Settings change most of them.
+//! Upstream's numbers and addresses. Settings change most of them.
 
 use crate::facts::port;
 pub use crate::facts::{DNS_PORT, PASSTHROUGH_V4, PASSTHROUGH_V6};
 use rules::{Mark, Port};
 
-/// Where the proxy's container answers: its debugging interface, merged metrics, health, and Envoy's metrics.
+/// Ports served by the proxy's container: debugging, merged metrics, health, and Envoy's metrics.
 pub(crate) const SERVED_PORTS: [Port; 4] = [port(15004), port(15020), port(15021), port(15090)];
 pub const OUTBOUND_LISTENER: Port = port(15001);
 pub const INBOUND_LISTENER: Port = port(15006);
 pub const TUNNEL_PORT: Port = port(15008);
-/// The port that the validation dials, where no process listens.
+/// Port dialled by the validation; no process listens there.
 pub const PROBE_PORT: Port = port(15002);
-/// Where the agent answers DNS, over UDP and TCP (upstream's `IstioAgentDNSListenerPort`).
+/// The agent's DNS port, over UDP and TCP (upstream's `IstioAgentDNSListenerPort`).
 pub const AGENT_PORT: Port = port(15053);
 
-/// The user and the group of the proxy where none is given (upstream's `DefaultProxyUID`).
+/// Default user and group of the proxy (upstream's `DefaultProxyUID`).
 pub const PROXY_ID: u32 = 1337;
 pub const PROXY_USER: &str = "istio-proxy";
 
 /// Marks packets that TPROXY hands to the proxy.
 pub const TPROXY_MARK: Mark = Mark::whole(1337);
-/// Marks what the proxy sends over loopback in TPROXY mode, which is to be captured as inbound.
+/// Marks the proxy's packets over loopback in TPROXY mode, which are captured as inbound.
 pub const PROXY_MARK: Mark = Mark::whole(1338);
 
 pub const LOG_GROUP: u16 = 1337;

@@ -1,4 +1,4 @@
-//! Istio's sidecar: what `istio-iptables` captures.
+//! Istio's sidecar: the capture of `istio-iptables`.
 
 pub mod annotations;
 mod config;
@@ -23,7 +23,7 @@ use crate::registry::{Capture, MeshEntry};
 use crate::sources::Raw;
 use ::rules::{ByFamily, Cidr, Family, Protocol, finding::Code};
 
-/// Its pods, read by [`crate::settings::mapping`], are those that no other mesh recognizes.
+/// Pods that no other mesh recognizes are Istio's, read by [`crate::settings::mapping`].
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[
@@ -151,7 +151,7 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
     }
     let listeners = Listeners {
         outbound: Some(config.outbound_listener),
-        // The proxy's calls to its own pod go there whatever ports are captured.
+        // The proxy's calls to its own pod go there, independent of captured ports.
         inbound: Some(config.inbound_listener),
         dns: (config.dns != DnsCapture::Off).then_some(defaults::AGENT_PORT),
         tunnel: Some(config.tunnel_port),
@@ -189,7 +189,7 @@ fn without_ipv6(raw: &Raw, names_it: bool) -> Ipv6Advice {
     Ipv6Advice { why, setting, remedy }
 }
 
-/// Networks of a family that is not captured are left out: reading the settings has warned of those.
+/// Lists without networks of a family that is not captured: reading the settings has warned of those.
 pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];
     let mut lists = Lists::default();

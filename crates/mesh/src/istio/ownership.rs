@@ -1,4 +1,4 @@
-//! Recognition of the rules of Istio's sidecar and of upstream, whose place we take; those of ambient mode are excluded.
+//! Recognition of the rules of Istio's sidecar and of upstream, which ours replace; ambient mode's are excluded.
 
 use super::config::TPROXY_TABLE;
 use super::defaults::{LOG_GROUP, PASSTHROUGH_V6, TPROXY_MARK, TUNNEL_PORT};
@@ -16,7 +16,7 @@ use rules::simulate::ViewRule;
 use rules::{Chains, Hook, Ownership, PolicyRules, Table};
 use rules::{Pattern, Predecessor, Proof};
 
-/// The chains' prefix is upstream's, which we succeed; 137 is not in `/etc/iproute2/rt_protos`.
+/// The chain prefix is upstream's; 137 is not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "Istio's sidecar",
     mesh: "istio",
@@ -35,7 +35,7 @@ pub const OWNERSHIP: Ownership = Ownership {
 
 pub const PREFIX: &str = "ISTIO_";
 
-/// Upstream's `tools/istio-iptables` and `tools/istio-nftables`. Its rules are ours, but for our comment in base chains.
+/// Upstream's `tools/istio-iptables` and `tools/istio-nftables`. Its rules equal ours except for our comment in base chains.
 const ISTIO_IPTABLES: Predecessor = Predecessor {
     name: "istio-iptables",
     patterns: &PATTERNS,
@@ -49,7 +49,7 @@ const PATTERNS: [Pattern; 16] = [
     of(Nat, Output, "-o * -j RETURN", Position),
     of(Mangle, Prerouting, "-i * -j RETURN", Position),
     of(Mangle, Output, "-o * -j RETURN", Position),
-    // Until 1.20; since then the packets go to a separate chain.
+    // Until 1.20; later versions have a separate chain.
     of(Mangle, Prerouting, "-m conntrack --ctstate INVALID -j DROP", OfTable),
     of(Mangle, Prerouting, "-p tcp -m mark --mark 1337 -j CONNMARK --save-mark", Form),
     of(Mangle, Prerouting, "-p tcp -m mark --mark # -j CONNMARK --save-mark", OfTable),
@@ -58,7 +58,7 @@ const PATTERNS: [Pattern; 16] = [
     of(Mangle, Output, "! -d * -o lo -p tcp -m owner --*id-owner * -j MARK --set-mark 1338", Form),
     of(Mangle, Output, "-p tcp -m connmark --mark 1337 -j CONNMARK --restore-mark", Form),
     of(Mangle, Output, "-p tcp -m connmark --mark # -j CONNMARK --restore-mark", OfTable),
-    // Istio 1.7 to 1.9, for DNS, to ports 15013 and 15053, and for what leaves from loopback.
+    // Istio 1.7 to 1.9: DNS, ports 15013 and 15053, and packets from loopback.
     of(Nat, Output, "-p udp -m udp --dport 53 -j DNAT --to-destination 127.0.0.1:150*3", Form),
     of(Nat, Postrouting, "-p udp -m udp --dport 150*3 -j SNAT --to-source 127.0.0.1", Form),
     of(Nat, Output, "-p udp --dport 53 -m owner --*id-owner * -j RETURN", NoComments),
@@ -69,10 +69,10 @@ const fn of(table: Table, hook: Hook, rule: &'static str, proof: Proof) -> Patte
     Pattern { table, hook, rule, proof }
 }
 
-/// Chains of ambient mode named like a sidecar's: inside of pods, and on the host, for the probes of the kubelet.
+/// Chains of ambient mode with a sidecar's prefix: in pods, and on the host for the kubelet's probes.
 const CONFLICTING: [Chains; 2] = [ambient::OWNERSHIP.chains, Chains::Named("ISTIO_POSTRT", &[])];
 
-/// Of rules that carry no reason, where their form shows it in Istio alone.
+/// Rules without a stored reason, recognized by forms that only Istio writes.
 pub(super) const RECOGNITION: Recognition = Recognition {
     special: tunnel,
     setting: |reason, context| match reason.settings() {
@@ -84,7 +84,7 @@ pub(super) const RECOGNITION: Recognition = Recognition {
     refine: groups_of_the_proxy,
 };
 
-/// Calls of the proxy to the tunnel of its own pod were redirected until 1.9; then only the usual port shows the tunnel's.
+/// Until 1.9 the proxy's calls to its own pod's tunnel were redirected; then only the usual port identifies the tunnel's rule.
 fn tunnel(context: &RuleContext<'_>) -> Option<RuleReason> {
     let ports = &context.summary.ports()?.values;
     let is_alone = context.table() == Some(Nat) && context.is_first() && ports.single().is_some();
@@ -98,7 +98,7 @@ fn tunnel(context: &RuleContext<'_>) -> Option<RuleReason> {
     is_tunnels.then_some(Reason::TunnelPort)
 }
 
-/// An excluded group is the proxy's if other rules of the proxy's name it.
+/// An excluded group is the proxy's if other rules of the proxy match it.
 fn groups_of_the_proxy(found: &mut [RecognizedRule<'_>]) {
     let names_proxy = |recognized: &&RecognizedRule<'_>| {
         [Some(Reason::ProxyCallsOwnPod), Some(Reason::ApplicationLoopback)].contains(&recognized.reason)
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_else_makes_is_inherited_alone() {
+    fn only_forms_unique_to_istio_are_inherited() {
         let save = "-A PREROUTING -p tcp -m mark --mark 1337 -j CONNMARK --save-mark";
         let mark = "-A OUTPUT ! -d ::1/128 -p tcp -o lo -m owner --uid-owner 7 -j MARK --set-mark 1338";
         check(Table::Mangle, &format!("{save}\n"), &[save], &[]);
@@ -167,7 +167,7 @@ mod tests {
         let query = "-A OUTPUT -p udp -m udp --dport 53 -j DNAT --to-destination 127.0.0.1:15053";
         check(Table::Nat, &format!("{own}\n{query}\n{JUMP}"), &[own, query], &[]);
         check(Table::Nat, &format!("{own}\n{}\n", query.replace("15053", "4053")), &[], &[]);
-        // Kuma has some of the same, which are not Kuma's here.
+        // Kuma writes some of the same rules; these are not Kuma's.
         let text = format!("*nat\n{CHAINS}{own}\n{query}\n{JUMP}COMMIT\n");
         let state = parse::save(&text, Family::V4, &OWNERSHIP.union(OWNERS)).expect("a listing");
         let count = |mesh: Mesh| state.seen_by(&mesh.ownership()).count_of(&mesh.ownership());
@@ -177,19 +177,19 @@ mod tests {
     }
 
     #[test]
-    fn rules_for_interfaces_are_known_by_their_company() {
+    fn interface_rules_are_recognized_by_their_neighbours() {
         let (inbound, outbound) = ("-A PREROUTING -i eth5 -j RETURN", "-A OUTPUT -o eth5 -j RETURN");
         let both = format!("{inbound}\n{outbound}\n");
         check(Table::Nat, &both, &[], &[inbound, outbound]);
         check(Table::Nat, &format!("{both}{JUMP}"), &[inbound, outbound], &[]);
-        // Behind the jump, it is none that upstream has put there.
+        // Upstream inserts no such rule after the jump.
         check(Table::Nat, &format!("{JUMP}{outbound}\n"), &[], &[outbound]);
-        // Nor one whose twin is missing.
+        // Upstream writes both rules or neither.
         check(Table::Nat, &format!("{outbound}\n{JUMP}"), &[], &[outbound]);
     }
 
     #[test]
-    fn chains_of_ambient_are_not_ours() {
+    fn chains_of_ambient_mode_are_not_the_sidecars() {
         let rules = ":ISTIO_PRERT - [0:0]\n:ISTIO_OUTPUT - [0:0]\n:ISTIO_INBOUND - [0:0]\n\
                      -A PREROUTING -j ISTIO_PRERT\n-A OUTPUT -j ISTIO_OUTPUT\n-A ISTIO_OUTPUT -j ACCEPT\n";
         let state =
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_without_comments_are_the_meshs_by_their_form() {
+    fn rules_without_comments_are_recognized_by_form() {
         let reached = ":PREROUTING ACCEPT [0:0]\n-A PREROUTING -p tcp -j ISTIO_INBOUND";
         let call = "-A OUTPUT ! -d 127.0.0.1/32 -o lo -p tcp -m owner";
         let marked =

@@ -1,4 +1,4 @@
-//! The rules for one family, their reasons, and their routing. The order is upstream's, because people compare previews.
+//! Rules for one family, their reasons and their routing. The order is upstream's, so that previews are comparable.
 
 use super::config::{CaptureConfig, Interception};
 use super::defaults::{AGENT_PORT, DNS_PORT, LOG_GROUP, PASSTHROUGH_V6, PROXY_MARK};
@@ -70,8 +70,8 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let mut writer = Writer::new(config, family, &OWNERSHIP, Comments::Last, log_group);
     interfaces(&mut writer);
     add_rules! { writer:
-        // NAT skips a packet outside its connection's window, which so reaches the pod at the port that its sender called. The kernel
-        // knows no such connection there and answers with a reset, which ends the redirected one.
+        // NAT skips a packet outside its connection's window, so it reaches the pod at the original port. The kernel has no such
+        // connection there and sends a reset, which ends the redirected one.
         Mangle PREROUTING [state([ConnState::Invalid])] => jump(DROP), Reason::DropInvalid, if config.drop_invalid;
         Mangle DROP [] => Drop, Reason::DropInvalid, if config.drop_invalid;
     }
@@ -89,7 +89,7 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     writer.finish()
 }
 
-/// Excluded interfaces see none of the rules that follow; virtual ones none of the inbound rules.
+/// Excluded interfaces skip all following rules; virtual ones skip the inbound rules.
 fn interfaces(writer: &mut Writer<'_>) {
     let config = writer.config;
     let is_transparent = matches!(config.interception, Interception::Tproxy { .. });
@@ -148,7 +148,6 @@ fn inbound(writer: &mut Writer<'_>) {
     }
 }
 
-/// Connections that processes of the pod make: exclusions that precede the owner of the connection.
 fn before_owners(writer: &mut Writer<'_>) {
     add_rules! { writer: Nat OUTPUT [] => jump(OUTBOUND), Reason::Outbound; }
     for port in each_port(&writer.config.excluded_outbound_ports) {
@@ -158,12 +157,11 @@ fn before_owners(writer: &mut Writer<'_>) {
         }
     }
     add_rules! { writer:
-        // The proxy hands connections to the application from this address; sending them back would be a loop.
+        // Source of the proxy's connections to the application; redirecting them would be a loop.
         Nat OUTBOUND [to_loopback(), from(writer.passthrough())] => Return, Reason::ProxyToApplication;
     }
 }
 
-/// A user or a group of the proxy. Rules treat them alike.
 struct ProxyOwner {
     is: Match,
     is_not: Match,
@@ -186,8 +184,8 @@ fn owners(config: &CaptureConfig) -> impl Iterator<Item = ProxyOwner> {
 fn of_owner(writer: &mut Writer<'_>, owner: &ProxyOwner) {
     let (config, localhost) = (writer.config, loopback(writer));
     let captures_dns = config.dns != DnsCapture::Off;
-    // The proxy calls the pod by its own address: the application calls itself through the mesh, so the
-    // call must come in through the inbound listener. Upstream spares DNS for users but not for groups.
+    // The proxy calls the pod by its own address when the application calls itself through the mesh, so the call must pass the
+    // inbound listener. Upstream excludes DNS for users but not for groups.
     let others = if captures_dns && owner.setting == Setting::ProxyUid {
         let both = PortSet::new([DNS_PORT, config.tunnel_port].map(PortRange::from));
         Match::DestinationPorts(Negatable::Not(both.expect("two ports fit into one match")))
@@ -196,19 +194,18 @@ fn of_owner(writer: &mut Writer<'_>, owner: &ProxyOwner) {
     };
     let (is, is_not) = (|| owner.is.clone(), || owner.is_not.clone());
     let of = |reason: RuleReason| reason.by(owner.setting);
-    // The application talks to itself over loopback.
     let keeps_loopback = !captures_loopback(config);
     add_rules! { writer:
         Nat OUTBOUND [to_loopback(), not_to(localhost), tcp(), others, is()] => jump(TO_INBOUND_LISTENER), of(Reason::ProxyCallsOwnPod);
         Nat OUTBOUND [to_loopback(), tcp(), not_port(DNS_PORT), is_not()] => Return, of(Reason::ApplicationLoopback),
             if keeps_loopback && captures_dns;
         Nat OUTBOUND [to_loopback(), is_not()] => Return, of(Reason::ApplicationLoopback), if keeps_loopback && !captures_dns;
-        // Everything else of the proxy's is what it sends on behalf of the application.
+        // All other traffic of the proxy is on behalf of the application.
         Nat OUTBOUND [is()] => Return, of(Reason::ProxyOutbound);
     }
 }
 
-/// Upstream checks both families at once, and looks at the network's first address only: `0.0.0.0/0` does not count.
+/// Upstream checks both families at once, and only the network's first address: `0.0.0.0/0` does not count.
 fn captures_loopback(config: &CaptureConfig) -> bool {
     config.outbound_cidrs.iter().flatten().any(|cidr| cidr.address().is_loopback())
 }
@@ -253,7 +250,7 @@ fn query(protocol: Match, server: Option<Cidr>) -> impl Iterator<Item = Match> {
     [protocol, port(DNS_PORT)].into_iter().chain(server.map(to))
 }
 
-/// Connections that no rule for their owner has decided about, and those of virtual machines.
+/// Connections without a verdict by owner, and those of virtual machines.
 fn outbound(writer: &mut Writer<'_>) {
     let config = writer.config;
     let (to_proxy, cause, machines) =
@@ -281,13 +278,13 @@ fn outbound(writer: &mut Writer<'_>) {
     }
 }
 
-/// The marks by which transparent connections keep their way, after all other rules, with or without inbound ports.
+/// Marks that keep transparent connections on their way, after all other rules, with or without inbound ports.
 fn transparent(writer: &mut Writer<'_>, inbound_mark: Mark) {
     let (localhost, marked) = (loopback(writer), mark(inbound_mark));
     add_rules! { writer:
-        // Answers to a transparent connection must be routed as its packets were: the connection remembers.
+        // Replies on a transparent connection must be routed as its packets were: the connection keeps the mark.
         Mangle PREROUTING [tcp(), marked.clone()] => SaveMark, Reason::TproxyMark;
-        // The proxy answers itself over loopback with the mark still on; it is not captured again.
+        // The proxy's replies to itself over loopback still have the mark; they are not captured again.
         Mangle OUTPUT [tcp(), to_loopback(), marked.clone()] => Return, Reason::TproxyMark;
         Mangle OUTPUT [not_to(localhost), tcp(), to_loopback(), owner.is] => SetMark(PROXY_MARK),
             Reason::ProxyCallsOwnPod.by(owner.setting), for owner in owners(writer.config);
@@ -305,7 +302,7 @@ fn loopback(writer: &Writer<'_>) -> Cidr {
     }
 }
 
-/// The matches that together cover a list of ports: one an item up to 15, as upstream writes them, or as few as the kernel allows.
+/// Matches that together cover a list of ports: one an item up to 15, as in upstream, above that as few as the kernel allows.
 fn each_port(list: &[PortRange]) -> Vec<Match> {
     if list.len() <= 15 {
         list.iter().copied().map(port).collect()
@@ -316,7 +313,7 @@ fn each_port(list: &[PortRange]) -> Vec<Match> {
 
 pub(super) fn routing(config: &CaptureConfig) -> BTreeSet<Object> {
     let mut objects = BTreeSet::new();
-    // Transparent packets are addressed to other machines: marked, they go to a table that delivers everything locally.
+    // Transparent packets are addressed to other machines: marked, they use a table that delivers everything locally.
     if let Interception::Tproxy { mark, table } = config.interception
         && config.captures_inbound()
     {
@@ -325,7 +322,7 @@ pub(super) fn routing(config: &CaptureConfig) -> BTreeSet<Object> {
             objects.extend([rule, Object::Route { family, table }]);
         }
     }
-    // The proxy calls the application over IPv6 from this address, which `lo` has to carry. It has all of 127.0.0.0/8.
+    // The proxy calls the application over IPv6 from this address, which `lo` needs; 127.0.0.0/8 is there by default.
     if config.ipv6 {
         objects.insert(Object::Address(PASSTHROUGH_V6));
     }

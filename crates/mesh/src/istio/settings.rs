@@ -1,4 +1,4 @@
-//! Settings of capture of Istio's sidecar: upstream's flags, and ours.
+//! Capture settings of Istio's sidecar: upstream's flags, and ours.
 
 use crate::mesh::Mesh;
 use crate::settings::SettingKind::{Switch, Value};

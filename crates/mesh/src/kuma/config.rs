@@ -1,4 +1,4 @@
-//! The validated configuration that the policy turns into rules, and how settings become one.
+//! Validated configuration behind the rules, and its construction from settings.
 
 use super::settings::Kuma;
 use crate::facts::{DnsCapture, PASSTHROUGH_V6, Selection, port};
@@ -9,23 +9,22 @@ use rules::number::unsigned;
 use rules::{Cidr, Family, InterfaceName, LogLevel, Port, PortRange, Protocol, Uid, UidRange};
 use std::{collections::BTreeMap, io, net::IpAddr};
 
-/// The user of the proxy where none is given: that of upstream's images.
+/// Default user of the proxy: that of upstream's images.
 const PROXY: Uid = Uid::new(5678).expect("the default is valid");
-/// Counts where no user has the number.
+/// Default if no user has that number.
 const PROXY_USER: &str = "kuma-dp";
 
-/// The chain of the table `nat` by which Docker answers DNS in networks that users have made.
+/// Chain of the table `nat` by which Docker answers DNS in user-defined networks.
 pub(super) const DOCKER_CHAIN: &str = "DOCKER_OUTPUT";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     pub is_captured: bool,
     pub listener: Port,
-    /// Where some are captured alone, at least one.
+    /// Not empty if only these ports are captured.
     pub ports: Selection<PortRange>,
-    /// Addresses of the other end.
     pub excluded: Vec<Cidr>,
-    /// True if the jump into the mesh is among the first rules of the base chain, and not after all others.
+    /// True if the jump into the mesh is inserted at the start of the base chain instead of appended.
     pub is_inserted: bool,
 }
 
@@ -36,11 +35,10 @@ pub struct OwnerPorts {
     pub uids: UidRange,
 }
 
-/// A network behind an interface, such as Docker's bridge, whose machines call through the mesh.
+/// Network behind an interface, such as Docker's bridge, whose machines call through the mesh.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VirtualNetwork {
     pub interface: InterfaceName,
-    /// Calls within it are excluded.
     pub network: Cidr,
 }
 
@@ -55,7 +53,7 @@ configuration! {
     excluded_owners: Vec<OwnerPorts> = owner_ports(reader);
     dns_listener: Port = reader.port(Kuma::DnsPort, port(15053));
     dns: DnsCapture = dns(reader, host, ipv6);
-    /// True if the proxy's DNS queries have their own zone of conntrack, where nothing forbids it.
+    /// True if the proxy's DNS queries get a separate conntrack zone, unless Docker's rules prevent it.
     has_zones: bool = !reader.switch(Kuma::SkipZoneSplit);
     /// Sorted by interface, at most one of a family each.
     networks: Vec<VirtualNetwork> = networks(reader);
@@ -78,14 +76,14 @@ configuration! {
 }
 
 impl CaptureConfig {
-    /// Docker rewrites queries to its own server, which it could not do for all that are captured if they were split.
+    /// True if queries get conntrack zones. Docker could not rewrite queries to its own server if all captured ones were split.
     pub fn splits_zones(&self, family: Family) -> bool {
         let docker_has_all = self.docker.contains(&family) && self.dns == DnsCapture::All;
         !self.dns.servers(family).is_empty() && self.has_zones && !docker_has_all
     }
 }
 
-/// IPv6 is captured, unless unwanted, wherever an interface has an address of it beside loopback's.
+/// True, unless disabled, if an interface other than loopback has an IPv6 address.
 fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     let mode = reader.choice(Kuma::IpFamilyMode, "an IP family mode");
     if mode == Some("ipv4") {
@@ -110,12 +108,11 @@ fn proxy_user(reader: &mut SettingReader<'_>, names: &Names<'_>) -> Uid {
     found.unwrap_or(PROXY)
 }
 
-/// The user that counts as the proxy's where none is named; `None` if the host knows neither of the two.
 fn usual_user(host: &dyn Host) -> io::Result<Option<Uid>> {
     if host.has_user(PROXY)? { Ok(Some(PROXY)) } else { host.user(PROXY_USER) }
 }
 
-/// The problem where no user is given and the host knows neither default, as upstream refuses; none where users can't be looked up.
+/// Problem if no user is given and the host has neither default, as in upstream; `None` if users can't be looked up.
 pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
     let is_unknown = raw.stated(Kuma::ProxyUser).is_none() && matches!(usual_user(host), Ok(None));
     let text = format!(
@@ -150,7 +147,7 @@ fn dns(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> DnsCaptur
         let text = "contradicts {--redirect-dns}, which captures less; give one of them";
         reader.blame(Kuma::CaptureAllDns, text);
     }
-    // The key limits what is captured where anything is; the flag also turns capture on.
+    // The key limits capture that is already on; the flag also turns it on.
     let is_on = enabled || all_by_flag;
     if all && !is_on {
         let text = "captures nothing unless DNS is captured (redirect.dns.enabled)";
@@ -171,7 +168,7 @@ fn docker(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Fa
     let held = |family| host.has_nat_chain(family, DOCKER_CHAIN).map(|is| is.then_some(family)).transpose();
     let found = Family::captured(ipv6).filter_map(held).collect::<io::Result<_>>();
     found.unwrap_or_else(|error| {
-        // A preview needs no rights, and a change that lacks them fails by itself.
+        // A preview works without privileges, and a change without them fails by itself.
         if error.kind() == io::ErrorKind::PermissionDenied {
             let text =
                 "assuming that Docker does not answer DNS queries here, because the rules can't be read";
@@ -197,7 +194,6 @@ fn owner_ports(reader: &mut SettingReader<'_>) -> Vec<OwnerPorts> {
 fn of_user(item: &str) -> Option<Vec<OwnerPorts>> {
     let mut parts = item.rsplit(':').map(str::trim);
     let uids: UidRange = parts.next()?.parse().ok()?;
-    // All, where none are named.
     let mut or_all = |all| parts.next().filter(|part| !["", "*"].contains(part)).unwrap_or(all);
     let (ports, protocols) = (or_all("1-65535"), or_all("tcp,udp"));
     let ports: Vec<PortRange> =

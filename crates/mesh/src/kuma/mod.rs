@@ -1,4 +1,4 @@
-//! Kuma: what `kumactl install transparent-proxy` captures.
+//! Kuma: the capture of `kumactl install transparent-proxy`.
 
 mod config;
 mod ownership;

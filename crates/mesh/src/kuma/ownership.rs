@@ -1,4 +1,4 @@
-//! Recognition of Kuma's rules: chains, comments and routing; those of kumactl, whose place we take; and the reasons of rules.
+//! Recognition of Kuma's rules: chains, comments, routing and reasons, and the rules of kumactl, which ours replace.
 
 use super::settings::Kuma;
 use crate::RuleReason;
@@ -9,10 +9,10 @@ use rules::Hook::{self, Output, Prerouting};
 use rules::Table::{self, Nat, Raw};
 use rules::{Chains, Ownership, Pattern, PolicyRules, Predecessor, Proof};
 
-/// Prefix of the comments: upstream's words, by which it knows its rules again.
+/// Prefix of upstream's comments, by which it recognizes its rules.
 pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
 
-/// Chains and comments are upstream's, which we succeed; 139 is not in `/etc/iproute2/rt_protos`.
+/// Chains and comments are upstream's; 139 is not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "Kuma",
     mesh: "kuma",
@@ -29,11 +29,11 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// Chains and comments show its rules. Where comments are switched off, conditions and targets show those outside of its chains.
+/// Chains and comments identify its rules; with comments off, conditions and targets identify those outside of its chains.
 const KUMACTL: Predecessor =
     Predecessor { name: "kumactl", patterns: &PATTERNS, log_group: None, policy_rule: None, tables: &[] };
 
-/// Rules that others make too and that do no harm are left out: for excluded networks, and those that drop INVALID packets.
+/// Harmless rules that other programs write too are left out: excluded networks, and drops of INVALID packets.
 const PATTERNS: [Pattern; 18] = [
     of(Raw, Prerouting, "-p udp --sport 53 -j CT --zone 1"),
     of(Raw, Prerouting, "-s * -p udp --sport 53 -j CT --zone 1"),
@@ -59,7 +59,7 @@ const fn of(table: Table, hook: Hook, rule: &'static str) -> Pattern {
     Pattern { table, hook, rule, proof: Proof::NoComments }
 }
 
-/// The comments of our rules end with the reason's name. Those of upstream's are prose, or switched off.
+/// Comments of our rules end with the reason's name. Those of upstream are prose, or switched off.
 pub(super) const RECOGNITION: Recognition = Recognition {
     special: |context| {
         let name = context.summary.comment.as_deref()?.strip_prefix(COMMENTS)?;
@@ -69,7 +69,7 @@ pub(super) const RECOGNITION: Recognition = Recognition {
         // The rule that captures all ports comes from no list of ports.
         [Kuma::InboundPortsInclude | Kuma::OutboundPortsInclude] if summary.ports().is_none() => None,
         [one] => Some(*one),
-        // Where all DNS is captured, the rule names no server.
+        // If all DNS is captured, the rule names no server.
         [of_servers, of_all] if summary.udp && rule.action.captures() => {
             let has_server = summary.destination().is_some() || summary.source().is_some();
             Some(*if has_server { of_servers } else { of_all })
@@ -87,7 +87,7 @@ mod tests {
     const CHAINS: &str = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
     const JUMPS: &str = "-A PREROUTING -p tcp -j KUMA_MESH_INBOUND\n-A OUTPUT -p tcp -j KUMA_MESH_OUTBOUND\n";
 
-    /// Of the rules of the tables raw and nat, those that are inherited. None is doubtful.
+    /// Compares the inherited rules of the tables raw and nat with the expected ones. None is doubtful.
     fn check(raw: &str, nat: &str, inherited: &[&str]) {
         let text = format!(
             "*raw\n{CHAINS}{raw}COMMIT\n*nat\n{CHAINS}:KUMA_MESH_INBOUND - [0:0]\n:KUMA_MESH_OUTBOUND - [0:0]\n{nat}COMMIT\n"
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_without_comments_are_known_where_none_of_kumas_has_one() {
+    fn kuma_rules_are_recognized_without_comments_if_none_has_one() {
         let raw = [
             "-A OUTPUT -p udp --dport 53 -m owner --uid-owner 5678 -j CT --zone 1",
             "-A OUTPUT -p udp --sport 15053 -m owner --uid-owner 5678 -j CT --zone 2",
@@ -117,13 +117,12 @@ mod tests {
             "-A OUTPUT -d 10.0.0.10/32 -p udp --dport 53 -j REDIRECT --to-ports 15053",
             "-A PREROUTING ! -d 172.18.0.0/16 -i br+ -p tcp -j REDIRECT --to-ports 15001",
         ];
-        // The origin of these is unknown.
         let others = "-A OUTPUT -d 192.0.2.1/32 -j RETURN\n-A OUTPUT -p udp --dport 5353 -j REDIRECT --to-ports 15053\n\
                       -A PREROUTING -p tcp --dport 80 -j REDIRECT --to-ports 15001\n";
         let text = |rules: &[&str]| rules.iter().map(|rule| format!("{rule}\n")).collect::<String>();
         let (raw_text, nat_text) = (text(&raw), text(&nat));
         check(&raw_text, &format!("{nat_text}{others}{JUMPS}"), &[&raw[..], &nat].concat());
-        // Without a jump nothing shows that Kuma was here; a comment shows that its rules have comments.
+        // Without a jump nothing identifies Kuma; a comment shows that its rules have comments.
         check(&raw_text, &format!("{nat_text}{others}"), &[]);
         let comment =
             "-A OUTPUT -p tcp -m comment --comment \"kuma/mesh/transparent/proxy/x\" -j KUMA_MESH_OUTBOUND\n";

@@ -1,4 +1,4 @@
-//! Pods of Kuma: how its injector leaves them, and by which annotations they speak (`traffic.kuma.io/`).
+//! Pods of Kuma: the form of injected ones, and the annotations with settings (`traffic.kuma.io/`).
 
 use super::settings::{Kuma, TABLE};
 use crate::mesh::KnownAnnotations;
@@ -7,7 +7,6 @@ use crate::pod::{GivenSettings, Pod};
 use crate::settings::Setting;
 use crate::sources::{Source, boolean, keys};
 
-/// The annotation that holds a whole configuration, as YAML.
 const CONFIGURATION: &str = "traffic.kuma.io/transparent-proxy-config";
 const GATEWAY: &str = "kuma.io/gateway";
 const PROBES: &str = "kuma.io/application-probe-proxy-port";
@@ -34,7 +33,6 @@ pub(crate) const FORM: Form = Form {
     more,
 };
 
-/// The text of a configuration as an argument, or the name of its file.
 fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> Option<Argument> {
     match setting {
         Kuma::Config if keys::is_text(text) => {
@@ -42,7 +40,7 @@ fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> O
             let keys::File { given, problems } = keys::read(TABLE, name.trim_end_matches(": "), text, source);
             Some(Argument::Settings(given, problems))
         }
-        // One file alone is that of the annotation, which is read already.
+        // A single file is the annotation's, which is read already.
         Kuma::Config | Kuma::ConfigFile
             if text.contains(',') || !pod.annotations.contains_key(CONFIGURATION) =>
         {
@@ -52,8 +50,8 @@ fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> O
     }
 }
 
-/// A whole configuration in one annotation; a gateway, which takes inbound connections itself; and the port at which the proxy answers
-/// probes, which the injector excludes where inbound connections are captured.
+/// Adds a configuration in one annotation, a gateway (which takes inbound connections itself), and the proxy's port for probes,
+/// which the injector excludes if inbound connections are captured.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     if let Some(text) = pod.annotations.get(CONFIGURATION) {
         let source = |key: &str| Source::Annotation(format!("{CONFIGURATION}: {key}"));
@@ -70,7 +68,7 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
     if is(GATEWAY, ["enabled", "true", "yes"]) {
         settings.set(Kuma::RedirectInbound, "false", Source::Annotation(GATEWAY.to_owned()));
     }
-    // An injector before 2.9 has written the port of virtual probes instead.
+    // Injectors before 2.9 wrote the port of virtual probes instead.
     let is_off = is("kuma.io/virtual-probes", ["disabled", "false", "no"]);
     let off = |port| if is_off { "0".to_owned() } else { port };
     let port = word(PROBES).or_else(|| word("kuma.io/virtual-probes-port").map(off));
@@ -87,7 +85,7 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
     }
 }
 
-/// What its injector reads or writes (`pkg/plugins/runtime/k8s/metadata`), beside the annotations of the settings.
+/// Annotations that its injector reads or writes (`pkg/plugins/runtime/k8s/metadata`), beside those of the settings.
 pub(crate) const ANNOTATIONS: KnownAnnotations = KnownAnnotations {
     deciding: &[
         "kuma.io/application-probe-proxy-port gateway sidecar-injected sidecar-injection virtual-probes \

@@ -1,4 +1,4 @@
-//! Rules of a configuration in upstream's order, because people compare previews: table by table, and in each the base chains first.
+//! Rules of a configuration in upstream's order, so that previews are comparable: table by table, base chains first.
 
 use super::config::{CaptureConfig, DOCKER_CHAIN, Flow, OwnerPorts, VirtualNetwork};
 use super::ownership::{COMMENTS, OWNERSHIP};
@@ -90,7 +90,7 @@ fn zones(writer: &mut KumaWriter<'_>) {
         let own = server.filter(|server| server.address().is_loopback());
         add_rules! { writer:
             Raw OUTPUT about(server.map(to), [udp(), port(DNS_PORT)]) => SetZone(CLIENT_ZONE), cause;
-            // A resolver of this machine answers by this hook.
+            // Replies of a resolver on this machine take this hook.
             Raw OUTPUT [from(*own), to(localhost), udp()] => SetZone(PROXY_ZONE), cause, for own in own.iter();
         }
     }
@@ -117,11 +117,11 @@ fn prerouting(writer: &mut KumaWriter<'_>) {
 fn output(writer: &mut KumaWriter<'_>) {
     let (config, family) = (writer.config, writer.family());
     let CaptureConfig { outbound, proxy_uid: proxy, .. } = config;
-    // Behind an inserted jump, no packet would come to rules that are appended.
+    // After an inserted jump, no packet would reach appended rules.
     let place = if outbound.is_inserted { OUTPUT.next() } else { OUTPUT };
     let servers = config.dns.servers(family);
     let captures_dns = !servers.is_empty();
-    // Docker's rules in the same chain have to see the proxy's query: they send it to the server that knows the network's names.
+    // Docker's rules in the same chain must see the proxy's query: they send it to the server with the network's names.
     let to_docker = || Target::JumpForeign(DOCKER_CHAIN.parse().expect("a name of a chain"));
     let own_query = if config.docker.contains(&family) { to_docker() } else { Return };
     let [by_tcp, by_udp] = [Reason::DnsOverTcp, Reason::Dns].map(|reason| dns_cause(config, reason));
@@ -137,7 +137,7 @@ fn output(writer: &mut KumaWriter<'_>) {
     }
 }
 
-/// One rule, or more where the ports are too many for one.
+/// One rule, or more if the ports do not fit into one.
 fn owned(owner: &OwnerPorts) -> Vec<[Match; 3]> {
     let ports = || owner.ports.iter().copied();
     let sets = PortSet::new(ports()).map_or_else(|| PortSet::pack(ports()), |set| vec![set]);
@@ -167,12 +167,11 @@ fn outbound(writer: &mut KumaWriter<'_>) {
     let (localhost, passthrough) = (writer.localhost(), writer.passthrough());
     add_rules! { writer:
         Nat OUTBOUND [tcp(), port(*range)] => Return, Reason::ExcludedOutboundPort, for range in ports.but();
-        // Sending back to the proxy what it hands to the application would be a loop.
+        // Redirecting the proxy's connections to the application would be a loop.
         Nat OUTBOUND [from(passthrough), to_loopback()] => Return, Reason::ProxyToApplication;
-        // The proxy calls the pod by its own address: the call must come in through the inbound listener.
+        // The proxy calls the pod by its own address: the call must pass the inbound listener.
         Nat OUTBOUND [tcp(), to_loopback(), not_to(localhost), user(proxy)] => jump(TO_INBOUND_LISTENER), Reason::ProxyCallsOwnPod;
         Nat OUTBOUND [tcp(), to_loopback(), not_user(proxy)] => Return, Reason::ApplicationLoopback;
-        // Everything else of the proxy's is what it sends on behalf of the application.
         Nat OUTBOUND [user(proxy)] => Return, Reason::ProxyOutbound;
         Nat OUTBOUND [to(localhost)] => Return, Reason::Loopback;
         Nat OUTBOUND [tcp(), port(*range)] => jump(TO_OUTBOUND_LISTENER), Reason::OutboundPort, for range in ports.only();
@@ -184,7 +183,7 @@ fn kernel_log(prefix: &str, level: LogLevel) -> Target {
     Target::Log { prefix: prefix.parse().expect("a prefix that the kernel takes"), level }
 }
 
-/// The prefix by which upstream knows its rules, and the reason's name.
+/// Prefix by which upstream recognizes its rules, and the reason's name.
 fn comment(cause: Cause) -> Comment {
     let name = cause.reason.name().strip_prefix("kuma-").unwrap_or(cause.reason.name());
     format!("{COMMENTS}{name}").parse().expect("names of reasons fit behind the prefix")

@@ -1,4 +1,4 @@
-//! Settings of capture of Kuma's proxy: upstream's flags and variables, and flags for what upstream knows by variables alone.
+//! Capture settings of Kuma's proxy: upstream's flags and variables, and flags for upstream's variables without one.
 
 use crate::mesh::Mesh;
 use crate::settings::SettingKind::{Switch, Value};

@@ -1,4 +1,4 @@
-//! The numbers of linkerd's charts, the validated configuration of capture, and how settings become one.
+//! Numbers of linkerd's charts, the validated configuration of capture, and its construction from settings.
 
 use super::settings::Linkerd;
 use crate::facts::port;
@@ -8,25 +8,24 @@ use crate::sources::{Raw, SettingReader};
 use rules::{Chains, Cidr, Gid, Ownership, PolicyRules, Port, PortRange, Predecessor, Uid};
 use std::str::FromStr;
 
-/// Where the proxy taps its traffic for the control plane, never captured (`proxy.ports.control`).
+/// Port for tapping the proxy's traffic by the control plane, never captured (`proxy.ports.control`).
 pub(super) const CONTROL_PORT: Port = port(4190);
-/// Where the proxy answers probes and metrics, never captured (`proxy.ports.admin`).
+/// Port of the proxy's probes and metrics, never captured (`proxy.ports.admin`).
 pub(super) const ADMIN_PORT: Port = port(4191);
 
-/// The values of the charts, as flags and annotations have them.
+/// Values of the charts, in the form of flags and annotations.
 pub(super) mod text {
     pub(crate) const INBOUND_LISTENER: &str = "4143";
     pub(crate) const OUTBOUND_LISTENER: &str = "4140";
     pub(crate) const PROXY_ID: &str = "2102";
-    /// Galera's replication, excluded where no ports are named (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
+    /// Galera's replication, excluded if no ports are given (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
     pub(crate) const SKIPPED_PORTS: &str = "4567,4568";
-    /// With the proxy's control and admin ports.
     pub(crate) const SKIPPED_INBOUND: &str = "4190,4191,4567,4568";
 }
 
 pub(super) const COMMENTS: &str = "proxy-init/";
 
-/// Chains and comments are upstream's, which we succeed. 140 is not in `/etc/iproute2/rt_protos`.
+/// Chains and comments are upstream's. 140 is not in `/etc/iproute2/rt_protos`.
 pub const OWNERSHIP: Ownership = Ownership {
     name: "linkerd",
     mesh: "linkerd",
@@ -43,7 +42,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// Our rules are its rules, comments included, so that nothing else distinguishes them.
+/// Our rules equal its rules, comments included: nothing else distinguishes them.
 const PROXY_INIT: Predecessor =
     Predecessor { name: "proxy-init", patterns: &[], log_group: None, policy_rule: None, tables: &[] };
 
@@ -56,10 +55,10 @@ pub struct Subnet {
 
 const UNSET: &str = "-1";
 
-/// The defaults of `proxy-init` for flags that are not given, where they differ from those of the charts.
+/// Defaults of `proxy-init` that differ from those of the charts.
 pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, UNSET)];
 
-// Nothing is asked of the host: users and groups are numbers here, and no rule depends on an address of the pod. Lists keep their order.
+// No host look-ups: users and groups are numbers here, and no rule depends on an address of the pod. Lists keep their order.
 configuration! {
     |reader, _host, _numbers_only|
     ipv6: bool = reader.switch_or(Linkerd::Ipv6, true);
@@ -67,18 +66,17 @@ configuration! {
     outbound_listener: Port = reader.port(Linkerd::OutgoingProxyPort, port(4140));
     proxy_uid: Option<Uid> = owner(reader, Linkerd::ProxyUid, "user", Uid::new(2102));
     proxy_gid: Option<Gid> = owner(reader, Linkerd::ProxyGid, "group", None);
-    /// Of those that no list excludes, at least one; `None` for all.
+    /// Captured ports without the excluded ones, at least one; `None` for all.
     inbound_ports: Option<Vec<Port>> = inbound_ports(reader);
     ignored_inbound: Vec<PortRange> = reader.list(Linkerd::InboundPortsToIgnore, SettingReader::port_item_or_zero);
     ignored_outbound: Vec<PortRange> = reader.list(Linkerd::OutboundPortsToIgnore, SettingReader::port_item_or_zero);
-    /// Networks that call, of both families.
     ignored_subnets: Vec<Subnet> = reader.list(Linkerd::SubnetsToIgnore, |reader, source, item| {
         let network = reader.cidr_item(source, item)?;
         Some(Subnet { network, written: item.to_owned() })
     });
     => {
         if inbound_listener == outbound_listener {
-            // The other one may be the default, which is no value to complain about.
+            // The other one may be a default, which can't be reported.
             let (setting, place) = match reader.raw.get(Linkerd::OutgoingProxyPort) {
                 Some(_) => (Linkerd::OutgoingProxyPort, "{--incoming-proxy-port} sends inbound"),
                 None => (Linkerd::IncomingProxyPort, "{--outgoing-proxy-port} sends outbound"),
@@ -108,7 +106,7 @@ fn inbound_ports(reader: &mut SettingReader<'_>) -> Option<Vec<Port>> {
     (!ports.is_empty()).then_some(ports)
 }
 
-/// The flags of which `proxy-init` has no default, where they are not given.
+/// Flags that are not given and have no default in `proxy-init`.
 pub fn missing(raw: &Raw) -> impl Iterator<Item = Setting> + '_ {
     let listeners = [Linkerd::IncomingProxyPort, Linkerd::OutgoingProxyPort];
     listeners.into_iter().filter(|setting| raw.get(*setting).is_none())
@@ -120,7 +118,7 @@ mod tests {
     use crate::sources::NullHost;
 
     #[test]
-    fn texts_say_the_numbers() {
+    fn default_strings_equal_the_numbers() {
         let config = configure(&mut SettingReader::new(&Raw::default(), Vec::new()), &NullHost, true);
         assert_eq!(text::INBOUND_LISTENER, config.inbound_listener.to_string());
         assert_eq!(text::OUTBOUND_LISTENER, config.outbound_listener.to_string());

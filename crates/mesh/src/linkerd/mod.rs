@@ -1,5 +1,5 @@
-//! The policy of linkerd's sidecar: the rules that its `proxy-init` sets. All of it is in the table `nat` and is about TCP. Rules, their
-//! order and their comments are upstream's, letter for letter, because people compare listings.
+//! Linkerd's sidecar: the rules of its `proxy-init`, all for TCP in the table `nat`, letter for letter, so that listings are
+//! comparable.
 
 mod config;
 mod pod;
@@ -21,7 +21,6 @@ use crate::registry::{MeshEntry, Recognition, v4_always};
 use ::rules::field::Field;
 use config::{ADMIN_PORT, CONTROL_PORT, text};
 
-/// The injector's values are those of the charts.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[
@@ -72,7 +71,7 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
     PolicyFacts { ipv6: config.ipv6, proxy, ..PolicyFacts::default() }
 }
 
-/// DNS queries by UDP are never captured, and those by TCP are captured as all TCP is.
+/// DNS queries over UDP are never captured; those over TCP are captured like all TCP.
 pub(crate) fn without_dns(config: CaptureConfig) -> CaptureConfig {
     config
 }

@@ -1,4 +1,4 @@
-//! Pods of linkerd: how its injector leaves them, and by which annotations they speak (`config.linkerd.io/`).
+//! Pods of linkerd: the form of injected ones, and the annotations with settings (`config.linkerd.io/`).
 
 use super::config::{ADMIN_PORT, CONTROL_PORT, IMPLICIT_DEFAULTS, text};
 use super::settings::Linkerd;
@@ -23,28 +23,26 @@ pub(crate) const FORM: Form = Form {
         (Linkerd::IncomingProxyPort, text::INBOUND_LISTENER),
         (Linkerd::OutgoingProxyPort, text::OUTBOUND_LISTENER),
         (Linkerd::ProxyUid, text::PROXY_ID),
-        // Its own ports come with it, see below.
         (Linkerd::InboundPortsToIgnore, text::SKIPPED_PORTS),
         (Linkerd::OutboundPortsToIgnore, text::SKIPPED_PORTS),
         (Linkerd::Ipv6, "false"),
     ],
     switches: &[],
     argument: |_, _, _, _| None,
-    // As linkerd's plugin does; its injector has no configuration of the node's to add to.
+    // As linkerd's plugin does; its injector has no node configuration to add to.
     added_to: &[Linkerd::InboundPortsToIgnore],
     more,
 };
 
-/// The proxy's own ports, which annotations may move; and the API server, which the control plane calls past the proxy.
+/// Adds the proxy's own ports, which annotations may move, and the API server, which the control plane calls past the proxy.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     let own = [("control-port", CONTROL_PORT), ("admin-port", ADMIN_PORT)].map(|(name, default)| {
         let given = pod.annotations.get(&format!("config.linkerd.io/{name}"));
-        // The injector skips what is not a number.
+        // The injector skips values that are not a number.
         given.and_then(|text| text.trim().parse::<Port>().ok()).unwrap_or(default).to_string()
     });
     let setting = Linkerd::InboundPortsToIgnore;
     if let Some(given) = settings.raw.get(setting).cloned() {
-        // A node's configuration names them too.
         let is_missing = |port: &&String| given.value.split(',').all(|item| item.trim() != **port);
         let all: Vec<&str> =
             own.iter().filter(is_missing).chain([&given.value]).map(String::as_str).collect();
@@ -60,7 +58,7 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
     }
 }
 
-/// What its injector reads or writes (`pkg/k8s/labels.go`), beside the annotations of the settings.
+/// Annotations that its injector reads or writes (`pkg/k8s/labels.go`), beside those of the settings.
 pub(crate) const ANNOTATIONS: KnownAnnotations = KnownAnnotations {
     deciding: &[
         "config.linkerd.io/admin-port control-port",

@@ -1,4 +1,4 @@
-//! The rules for one family, in the order in which they take effect, and the same as `proxy-init`'s commands.
+//! Rules for one family, in the order in which they take effect, and as `proxy-init`'s commands.
 
 use super::config::{COMMENTS, CaptureConfig, OWNERSHIP};
 use super::settings::Linkerd;
@@ -35,7 +35,6 @@ reasons! {
 
 chains! { INBOUND "PROXY_INIT_REDIRECT" Inbound; OUTBOUND "PROXY_INIT_OUTPUT" Outbound; }
 
-/// Text of the comment on a network's rule, before the network as it was written.
 const OF_SUBNET: &str = "ignore-subnet-";
 
 pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
@@ -43,7 +42,7 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let subnets = config.ignored_subnets.iter().filter(|subnet| subnet.network.family() == family);
     let (to_inbound, to_outbound) = (redirect(config.inbound_listener), redirect(config.outbound_listener));
     add_rules! { writer:
-        // Connections that arrive. NAT uses PREROUTING only for what comes from outside.
+        // Inbound connections. NAT uses PREROUTING only for packets from outside.
         Nat INBOUND ignored(set) => Return, Reason::IgnoredInboundPort, for set in packed(&config.ignored_inbound);
         Nat INBOUND [from(subnet.network), named(&format!("{OF_SUBNET}{}", subnet.written))] => Return, Reason::IgnoredSubnet,
             for subnet in subnets;
@@ -62,7 +61,6 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     writer.finish()
 }
 
-/// As many ports to a rule as it can hold, in their order.
 fn packed(ports: &[PortRange]) -> Vec<PortSet> {
     let mut groups: Vec<PortSet> = Vec::new();
     for &range in ports {
@@ -86,7 +84,7 @@ fn named(name: &str) -> Match {
     Match::Comment(format!("{COMMENTS}{name}").parse().expect("our comments have no quotes"))
 }
 
-/// The arguments of the commands that `proxy-init` runs for a family, word for word as its simulation prints them.
+/// Arguments of `proxy-init`'s commands for a family, as its simulation prints them.
 pub fn commands(config: &CaptureConfig, family: Family) -> Vec<String> {
     let rules = config.rules(family);
     let mut commands = Vec::new();
@@ -104,13 +102,11 @@ pub fn commands(config: &CaptureConfig, family: Family) -> Vec<String> {
 
 fn words(rule: &Rule) -> String {
     let mut conditions = String::new();
-    // What follows the target.
     let (mut source, mut comment) = (String::new(), String::new());
     for m in &rule.matches {
         match m {
             Match::Source(_) => conditions.push_str("-p all "),
             Match::Comment(text) => {
-                // The comment of a network's rule keeps it as it was written.
                 let network = text.as_str().split_once(OF_SUBNET);
                 source = network.map(|(_, network)| format!(" -s {network}")).unwrap_or_default();
                 comment = format!(" -m comment --comment {text}");

@@ -1,4 +1,4 @@
-//! Settings of capture of linkerd's proxy: flags of its `proxy-init`, and annotations of pods with the same meaning.
+//! Capture settings of linkerd's proxy: flags of its `proxy-init`, and annotations of pods with the same meaning.
 
 use crate::mesh::Mesh;
 use crate::settings::SettingKind::{Switch, Value};

@@ -1,4 +1,4 @@
-//! The annotations of a pod and the fields of its proxy's container, as settings: what a CNI plugin reads of it.
+//! Settings from a pod's annotations and the fields of its proxy's container, as a CNI plugin reads them.
 
 use super::facts::{Container, Pod, STATUS};
 use super::given::GivenSettings;
@@ -14,7 +14,7 @@ use crate::sources::{Host, Raw, Source};
 use rules::{Cidr, Port, PortRange};
 use std::collections::BTreeMap;
 
-/// Takes what the pod leaves open from `defaults`, setting by setting, and then from the mesh's own.
+/// Settings of a pod; missing ones come from `defaults`, then from the mesh's own.
 pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
     let settings = match mesh_of(pod, defaults) {
         Some((of, source)) => of_mesh(pod, defaults, of, source),
@@ -44,20 +44,19 @@ fn of_istio(pod: &Pod, defaults: &Raw) -> GivenSettings {
     }
     let settings = ours(&pod.annotations, Mesh::default()).over(istio);
     let mut settings = settings.over(defaults.clone().into()).over(presets);
-    // Templates add the port at which the agent reports the proxy's status, unless it is 0.
+    // Templates add the agent's status port, unless it is 0.
     let status =
         pod.annotations.get(STATUS_PORT).map(|port| port.trim()).filter(|port| port.parse::<Port>().is_ok());
     for row in TABLE.iter().filter(|row| !row.always.is_empty()) {
         settings.add_items(row.setting, &Vec::from_iter(row.always.iter().copied().chain(status)));
     }
     if settings.raw.mesh() != Mesh::default() {
-        // What the defaults name is not the pod's.
         settings.set(Setting::Mesh, Mesh::default().name(), Source::Annotation(STATUS.to_owned()));
     }
     settings
 }
 
-/// The mesh, if another than Istio's sidecar. Where the pod shows none, nor Istio's injector, the defaults decide.
+/// The mesh, if not Istio's sidecar. If neither the pod nor Istio's injector shows one, the defaults decide.
 fn mesh_of(pod: &Pod, defaults: &Raw) -> Option<(Mesh, Source)> {
     let is_seen_by_istio = pod.annotations.contains_key(STATUS);
     let of_defaults = || Some((defaults.mesh(), defaults.get(Setting::Mesh)?.source.clone()));
@@ -89,7 +88,7 @@ fn of_mesh(pod: &Pod, defaults: &Raw, of: Mesh, source: Source) -> GivenSettings
     }
     let presets = presets(form.presets.iter().copied());
     let mut settings = ours(&pod.annotations, of).over(own).over(defaults.clone().into()).over(presets);
-    // A name that no mesh has is a problem, whatever else shows the mesh.
+    // An unknown mesh name is a problem, even if the pod shows another mesh.
     if settings.raw.get(Setting::Mesh).is_none_or(|given| given.value.trim().parse::<Mesh>().is_ok()) {
         settings.set(Setting::Mesh, of.name(), source);
     }
@@ -97,7 +96,7 @@ fn of_mesh(pod: &Pod, defaults: &Raw, of: Mesh, source: Source) -> GivenSettings
     settings
 }
 
-/// The names are the settings' own, as a network configuration holds them under `key`. An unknown name is a problem.
+/// Settings of a network configuration under `key`, by the settings' own names. An unknown name is a problem.
 pub fn configured(key: &str, values: &BTreeMap<String, String>) -> GivenSettings {
     let mut settings = GivenSettings::default();
     let named_mesh = values.get(Setting::Mesh.row().name()).and_then(|name| name.trim().parse().ok());
@@ -143,7 +142,6 @@ fn of_proxy(settings: &mut GivenSettings, proxy: &Container) {
     let source = |word: &str| Source::Container { name: PROXY.to_owned(), word: word.to_owned() };
     for &(name, setting) in VARIABLES {
         match proxy.variable(name) {
-            // A variable that is set to nothing counts as not set.
             Some(Some(text)) if !text.is_empty() => settings.set(setting, text, source(name)),
             Some(Some(_)) | None => {}
             Some(None) => {
@@ -177,12 +175,12 @@ fn presets(values: impl Iterator<Item = (Setting, &'static str)>) -> GivenSettin
 }
 
 impl GivenSettings {
-    /// Users and groups are numbers: their names are not known outside of a pod.
+    /// Users and groups are numbers: their names are unknown outside of the pod.
     pub fn resolve(&self, host: &dyn Host) -> Result<Resolved, Problems> {
         registry::resolve_as(&self.raw, host, self.problems(), true)
     }
 
-    /// As the pod does when it starts: `host` looks up the names of users and groups there.
+    /// Resolves the settings inside of the starting pod: `host` looks up the names of users and groups there.
     pub fn resolve_within(&self, host: &dyn Host) -> Result<Resolved, Problems> {
         registry::resolve(&self.raw, host, self.problems())
     }
@@ -190,14 +188,15 @@ impl GivenSettings {
 
 type FormFault<'a> = (&'a str, String);
 
-/// Istio refuses such values when the pod is made (`validate.go`): a preview must not promise rules for it.
+/// Istio refuses such values when the pod is created (`validate.go`): a preview must not promise rules for it.
 impl AnnotationForm {
-    /// Faults beyond those that every reader of the setting reports: the items, and a complaint about each. Of many, the first.
+    /// Faults beyond the ones that every reader of the setting reports: at most [`Problems::MAX_ITEMS`] items with their
+    /// problems.
     pub fn faults(self, value: &str) -> Vec<FormFault<'_>> {
         let fault: fn(&str) -> Option<FormFault<'_>> = match self {
             Self::Mode => return Vec::new(),
             Self::PortsOrAll | Self::NetworksOrAll if value == "*" => return Vec::new(),
-            // Istio trims lists of ports as a whole, and each item of those of interfaces; networks it takes as they are.
+            // Istio trims lists of ports as a whole and each item of lists of interfaces, but no lists of networks.
             Self::Ports | Self::PortsOrAll | Self::Interfaces if value.trim().is_empty() => {
                 return Vec::new();
             }
@@ -210,7 +209,6 @@ impl AnnotationForm {
     }
 }
 
-/// Of many, the first.
 fn ranges<'a>(value: &'a str, mesh: &str) -> Vec<FormFault<'a>> {
     let is_range = |item: &&str| item.parse::<Port>().is_err() && item.parse::<PortRange>().is_ok();
     let found = value.split(',').map(str::trim).filter(is_range).take(Problems::MAX_ITEMS);
@@ -225,7 +223,7 @@ fn range(mesh: &str) -> String {
 
 fn port(item: &str) -> Option<FormFault<'_>> {
     let item = item.trim();
-    // Rust also takes a plus sign before a number.
+    // Rust also accepts a plus sign before a number.
     let is_port = !item.starts_with('+') && item.parse::<u16>().is_ok();
     let text = match item {
         _ if is_port => return None,
@@ -267,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_millions_of_faults_the_first_are_reported() {
+    fn only_the_first_faults_are_reported() {
         let commas = ",".repeat(2_000_000);
         for form in [AnnotationForm::Ports, AnnotationForm::NetworksOrAll, AnnotationForm::Interfaces] {
             assert_eq!(form.faults(&commas).len(), Problems::MAX_ITEMS, "{form:?}");
@@ -275,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_istio_refuses_is_refused() {
+    fn values_refused_by_istio_are_refused() {
         let check = |form: AnnotationForm, value: &str, bad: &[&str]| {
             let found: Vec<&str> = form.faults(value).into_iter().map(|(item, _)| item).collect();
             assert_eq!(found, bad, "{form:?} {value:?}");

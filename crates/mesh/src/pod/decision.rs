@@ -1,5 +1,5 @@
-//! The reasons of a plugin not to capture a pod: Istio's, in its order (`cni/pkg/plugin/plugin.go`). A pod on the network of its node, and
-//! one of another mesh, are decided about first. With annotations alone, the injector's record replaces the containers.
+//! Reasons of a plugin not to capture a pod: Istio's, in its order (`cni/pkg/plugin/plugin.go`), after host networking and pods
+//! of another mesh. With annotations alone, the injector's record replaces the containers.
 
 use super::facts::{Pod, STATUS};
 use super::given::GivenSettings;
@@ -23,19 +23,18 @@ pub enum Skip {
     HostNetwork,
     InitContainer,
     NoProxy,
-    /// The author of the pod has chosen it: by a label or an annotation that refuses injection, by a mode, or by the proxy's container.
+    /// The pod opts out: by a label or annotation that refuses injection, by a mode, or by the proxy's container.
     Chosen(String),
     NotInjected,
-    /// The same of a pod that exists: it is never injected any more.
+    /// The same for a running pod, which is never injected any more.
     Started(Box<Skip>),
-    /// The reason of another mesh than Istio's sidecar, and whether its injector has yet to see the pod.
+    /// Reason of a mesh other than Istio's sidecar; `before` is true if its injector has not changed the pod yet.
     OfMesh {
         text: String,
         before: bool,
     },
 }
 
-/// True if a container's variable of this name can change what is captured.
 pub fn reads_variable(name: &str) -> bool {
     name == DISABLED
         || VARIABLES.iter().any(|(variable, _)| *variable == name)
@@ -43,7 +42,6 @@ pub fn reads_variable(name: &str) -> bool {
 }
 
 impl Skip {
-    /// True if the pod would be captured once the injector has added a proxy to it.
     pub fn is_before_injection(&self) -> bool {
         match self {
             Self::OfMesh { before, .. } => *before,
@@ -51,7 +49,6 @@ impl Skip {
         }
     }
 
-    /// True if the author of the pod has chosen it, or the pod has nothing of a mesh.
     pub(super) fn is_chosen(&self, pod: &Pod) -> bool {
         match self {
             Self::Chosen(_) => true,
@@ -79,7 +76,7 @@ impl fmt::Display for Skip {
     }
 }
 
-/// `None` if a plugin captures the pod. The pod's network is its own unless it is known not to be.
+/// `None` if a plugin captures the pod. A pod of unknown spec counts as having its own network.
 pub fn skip(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> {
     if pod.name.is_empty() || pod.namespace.is_empty() {
         return Some(Skip::Nameless);
@@ -87,7 +84,7 @@ pub fn skip(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> 
     skip_unnamed(pod, excluded_namespaces)
 }
 
-/// The pod may have no name, such as a template.
+/// As [`skip`], for pods without a name, such as templates.
 pub fn skip_unnamed(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> {
     if excluded_namespaces.iter().any(|name| name.as_ref() == pod.namespace) {
         return Some(Skip::NamespaceExcluded(pod.namespace.clone()));
@@ -99,7 +96,7 @@ pub fn skip_unnamed(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Optio
         return form.skip(of, pod);
     }
     let found = match skip_by_containers(pod) {
-        // A pod without a proxy may be one that is to have none.
+        // A pod without a proxy may have refused injection.
         found @ (None | Some(Skip::NoProxy)) => refused(pod).or(found),
         found => found,
     };
@@ -139,13 +136,13 @@ fn skip_by_containers(pod: &Pod) -> Option<Skip> {
     }
 }
 
-/// With Istio's labels, annotations or containers, mere annotations of another mesh do not make the pod that mesh's.
+/// With Istio's labels, annotations or containers, another mesh's annotations alone do not make the pod that mesh's.
 pub(super) fn speaks_istio(pod: &Pod) -> bool {
     pod.container_names().any(|name| [INIT, PROXY].contains(&name))
         || mesh::metadata_names(pod).any(|name| mesh::is_named_within(name, "istio.io"))
 }
 
-/// The label decides alone where there is one, whatever its value.
+/// The label, where present, decides alone.
 fn refused(pod: &Pod) -> Option<Skip> {
     let label = pod.labels.as_ref().and_then(|labels| labels.get(INJECT));
     let (text, kind) = match label {
@@ -188,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_annotations_alone_tell() {
+    fn skip_reasons_from_annotations_only() {
         let injected = (STATUS, r#"{"initContainers":null,"containers":["istio-proxy"]}"#);
         check(&pod(&[injected]), None);
         check(&pod(&[(STATUS, "")]), None);
@@ -209,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_whole_pod_tells_in_the_order_of_the_rules() {
+    fn skip_reasons_of_a_whole_pod_have_istios_order() {
         use super::super::facts::{Container, Spec, Variable};
         let text = |text: &str| text.to_owned();
         let disabled = Variable { name: text("DISABLE_ENVOY"), value: Some(text("true")) };
@@ -247,8 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_count_that_change_what_is_captured() {
-        // The proxy's own, the table's of pods, a setting's without a flag and with one.
+    fn variables_that_change_capture_count() {
         for name in ["DISABLE_ENVOY", "INVALID_DROP", "ISTIO_OUTBOUND_OWNER_GROUPS", "ISTIO_SERVICE_CIDR"] {
             assert!(reads_variable(name), "{name}");
         }

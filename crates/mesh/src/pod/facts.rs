@@ -1,5 +1,5 @@
-//! Facts of a pod or a template from any source: a manifest, an API server, or a container runtime that hands over annotations and
-//! nothing else. What is unknown is empty or `None`. Reading an object reports every field of the wrong form.
+//! Facts of a pod or a template from any source: a manifest, an API server, or a container runtime that passes only annotations.
+//! Unknown values are empty or `None`. Reading an object reports every field of the wrong type.
 
 use crate::data::document::DocumentReader;
 use crate::settings::mapping::PROXY;
@@ -18,15 +18,14 @@ pub struct Pod {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     pub host_network: bool,
-    /// `runtimeClassName`; empty for the node's default.
     pub runtime_class: String,
-    /// Counts for containers that do not set them.
+    /// Default for containers without their own.
     pub run_as_user: Option<String>,
     pub run_as_group: Option<String>,
     pub init_containers: Vec<Container>,
     pub containers: Vec<Container>,
     pub addresses: Vec<String>,
-    /// `None` where it does not name them all itself.
+    /// `None` unless the pod lists all of its servers itself.
     pub dns_servers: Option<Vec<String>>,
 }
 
@@ -37,22 +36,21 @@ pub struct Container {
     pub args: Vec<String>,
     /// In their order; of two with one name the later counts.
     pub env: Vec<Variable>,
-    /// True if all variables of some other object are set too (`envFrom`).
+    /// True if all variables of another object are set too (`envFrom`).
     pub has_foreign_env: bool,
     pub run_as_user: Option<String>,
     pub run_as_group: Option<String>,
-    /// True if it runs all along, though it may be among the init containers (`restartPolicy: Always`).
+    /// True for a container that keeps running, even among the init containers (`restartPolicy: Always`).
     pub always_restarts: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     pub name: String,
-    /// `None` where the cluster fills it in when the container starts.
+    /// `None` if the cluster fills it in when the container starts.
     pub value: Option<String>,
 }
 
-/// The injector's record, in the pod's annotation.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
@@ -73,7 +71,7 @@ impl Pod {
         Self { name: name.to_owned(), namespace: namespace.to_owned(), annotations, ..Self::default() }
     }
 
-    /// Among containers that run all along or those that start first.
+    /// The proxy's container, also as an init container.
     pub fn proxy(&self) -> Option<&Container> {
         let spec = self.spec.as_ref()?;
         spec.containers.iter().chain(&spec.init_containers).find(|container| container.name == PROXY)
@@ -97,7 +95,6 @@ impl Container {
 }
 
 impl Pod {
-    /// The document is the pod or its template.
     pub(super) fn read(reader: &mut DocumentReader<'_>, name: &str, namespace: &str) -> Self {
         let (name, namespace) = (name.to_owned(), namespace.to_owned());
         let mut texts = |path: &str| {
@@ -115,7 +112,7 @@ fn spec(reader: &mut DocumentReader<'_>) -> Spec {
         return Spec::default();
     }
     reader.mapping("spec");
-    // With another policy, the cluster's own servers or the node's come first, which no manifest names.
+    // With another policy, the cluster's or the node's servers come first, which no manifest names.
     let names_dns = reader.at("spec.dnsPolicy").is_some_and(|policy| policy == "None");
     let names_dns = names_dns && reader.at("spec.dnsConfig").is_some();
     Spec {

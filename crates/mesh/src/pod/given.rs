@@ -1,4 +1,4 @@
-//! The settings of a pod, and what is wrong with their form before they are understood.
+//! Settings of a pod, and faults of their form before they are parsed.
 
 use crate::data::reader::values;
 use crate::istio::annotations::PROXY_CONFIG;
@@ -15,7 +15,7 @@ pub struct GivenSettings {
     faults: Vec<SettingFault>,
 }
 
-/// A problem, which counts unless another layer gives the setting.
+/// A problem that counts unless another layer gives the setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SettingFault {
     setting: Option<Setting>,
@@ -25,7 +25,7 @@ struct SettingFault {
 }
 
 impl GivenSettings {
-    /// Names the pod in problems; with an empty title none, as of any pod that gives the same.
+    /// Names the pod in problems; an empty title adds none, for problems that many pods share.
     #[must_use]
     pub fn of_pod(self, pod: impl Into<PodOrigin>) -> Self {
         Self { raw: self.raw.of_pod(pod), ..self }
@@ -36,7 +36,6 @@ impl GivenSettings {
         self.raw = Raw::of([(setting, given)]).over(std::mem::take(&mut self.raw));
     }
 
-    /// Adds the items that a list lacks, where it is given.
     pub(crate) fn add_items(&mut self, setting: Setting, items: &[&str]) {
         let Some(Given { value, source }) = self.raw.get(setting).cloned() else { return };
         let own = value.split(',').map(str::trim).filter(|item| !item.is_empty());
@@ -63,7 +62,6 @@ impl GivenSettings {
         Self { raw: self.raw.over(below.raw), faults }
     }
 
-    /// Problems with annotations of the pod, found before it came to settings.
     pub(crate) fn add_problems(&mut self, problems: Vec<InputProblem>) {
         let of_pod = |InputProblem { name, item, text, .. }| SettingFault {
             setting: None,
@@ -80,8 +78,8 @@ impl GivenSettings {
         }))
     }
 
-    /// Reads a pod's ProxyConfig, if there is one, as far as it decides about capture. What else is wrong with it is the injector's to
-    /// report. Fields have their names of JSON or of the definition, as Protocol Buffers reads them.
+    /// Reads the capture settings of a pod's ProxyConfig, if there is one; the injector reports its other problems. Fields have
+    /// their JSON names or those of the definition, as in Protocol Buffers.
     pub(super) fn read_proxy_config(&mut self, annotations: &BTreeMap<String, String>) {
         let Some(text) = annotations.get(PROXY_CONFIG) else { return };
         let config = match values(PROXY_CONFIG, text) {

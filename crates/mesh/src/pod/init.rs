@@ -1,4 +1,4 @@
-//! The settings of an init container: its arguments and its environment, as the drop-in reads them.
+//! Settings of an init container: its arguments and environment, as the drop-in reads them.
 
 use super::facts::{Container, Pod};
 use super::given::GivenSettings;
@@ -9,19 +9,16 @@ use crate::sources::pflag::{self, Flags, PflagWord};
 use crate::sources::{Given, Raw, Source, boolean};
 use std::collections::BTreeMap;
 
-/// The container that only validates what a plugin has set.
+/// Container that only validates a plugin's rules.
 pub const VALIDATION: &str = "istio-validation";
 const NAMES: [&str; 2] = [super::decision::INIT, VALIDATION];
-/// Programs and commands that such arguments follow.
 const COMMANDS: [&str; 2] = ["istio-iptables", "apply"];
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Init {
     pub(super) name: String,
     pub(super) idle: Option<&'static str>,
-    /// True if the pod's annotations count for what it leaves open.
     pub(super) reads_annotations: bool,
-    /// True if variables of another object (`envFrom`) may set what it leaves open.
     pub(super) may_have_more: bool,
     pub(super) settings: GivenSettings,
     pub(super) unread: Vec<String>,
@@ -29,7 +26,7 @@ pub(super) struct Init {
 
 pub(super) fn read(container: &Container, pod: &Pod) -> Option<Init> {
     let words: Vec<&String> = container.command.iter().chain(&container.args).collect();
-    // Of a shell's script, only the program is looked for.
+    // In a shell script, only the program is searched for.
     let script: Option<Vec<String>> = script(&words).map(|script| {
         let words = script.split(|c: char| c.is_whitespace() || ";&|()'\"".contains(c));
         words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
@@ -59,7 +56,6 @@ pub(super) fn read(container: &Container, pod: &Pod) -> Option<Init> {
             init.words(&words[start.unwrap_or(flags_at)..], &flags, &environment)
         }
     };
-    // With the variables of settings that have no flag.
     let variable = |name: &str| Some(environment.variables.get(name)?.as_ref()?.into());
     let is_own = |row: &SettingRow| rows.iter().any(|own| own.setting == row.setting);
     let placed = |(setting, given): (Setting, &Given)| {
@@ -103,7 +99,7 @@ fn script<'a>(words: &[&'a String]) -> Option<&'a String> {
     words.get(at + 1).copied()
 }
 
-/// The mesh whose flags a container has, the form of its pods if the program is that mesh's own, and where arguments start.
+/// The mesh of a container's flags, the form of its pods if the program is that mesh's own, and the index of the first argument.
 fn program(
     container: &Container,
     words: &[&String],
@@ -111,7 +107,7 @@ fn program(
 ) -> Option<(Mesh, Option<&'static Form>, Option<usize>)> {
     let last = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
     let start = words.iter().position(|word| COMMANDS.contains(&&*last(word))).map(|at| at + 1);
-    // Of other programs' `apply` nothing is known.
+    // Other programs' `apply` is unknown.
     let is_ours = |word: &String| [COMMANDS[0], OWN].contains(&&*last(word));
     let ours = container.name == OWN || words.iter().any(|word| is_ours(word));
     for (mesh, form) in Mesh::ALL.iter().filter_map(|mesh| Some((*mesh, mesh.pods()?))) {
@@ -128,14 +124,12 @@ fn program(
 
 const OWN: &str = "sidecar-init";
 
-/// Switches of our own arguments by which a container sets no rules, and why.
 const IDLE: &[(Setting, &str)] = &[
     (Setting::SkipRuleApply, "it validates what a plugin has set, and sets no rules (--skip-rule-apply)"),
     (Setting::DryRun, "it prints the rules and sets none (--dry-run)"),
     (Setting::CleanupOnly, "it removes rules and sets none (--cleanup-only)"),
 ];
 
-/// True for what is captured, and not for how a container runs.
 fn is_of_pod(row: &SettingRow) -> bool {
     matches!(row.topic, Topic::Capture | Topic::Facts) && row.setting != Setting::IptablesVersion
 }
@@ -155,7 +149,7 @@ impl Init {
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let expanded = environment.expand(word);
-            // Where the flag itself is known, so is the setting.
+            // A known flag identifies the setting even if its value is unknown.
             let text = expanded.as_deref().unwrap_or(word.split('=').next().unwrap_or_default());
             let read = pflag::word(text, flags);
             if let Err(variable) = &expanded {
@@ -213,7 +207,7 @@ impl Init {
         self.settings.fault(setting, self.source(word), None, text);
     }
 
-    /// Reads arguments that hold more than a setting, such as a whole configuration, which ranks below the settings.
+    /// Reads arguments with more than one setting, such as a whole configuration, which ranks below single settings.
     fn read_configurations(&mut self, form: &Form, pod: &Pod, given: &mut Raw) {
         for (setting, Given { value, .. }) in given.clone().iter() {
             let option = setting.row().option();
@@ -234,10 +228,10 @@ impl Init {
     }
 }
 
-/// The variables of a container, each with those before it filled in. Kubernetes expands arguments with them: `$(NAME)` is replaced
-/// by the value, and `$$` becomes `$` (`third_party/forked/golang/expansion/expand.go`).
+/// Variables of a container, expanded with those before them. Kubernetes expands arguments with them: `$(NAME)` becomes the
+/// value, and `$$` becomes `$` (`third_party/forked/golang/expansion/expand.go`).
 struct Environment<'a> {
-    /// `None` where the value is unknown before the container starts.
+    /// `None` if the value is unknown before the container starts.
     variables: BTreeMap<&'a str, Option<String>>,
     has_foreign_env: bool,
 }
@@ -252,7 +246,7 @@ impl<'a> Environment<'a> {
         environment
     }
 
-    /// A reference to a variable that is not set stays as it was written; one to a variable of unknown value is returned.
+    /// Expands references; one to an unset variable is unchanged, one to a variable of unknown value is the error.
     fn expand<'t>(&self, text: &'t str) -> Result<String, &'t str> {
         let mut expanded = String::new();
         let mut rest = text;
@@ -283,8 +277,8 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// True if the kubelet may set a variable for a Service of the namespace, which `enableServiceLinks` switches off for all
-/// but `KUBERNETES_*` (`FromServices` in `pkg/kubelet/envvars`).
+/// True if the kubelet may set a variable for a Service of the namespace; `enableServiceLinks` disables all of them except
+/// `KUBERNETES_*` (`FromServices` in `pkg/kubelet/envvars`).
 fn is_of_service(name: &str) -> bool {
     let has = |part: &str| name.find(part).is_some_and(|at| at > 0);
     let is_of_port = |part: &str| {
@@ -302,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_filled_in_as_kubernetes_does() {
+    fn references_expand_as_in_kubernetes() {
         let text =
             |name: &str, value: &str| Variable { name: name.to_owned(), value: Some(value.to_owned()) };
         let secret = Variable { name: "SECRET".to_owned(), value: None };

@@ -1,5 +1,4 @@
-//! The mesh of a pod, and how the pods of each mesh give settings: a [`Form`]. Istio has a separate table
-//! ([`crate::settings::mapping`]) and separate reasons to exclude a pod from capture.
+//! The mesh of a pod, and each mesh's way to give settings: a [`Form`]. Istio's is the table [`crate::settings::mapping`].
 
 use super::decision::{Skip, speaks_istio};
 use super::facts::{Pod, STATUS};
@@ -11,44 +10,42 @@ use crate::settings::{ANNOTATIONS, Setting};
 use crate::sources::{Given, Source};
 use std::collections::BTreeMap;
 
-/// A label or an annotation, and the values that count; none for any value.
+/// A label or annotation, and the values that count; none for any value.
 pub(crate) type MetadataMark = (&'static str, &'static [&'static str]);
 
 pub(crate) type KeySource<'a> = &'a dyn Fn(&str) -> Source;
 
 pub(crate) enum Argument {
-    /// A configuration as text: its settings, and what is wrong with it.
     Settings(Vec<(Setting, Given)>, Vec<InputProblem>),
     Unread(&'static str),
 }
 
-/// How pods of a mesh are recognized, and how they give settings.
 pub(crate) struct Form {
     pub(crate) init_containers: &'static [&'static str],
     /// Programs of such a container, by the last part of their paths. Its flags follow the last word that names one.
     pub(crate) commands: &'static [&'static str],
-    /// True if annotations count where such a container leaves settings open: it reads them itself.
+    /// True if such a container reads annotations for settings that its flags do not give.
     pub(crate) init_reads_annotations: bool,
-    /// The values of such a container's program for settings that are not given, if they are not the setting's default.
+    /// Defaults of such a container's program that differ from the setting's default.
     pub(crate) implied: &'static [(Setting, &'static str)],
-    /// Switches of such a container's arguments by which it sets no rules, and why.
+    /// Switches of such a container's arguments by which it sets no rules, and the reason.
     pub(crate) idle: &'static [(Setting, &'static str)],
-    /// The proxy's container; `None` where the proxy runs elsewhere.
+    /// Container of the proxy; `None` if the proxy runs outside of the pod.
     pub(crate) proxy: Option<&'static str>,
     pub(crate) signs: &'static [MetadataMark],
-    /// The domains of the mesh's labels and annotations: a pod that has one of them, and nothing of another mesh, is the mesh's.
+    /// Domains of the mesh's labels and annotations: a pod with one of them, and nothing of another mesh, is the mesh's.
     pub(crate) domains: &'static [&'static str],
     pub(crate) refusals: &'static [MetadataMark],
-    /// The labels and annotations that the injector sets; none where pods need no injection.
+    /// Labels and annotations that the injector sets; none if pods need no injection.
     pub(crate) injected: &'static [MetadataMark],
     pub(crate) presets: &'static [(Setting, &'static str)],
-    /// Texts of annotations for switches beside those of Go's `strconv.ParseBool`, in lower case, and what they mean.
+    /// Lower-case values of annotations for switches beside those of Go's `strconv.ParseBool`, and their meanings.
     pub(crate) switches: &'static [(&'static str, &'static str)],
-    /// Reads what an argument of an init container holds beside the setting, with the source of a key of it.
+    /// Reads the settings inside of an init container's argument, with the source of each key.
     pub(crate) argument: fn(&Pod, Setting, &str, KeySource<'_>) -> Option<Argument>,
-    /// Lists of a network configuration to which an annotation adds. Others are replaced.
+    /// Lists of a network configuration that an annotation extends; it replaces others.
     pub(crate) added_to: &'static [Setting],
-    /// Settings that a pod gives in other ways than by the annotations of the settings' table.
+    /// Settings beside those of the annotations in the settings' table.
     pub(crate) more: fn(&Pod, &mut GivenSettings),
 }
 
@@ -90,7 +87,6 @@ impl Form {
             .or_else(|| Some(Source::Field(format!("its container {}", container()?))))
     }
 
-    /// A refusal counts too.
     fn domain_sign(&self, pod: &Pod) -> Option<Source> {
         let is_own = |name: &&str| self.domains.iter().any(|domain| is_named_within(name, domain));
         metadata_names(pod).find(is_own).map(|name| Source::Annotation(name.to_owned()))
@@ -105,7 +101,6 @@ pub(super) fn metadata_names(pod: &Pod) -> impl Iterator<Item = &str> {
     pod.labels.iter().flatten().chain(&pod.annotations).map(|(name, _)| name.as_str())
 }
 
-/// True for a label or an annotation of the domain, or of one within it.
 pub(super) fn is_named_within(name: &str, domain: &str) -> bool {
     name.split_once('/').is_some_and(|(of, _)| is_within(of, domain))
 }
@@ -118,7 +113,6 @@ fn has_mark(pod: &Pod, mark: &MetadataMark) -> bool {
     value_of(mark.0, pod.labels.as_ref(), &pod.annotations).is_some_and(|value| counts(mark, value))
 }
 
-/// A label counts before an annotation.
 fn value_of<'a>(
     name: &str,
     labels: Option<&'a MetadataTexts>,
@@ -141,7 +135,7 @@ pub struct MeshSign {
     pub is_present: bool,
 }
 
-/// The first sign of each mesh in a pod or, where the pod says nothing, in its namespace. Istio's is in injected pods alone.
+/// First sign of each mesh in a pod or, where the pod has none, in its namespace. Istio's is in injected pods only.
 pub fn signs(
     pod: &Pod,
     namespace_labels: &MetadataTexts,
@@ -169,14 +163,14 @@ pub fn signs(
     istio.into_iter().chain(Mesh::ALL.iter().filter_map(|mesh| of(*mesh))).collect()
 }
 
-/// By the pod's own annotation, or the signs of the meshes, with what shows it.
+/// The mesh by the pod's own annotation, or by the signs of the meshes, and its source.
 pub(super) fn of(pod: &Pod) -> Option<(Mesh, Source)> {
     let own = format!("{ANNOTATIONS}{}", Setting::Mesh.row().name());
     let named = pod.annotations.get(&own).and_then(|name| name.trim().parse().ok());
     if let Some(mesh) = named {
         return Some((mesh, Source::Annotation(own)));
     }
-    // Ambient mode leaves pods with Istio's sidecar to the sidecar.
+    // Ambient mode does not capture pods with Istio's sidecar.
     let has_sidecar = pod.annotations.contains_key(STATUS);
     let forms = || {
         let all = Mesh::ALL.iter().filter_map(|mesh| Some((*mesh, mesh.pods()?)));
@@ -196,7 +190,6 @@ mod tests {
         words.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
-    /// Without containers, its spec is not known.
     fn pod(annotations: &[(&str, &str)], containers: &[&str]) -> Pod {
         let container = |name: &&str| Container { name: (*name).to_owned(), ..Container::default() };
         let containers: Vec<Container> = containers.iter().map(container).collect();
@@ -205,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_or_its_namespace_shows_its_meshes() {
+    fn pods_and_namespaces_have_signs_of_meshes() {
         let check = |pod: &Pod, labels: &[(&str, &str)], annotations: &[(&str, &str)], expected: &str| {
             let found = signs(pod, &words_of(labels), &words_of(annotations));
             let text = |sign: &MeshSign| format!("{} {} {}", sign.mesh, sign.is_present, sign.text);
@@ -224,7 +217,7 @@ mod tests {
         spec.init_containers = std::mem::take(&mut spec.containers);
         check(&native, &[], &[], "kuma true its container kuma-sidecar");
         own(&[("linkerd.io/inject", " enabled ")], &[], "linkerd false its linkerd.io/inject");
-        // The pod's own word counts before that of the namespace, and a label there before an annotation.
+        // The pod's own value counts before the namespace's, and a label there before an annotation.
         let enabled = ("linkerd.io/inject", "enabled");
         check(&pod(&[("linkerd.io/inject", "disabled")], &[]), &[enabled], &[enabled], "");
         check(&pod(&[], &[]), &[("linkerd.io/inject", "disabled")], &[enabled], "");
@@ -239,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn of_annotations_alone_the_injectors_record_shows_that_it_has_seen_the_pod() {
+    fn injection_record_counts_without_containers() {
         let skip = |mesh: Mesh, pod: &Pod| {
             let form = mesh.pods().expect("a form");
             form.skip(mesh, pod).map(|skip| (skip.is_before_injection(), skip.to_string()))
@@ -252,28 +245,27 @@ mod tests {
         assert_eq!(skip(Mesh::Linkerd, &pod(&[("linkerd.io/created-by", "x")], &[])), None);
         assert_eq!(skip(Mesh::Kuma, &pod(&[("kuma.io/sidecar-injected", "maybe")], &[])), not_seen("kuma"));
         assert_eq!(skip(Mesh::Kuma, &pod(&[("kuma.io/sidecar-injected", "true")], &[])), None);
-        // Nobody injects anything there.
+        // Ambient mode has no injection.
         assert_eq!(skip(Mesh::Ambient, &pod(&[], &[])), None);
         assert_eq!(skip(Mesh::Ambient, &pod(&[], &["app"])), None);
         let refused = pod(&[("linkerd.io/inject", "disabled")], &["linkerd-proxy"]);
         assert_eq!(skip(Mesh::Linkerd, &refused), Some((false, "its linkerd.io/inject says no".to_owned())));
-        // Istio's record of an injected sidecar refuses by being there: its value is JSON.
+        // Istio's record of an injected sidecar refuses by its presence: its value is JSON.
         let with_sidecar = Some((false, "it has sidecar.istio.io/status".to_owned()));
         assert_eq!(skip(Mesh::Ambient, &pod(&[(STATUS, "{}")], &[])), with_sidecar);
     }
 
     #[test]
-    fn a_pod_with_istios_sidecar_is_not_of_ambient_mode() {
+    fn pod_with_istios_sidecar_is_not_in_ambient_mode() {
         let mesh = |annotations: &[(&str, &str)]| of(&pod(annotations, &[])).map(|(mesh, _)| mesh);
         let ambient = ("istio.io/dataplane-mode", "ambient");
         assert_eq!(mesh(&[ambient]), Some(Mesh::Ambient));
         assert_eq!(mesh(&[ambient, (STATUS, "{}")]), None);
-        // Its own annotation names the mesh in any case.
         assert_eq!(mesh(&[("sidecar-init/mesh", "ambient"), (STATUS, "{}")]), Some(Mesh::Ambient));
     }
 
     #[test]
-    fn domains_hold_those_within_them() {
+    fn domains_include_subdomains() {
         for (name, expected) in [
             ("kuma.io/x", true),
             ("traffic.kuma.io/x", true),

@@ -1,5 +1,4 @@
-//! The objects of a text, and the pods that they describe. Reading settings takes a template wherever it sees one; changing pods takes
-//! only kinds whose controllers are known.
+//! Kubernetes objects of a file, and their pods. Settings are read from any template; pods are changed only in known kinds.
 
 use super::facts::Pod;
 use super::unread;
@@ -17,7 +16,7 @@ const TEMPLATE: &[&str] = &["spec", "template"];
 
 const APPS: &[&str] = &["apps", "extensions"];
 
-/// The kinds whose controllers make pods (`k8s.io/api`, `github.com/openshift/api/apps`): name, groups, and the path of the pod.
+/// Kinds whose controllers create pods (`k8s.io/api`, `github.com/openshift/api/apps`): name, groups, and the path of the pod.
 const KINDS: &[(&str, &[&str], &[&str])] = &[
     ("Pod", &[""], &[]),
     ("PodTemplate", &[""], &["template"]),
@@ -28,42 +27,37 @@ const KINDS: &[(&str, &[&str], &[&str])] = &[
     ("ReplicaSet", APPS, TEMPLATE),
     ("Job", &["batch"], TEMPLATE),
     ("CronJob", &["batch"], &["spec", "jobTemplate", "spec", "template"]),
-    // Its first version stood in the core group.
+    // Its first version was in the core group.
     ("DeploymentConfig", &["apps.openshift.io", ""], TEMPLATE),
 ];
 
-/// Places of templates in objects of other kinds: Rollouts, services of Knative and virtual machines; jobs of KEDA; Flink.
+/// Paths of templates in objects of other kinds: Rollouts, Knative services and virtual machines; KEDA jobs; Flink.
 const FOREIGN: [FieldPath; 3] = [TEMPLATE, &["spec", "jobTargetRef", "template"], &["spec", "podTemplate"]];
 
 pub fn kinds() -> impl Iterator<Item = &'static str> + Clone {
     KINDS.iter().map(|(kind, ..)| *kind)
 }
 
-/// A list may name one pod by an alias as often as it likes.
 const MAX_PODS: usize = 10_000;
 
-/// Lists in lists make no sense, but are read.
+/// Lists within lists make no sense, but are read.
 const DEEPEST: usize = 8;
 
-/// A path of keys.
 pub type FieldPath = &'static [&'static str];
 
-/// An object of Kubernetes: a document, or an item of a list.
 #[derive(Clone, Debug)]
 pub struct KubernetesObject {
-    /// Items of a typed list have their kind and their version from it.
+    /// Items of a typed list have its kind and version.
     pub value: Value,
-    /// Its number, from 1.
+    /// Number of the document, from 1.
     pub document: usize,
-    /// Its path in the document, as a JSON pointer.
     pub pointer: String,
-    /// `None` for objects of an API server.
     pub place: Option<ObjectPlace>,
     tree: Option<Arc<Tree>>,
 }
 
 impl KubernetesObject {
-    /// The objects of a file, with what lists hold in their place. `name` is that of the file.
+    /// Parses the objects of a file; lists are replaced with their items. `name` is the file's.
     pub fn all(name: &str, text: &str) -> Result<Vec<Self>, Problems> {
         let mut found = Vec::new();
         for (tree, document) in documents(name, text, None)?.into_iter().zip(1..) {
@@ -81,14 +75,13 @@ impl KubernetesObject {
         Ok(found)
     }
 
-    /// The objects of data without a text: one, or those of a list.
     pub fn of(value: Value) -> Vec<Self> {
         let mut found = Vec::new();
         Self { value, document: 1, pointer: String::new(), place: None, tree: None }.unpack(0, &mut found);
         found
     }
 
-    /// The same object without positions, for problems.
+    /// Drops positions, so that problems have none.
     pub fn without_positions(self) -> Self {
         Self { tree: None, ..self }
     }
@@ -119,7 +112,7 @@ impl KubernetesObject {
         }
     }
 
-    /// The kind; empty where there is none, and so no object of Kubernetes.
+    /// The kind; empty if absent: then it is not a Kubernetes object.
     pub fn kind(&self) -> &str {
         self.value.get("kind").and_then(Value::as_str).unwrap_or_default()
     }
@@ -128,7 +121,6 @@ impl KubernetesObject {
         self.value.get("apiVersion").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// A text of its metadata; empty where it is absent.
     pub fn meta(&self, field: &str) -> &str {
         at(&self.value, &["metadata", field]).and_then(Value::as_str).unwrap_or_default()
     }
@@ -137,7 +129,7 @@ impl KubernetesObject {
         called(&self.value["metadata"])
     }
 
-    /// Kind, namespace and name, such as `Deployment shop/web`, in one line, as it may precede rules.
+    /// Kind, namespace and name, such as `Deployment shop/web`, on one line, as in a comment before rules.
     pub fn title(&self) -> String {
         let (kind, namespace) = (self.kind(), self.meta("namespace"));
         visible(&match (namespace, self.called()) {
@@ -147,13 +139,13 @@ impl KubernetesObject {
         })
     }
 
-    /// The path of its pod, or of the template of its pods; `None` of kinds whose controllers are not known, and where it has none.
+    /// Path of its pod or pod template; `None` for kinds with unknown controllers, and if absent.
     pub fn template(&self) -> Option<FieldPath> {
         self.known_path(false).filter(|path| at(&self.value, path).is_some())
     }
 
-    /// The path of its pod, or of the template of its pods, also in kinds whose controllers are not known. A kind without a version,
-    /// or with one without its group, is read as the known one.
+    /// As [`Self::template`], also in kinds with unknown controllers. A kind without a version, or without its group, is read as
+    /// the known kind.
     pub fn readable_template(&self) -> Option<FieldPath> {
         let is_unclear = ["", "v1"].contains(&self.api_version());
         self.known_path(is_unclear).or_else(|| self.foreign_path())
@@ -167,7 +159,7 @@ impl KubernetesObject {
         known.map(|(.., path)| *path)
     }
 
-    /// The path of a template in an object of any kind. A virtual machine has a domain, and its pod the metadata of its template.
+    /// Path of a template in an object of any kind. A virtual machine has a domain, and its pod the metadata of its template.
     fn foreign_path(&self) -> Option<FieldPath> {
         FOREIGN.into_iter().find(|path| {
             let spec = at(&self.value, &[*path, &["spec"]].concat());
@@ -175,7 +167,6 @@ impl KubernetesObject {
         })
     }
 
-    /// Its kind, version and name, if it holds a template of pods though its kind is not known.
     pub fn unknown_holder(&self) -> Option<String> {
         let version = match self.api_version() {
             "" => "without an apiVersion",
@@ -186,7 +177,6 @@ impl KubernetesObject {
         Some(format!("{} ({version}) {}", self.kind(), self.meta("name")).trim_end().to_owned())
     }
 
-    /// Its pod, or the template of its pods, as far as it can be seen; `None` where it describes none.
     pub fn pod(&self) -> Option<ManifestObject> {
         let path = self.readable_template()?;
         let template = at(&self.value, path)?;
@@ -204,7 +194,7 @@ impl KubernetesObject {
     }
 }
 
-/// The name in an object's metadata, or the beginning of one that is made when it is created; `None` where both are empty.
+/// Name of an object, or the prefix of a generated one; `None` if both are empty.
 pub fn called(metadata: &Value) -> Option<String> {
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     match (text("name"), text("generateName")) {
@@ -214,24 +204,20 @@ pub fn called(metadata: &Value) -> Option<String> {
     }
 }
 
-/// An object that describes pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestObject {
     pub origin: PodOrigin,
     pub kind: String,
     pub pod: Pod,
-    /// Fields of the pod that have not the form that Kubernetes wants, by line and path.
     pub problems: Vec<InputProblem>,
-    /// Remarks about keys in places where nothing reads them.
+    /// Remarks about keys in places where no program reads them.
     pub remarks: Vec<Finding>,
-    /// Known where the manifest holds its namespace too.
+    /// Standard of its namespace, if the manifest contains the namespace too.
     pub enforced: Option<Standard>,
 }
 
-/// The objects of a manifest that describe pods, in their order. `name` is that of the file, for problems.
 pub fn objects(name: &str, text: &str) -> Result<Vec<ManifestObject>, Problems> {
     let (mut objects, mut others, mut problems) = (Vec::new(), Vec::new(), Vec::new());
-    // What namespaces enforce, by their names.
     let mut standards = BTreeMap::new();
     for object in KubernetesObject::all(name, text)? {
         if object.kind().is_empty() {
@@ -240,7 +226,7 @@ pub fn objects(name: &str, text: &str) -> Result<Vec<ManifestObject>, Problems> 
             problems.push(InputProblem::of(&name, "is not a Kubernetes object: it has no kind"));
             continue;
         }
-        // Objects without a namespace are not in one without a name.
+        // Objects without a namespace must not match a namespace without a name.
         if (object.kind(), object.api_version()) == ("Namespace", "v1") && !object.meta("name").is_empty() {
             let label = at(&object.value, &["metadata", "labels", ENFORCE]).and_then(Value::as_str);
             let standard = Standard::enforced(label);
@@ -278,7 +264,7 @@ pub fn objects(name: &str, text: &str) -> Result<Vec<ManifestObject>, Problems> 
     Ok(objects)
 }
 
-/// True for fields that describe containers at some place, as those of workflows do.
+/// True if containers are described at any depth, as in workflows.
 fn holds_containers(fields: &Value) -> bool {
     let describes = |(name, value): (&String, &Value)| {
         let is_one = name == "containers" && value.get(0).is_some()
@@ -294,7 +280,7 @@ fn holds_containers(fields: &Value) -> bool {
 
 pub const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
-/// A Pod Security Standard that refuses pods that ask for more, such as for the capability that setting rules takes.
+/// Pod Security Standard: it refuses pods that request more, such as the capability for setting rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standard {
     Baseline,
@@ -306,7 +292,7 @@ impl Standard {
         match label? {
             "privileged" => None,
             "baseline" => Some(Self::Baseline),
-            // The API server evaluates what is not a level as `restricted`.
+            // The API server evaluates an unknown level as `restricted`.
             _ => Some(Self::Restricted),
         }
     }
@@ -356,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_say_what_their_items_are() {
+    fn typed_lists_give_items_their_kind() {
         let pods = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n  spec: {}\n";
         check(pods, &["Pod a /items/0 "], &[]);
         let cron = "apiVersion: v1\nkind: List\nitems:\n- kind: CronJob\n  apiVersion: batch/v1\n  metadata: {name: c}\n  \
@@ -382,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_pod_is_told_with_its_document() {
+    fn problems_of_a_pod_name_its_document() {
         let text = "{}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: x, namespace: shop, generateName: web-}, spec: 1}\n---\n\
                     {apiVersion: v1, kind: Pod}\n";
         let found = KubernetesObject::all("file", text).expect("YAML");

@@ -1,5 +1,5 @@
-//! An object of a manifest as settings, and where settings of an init container and of annotations disagree. An init container that
-//! sets rules sets them whatever the annotations. Without one a plugin reads the annotations, if it captures the pod at all.
+//! Settings of a manifest's object, and contradictions between an init container and annotations. An init container that sets
+//! rules ignores annotations. Without one, a plugin reads the annotations, if it captures the pod at all.
 
 use super::annotations::annotated;
 use super::decision::{Skip, skip_unnamed};
@@ -28,11 +28,10 @@ pub enum CaptureMethod {
 pub struct Reading {
     pub way: CaptureMethod,
     pub settings: GivenSettings,
-    /// The reason not to capture the pod, now or until it is injected.
     pub skip: Option<Skip>,
     pub warnings: Vec<Finding>,
     pub applications: Vec<Application>,
-    /// Init containers that end before the proxy starts, and run when the rules are set.
+    /// Init containers that end before the proxy starts, but run after the rules are set.
     pub early: Vec<Application>,
     pub interfaces: Vec<String>,
 }
@@ -41,7 +40,7 @@ fn of_form(text: String) -> Finding {
     Finding::plain(Level::Warning, Code::AmbiguousManifest, text)
 }
 
-/// Pods that are to be injected yet are read as if they were.
+/// Reads the settings of an object. Pods that are not injected yet are read as if they were.
 pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) -> Reading {
     let pod = &object.pod;
     let containers = pod.spec.iter().flat_map(|spec| &spec.init_containers);
@@ -106,7 +105,7 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &ManifestObject) 
             "its init container {name} takes all variables of another object (envFrom), which may set what it leaves open"
         )));
     }
-    // One that reads annotations itself contradicts only those whose settings its arguments have too.
+    // An init container that reads annotations itself contradicts only the settings that its arguments give, too.
     let counts = "the init container's counts";
     warnings.extend(disagreements(setter, &annotations.raw, setter.reads_annotations, counts));
     Reading {
@@ -134,7 +133,7 @@ fn by_plugin(
     });
     let mut warnings = Vec::new();
     if let Some(skip) = &skip {
-        // Manifests of applications are written before an injector sees them.
+        // Manifests of applications are written before injection.
         let (yet, then) = match skip.is_before_injection() {
             true => (" yet", "; what follows holds once it is injected"),
             false => ("", ""),
@@ -148,13 +147,12 @@ fn by_plugin(
         if name != init::VALIDATION {
             warnings.push(of_form(format!("its init container {name} sets no rules: {idle}")));
         }
-        // It sets nothing, so that what it leaves open does not matter.
+        // It sets nothing, so its missing settings do not matter.
         warnings.extend(disagreements(init, &settings.raw, true, "a plugin asks the pod's annotations"));
     }
     Reading { settings, skip, warnings, ..Reading::default() }
 }
 
-/// Settings of the object beside its containers and annotations, and problems of its form.
 fn facts(object: &ManifestObject) -> GivenSettings {
     let mut settings = GivenSettings::default();
     settings.add_problems(object.problems.clone());
@@ -169,11 +167,11 @@ fn facts(object: &ManifestObject) -> GivenSettings {
     settings
 }
 
-/// Contradictions of an init container and annotations or the proxy's container; with `overlapping`, only of settings that both give.
+/// Contradictions between an init container and annotations or the proxy's container; if `overlapping`, only of common settings.
 fn disagreements(init: &Init, annotations: &Raw, overlapping: bool, counts: &str) -> Vec<Finding> {
     let contrary = annotations.iter().filter(|(_, given)| match &given.source {
         Source::Annotation(_) => true,
-        // Variables of the proxy are left out: Istio gives them to an init container in another sense.
+        // The proxy's variables are left out: in an init container, Istio gives them another meaning.
         Source::Container { word, .. } => word.starts_with("runAs"),
         _ => false,
     });
@@ -230,7 +228,7 @@ fn applications(pod: &Pod) -> Vec<Application> {
     others.map(|container| application(spec, container)).collect()
 }
 
-/// The names of proxies, and of the containers that the injector has added by its own record: a template may name them.
+/// Names of proxies, and of the containers that the injector has added by its own record: a template may name them.
 fn injected(pod: &Pod) -> BTreeSet<String> {
     let proxies = Mesh::ALL.iter().filter_map(|mesh| mesh.pods()?.proxy).chain([PROXY]).map(str::to_owned);
     let status = pod.status();
@@ -249,11 +247,10 @@ fn application(spec: &Spec, container: &Container) -> Application {
     }
 }
 
-/// Init containers of injectors that test the rules of a plugin.
 const VALIDATORS: [&str; 3] = [VALIDATION, "linkerd-network-validator", "kuma-validation"];
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 
-/// Names a ConfigMap with settings, which Kuma's injector writes into the pod.
+/// Annotation with the name of a ConfigMap with settings, which Kuma's injector writes into the pod.
 const CONFIG_MAP: &str = "traffic.kuma.io/transparent-proxy-configmap-name";
 
 fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Application> {
@@ -274,7 +271,7 @@ fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Application> {
     others.map(|container| application(spec, container)).collect()
 }
 
-/// Remarks about a proxy that keeps a Job alive, settings that only an injector reads, and a runtime class with its own network stack.
+/// Remarks about a proxy that keeps a Job alive, settings for an injector, and a runtime class with its own network stack.
 fn remarks_of_containers(object: &ManifestObject, reading: &Reading) -> Vec<Finding> {
     let Some(spec) = &object.pod.spec else { return Vec::new() };
     let mut remarks = Vec::new();
@@ -282,7 +279,7 @@ fn remarks_of_containers(object: &ManifestObject, reading: &Reading) -> Vec<Find
         || object.pod.labels.as_ref().is_some_and(|labels| labels.contains_key("job-name"));
     let mut words = spec.containers.iter().flat_map(|one| one.command.iter().chain(&one.args));
     let is_ended = words.any(|word| word.contains("quitquitquit") || word.contains("shutdown"));
-    // Kuma's control plane ends its proxies when the other containers have ended (`pod_status_controller.go`).
+    // Kuma's control plane ends its proxies after the other containers (`pod_status_controller.go`).
     let staying = [Some(PROXY), Mesh::Linkerd.pods().and_then(|form| form.proxy)];
     let proxy =
         spec.containers.iter().map(|one| one.name.as_str()).find(|name| staying.contains(&Some(name)));
@@ -321,7 +318,7 @@ fn remarks_of_containers(object: &ManifestObject, reading: &Reading) -> Vec<Find
 /// The annotation of the Network Plumbing Working Group's specification.
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
-/// Networks by which Multus calls the plugin of a mesh: they have no interface.
+/// Multus networks that call a mesh's plugin: they have no interface.
 const PLUGINS: [&str; 4] = ["istio-cni", "linkerd-cni", "kuma-cni", "sidecar-cni"];
 
 #[derive(Deserialize)]
@@ -330,7 +327,7 @@ struct MultusNetwork {
     interface: Option<String>,
 }
 
-/// Multus numbers those without a name by their place in the list.
+/// Multus numbers interfaces without a name by their index in the list.
 fn interfaces(annotations: &BTreeMap<String, String>) -> Vec<String> {
     let Some(text) = annotations.get(NETWORKS) else { return Vec::new() };
     let short = |item: &str| {

@@ -1,5 +1,5 @@
-//! Names of a manifest that nothing reads: unknown annotations, most of which are misspelt; annotations and labels of meshes in other
-//! places than the metadata of the pod; and fields that Kubernetes drops because it does not know them.
+//! Names of a manifest that no program reads: unknown annotations, mostly misspelt; a mesh's annotations and labels outside of
+//! the pod's metadata; and fields unknown to Kubernetes, which drops them.
 
 use super::mesh::is_within;
 use crate::Problems;
@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 
 const DOMAINS: [&str; 3] = ["istio.io", "linkerd.io", "kuma.io"];
 
-/// The first remarks about unknown annotations, and how many more there are.
 pub fn unknown_among<'a>(names: impl IntoIterator<Item = &'a (impl AsRef<str> + 'a)>) -> Vec<String> {
     let mut found: Vec<String> = names.into_iter().filter_map(|name| unknown(name.as_ref())).collect();
     let more = found.len().saturating_sub(Problems::MAX_ITEMS);
@@ -21,7 +20,7 @@ pub fn unknown_among<'a>(names: impl IntoIterator<Item = &'a (impl AsRef<str> + 
     found
 }
 
-/// The remark about an unknown annotation of a mesh's domain that is like a known one, or about capture, all of which are known.
+/// Remark about an unknown annotation of a mesh's domain that resembles a known one, or is about capture, where all are known.
 pub fn unknown(name: &str) -> Option<String> {
     let split = name.split_once('/').filter(|split| !known().any(|known| known == *split));
     let is_capture = |(prefix, _): (&str, &str)| {
@@ -35,7 +34,7 @@ pub fn unknown(name: &str) -> Option<String> {
     Some(format!("the annotation {name} is not known and has no effect{hint}"))
 }
 
-/// `None` of a known annotation.
+/// Known annotation that resembles an unknown one; `None` for a known one.
 pub fn nearest_annotation(name: &str) -> Option<String> {
     let (prefix, last) = name.split_once('/')?;
     let domain = DOMAINS.into_iter().find(|domain| is_within(prefix, domain))?;
@@ -62,7 +61,7 @@ fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
         .flat_map(|(domain, names)| names.split(' ').map(move |name| (domain, name)))
 }
 
-/// The beginnings of names by which a pod controls its injection, its capture or its environment; our own have [`ANNOTATIONS`].
+/// Prefixes of names by which a pod controls its injection, capture or environment; our own have [`ANNOTATIONS`].
 const OF_PODS: &str = "\
     config.alpha.linkerd.io/ config.beta.linkerd.io/ config.linkerd.io/ inject.istio.io/ istio.io/dataplane-mode \
     istio.io/reroute-virtual-interfaces istio.io/rev kuma.io/ linkerd.io/inject proxy.istio.io/ \
@@ -72,7 +71,7 @@ const OF_PODS: &str = "\
 const LABELS: [&str; 5] =
     ["istio.io/dataplane-mode", "istio.io/rev", "kuma.io/", "sidecar.istio.io/inject", "virtual-env"];
 
-// The fields of `k8s.io/api/core/v1` in Kubernetes 1.36; of security contexts, those of pods and of containers.
+// Fields of `k8s.io/api/core/v1` in Kubernetes 1.36; of security contexts, those of pods and of containers.
 const POD: &str = "apiVersion kind metadata spec status";
 const SPEC: &str = "\
     activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks ephemeralContainers \
@@ -89,7 +88,6 @@ const SECURITY: &str = "\
     runAsGroup runAsNonRoot runAsUser seLinuxChangePolicy seLinuxOptions seccompProfile supplementalGroups supplementalGroupsPolicy \
     sysctls windowsOptions";
 
-/// Places of annotations and labels by mistake, from each level of an object.
 const PLACES: [&[&str]; 6] = [
     &[],
     &["metadata"],
@@ -99,7 +97,6 @@ const PLACES: [&[&str]; 6] = [
     &["metadata", "labels"],
 ];
 
-/// Remarks about annotations and labels of meshes outside of the metadata of the template of pods at `path`.
 pub(super) fn metadata(object: &Value, path: &[&str]) -> Vec<Finding> {
     let [annotations, labels] = ["annotations", "labels"].map(|list| {
         let own = at(object, &[path, &["metadata", list]].concat());
@@ -107,7 +104,7 @@ pub(super) fn metadata(object: &Value, path: &[&str]) -> Vec<Finding> {
         given.map(|(name, _)| name.as_str()).collect::<BTreeSet<_>>()
     });
     let is_label = |name: &str| LABELS.iter().any(|start| name.starts_with(start));
-    // Istio's own workloads have their revision as a mark.
+    // Istio's own workloads carry their revision as a mark.
     let is_mark = |name: &str| name == "istio.io/rev" && labels.contains("sidecar.istio.io/inject");
     let own =
         |name: &str| annotations.contains(name) || is_label(name) && labels.contains(name) || is_mark(name);
@@ -134,7 +131,6 @@ fn fields_of(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
 
-/// Remarks about fields of a pod, or of the template of pods at `path` in an object, that Kubernetes does not know.
 pub(super) fn fields(template: &Value, path: &[&str]) -> Vec<Finding> {
     let mut remarks = Vec::new();
     let start = path.iter().map(|key| format!("{key}.")).collect::<String>();
@@ -159,7 +155,7 @@ const OWNERS: [(&str, &str); 4] = [
 
 fn dropped(written: &Value, path: &str, known: &str, remarks: &mut Vec<Finding>) {
     let has = |list: &str, name: &str| list.split(' ').any(|field| field == name);
-    // `$patch` and its like are directives of kustomize; what has a slash is a matter of metadata.
+    // `$patch` and the like are directives of kustomize; a key with a slash belongs to metadata.
     let fields = fields_of(written).map(|(name, _)| name).filter(|name| !name.contains(['$', '/']));
     for name in fields.filter(|name| !has(known, name)) {
         let other = OWNERS.iter().find(|(list, _)| has(list, name));
@@ -194,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_like_a_known_one_is_misspelt() {
+    fn names_similar_to_known_ones_are_misspelt() {
         check(
             "traffic.sidecar.istio.io/includeOutboundIpRanges",
             Some("traffic.sidecar.istio.io/includeOutboundIPRanges"),
@@ -213,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_names_the_first_are_reported() {
+    fn only_the_first_unknown_names_are_reported() {
         let names: Vec<String> = (0..16_000).map(|at| format!("traffic.sidecar.istio.io/{at}")).collect();
         let found = unknown_among(&names);
         let last = "15968 more annotations are not known and have no effect";
@@ -221,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_or_of_no_mesh_is_no_finding() {
+    fn known_and_unrelated_names_are_not_reported() {
         let known = known().map(|(domain, name)| format!("{domain}/{name}"));
         let others = [
             "sidecar.istio.io/zzz",
@@ -237,7 +233,7 @@ mod tests {
         }
     }
 
-    /// A third kind would be a value that counts upstream and that nothing here reads.
+    /// A third kind would be a value that counts upstream and that no code here reads.
     #[test]
     fn a_known_annotation_decides_about_capture_or_has_no_meaning_for_it() {
         const VALUES: [&str; 11] = [
@@ -296,9 +292,9 @@ mod tests {
         }
     }
 
-    /// Nothing else is about capture under these names.
+    /// Under these prefixes every name is about capture.
     #[test]
-    fn an_unknown_name_about_capture_is_reported_without_a_like_name() {
+    fn unknown_capture_annotation_is_reported_without_a_similar_name() {
         for name in ["traffic.sidecar.istio.io/zzz", "traffic.kuma.io/zzz"] {
             let text = format!("the annotation {name} is not known and has no effect");
             assert_eq!(unknown(name), Some(text));

@@ -1,4 +1,4 @@
-//! Meanings of rules by their forms: chain, conditions and target show what a rule does, whichever mesh it is of.
+//! Meanings of rules by their forms: chain, conditions and target show the effect, independent of the mesh.
 
 use super::summary::{RuleSummary, items};
 use super::{Role, RuleContext, is_loopback};
@@ -8,14 +8,13 @@ use crate::reason::Meaning;
 use rules::field::{Condition, Field};
 use rules::{Action, Hook, ListedCondition, Match, Table, Target};
 
-/// `None` where the mesh has no reason for the form.
 pub(super) fn reason(mesh: Mesh, context: &RuleContext<'_>) -> Option<RuleReason> {
     let reasons = mesh.entry().reasons;
     let of_meaning = |meaning: &Meaning| reasons.iter().find(|reason| reason.meaning() == *meaning);
     meanings(context).iter().find_map(of_meaning).copied()
 }
 
-/// The most special first: a mesh has reasons for some of them.
+/// Possible meanings, the most special first: a mesh has reasons for some of them.
 fn meanings(context: &RuleContext<'_>) -> &'static [Meaning] {
     match (context.table(), context.role) {
         (Some(Table::Raw), _) => &[Meaning::DnsZone, Meaning::Dns],
@@ -23,7 +22,7 @@ fn meanings(context: &RuleContext<'_>) -> &'static [Meaning] {
             Role::Base(hook) => base(context, hook),
             Role::Inbound => inbound(context),
             Role::Outbound => outbound(context),
-            // Istio 1.8 and 1.9 part TCP DNS there.
+            // Istio 1.8 and 1.9 branch on TCP DNS there.
             Role::ToOutboundListener if context.summary.ports().is_some() => &[Meaning::Dns],
             Role::ToOutboundListener => &[Meaning::ToOutboundListener],
             Role::ToInboundListener => &[Meaning::ToInboundListener],
@@ -95,7 +94,7 @@ fn outbound(context: &RuleContext<'_>) -> &'static [Meaning] {
         _ if summary.more => &[],
         _ if is_to_loopback => &[Meaning::ApplicationLoopback, Meaning::Loopback],
         (None, None, None) if summary.values(Field::OutInterface).is_none() => {
-            // A list of captured groups that is empty excludes all.
+            // An empty list of captured groups excludes all.
             &[Meaning::OutboundOff, Meaning::OtherOwners]
         }
         _ => &[],
@@ -123,10 +122,10 @@ fn base(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
                 false => &[Meaning::VirtualMachine],
             }
         }
-        // Istio 1.7 to 1.9 had no chain for DNS, and rewrote the source of the answers.
+        // Istio 1.7 to 1.9 had no chain for DNS, and rewrote the source of the replies.
         (None, action) if action.captures() || matches!(action, Action::Source(_)) => &[Meaning::Dns],
         (None, action) if action.passes() => base_exclusion(context, hook),
-        // A chain of Docker's answers it.
+        // A chain of Docker answers it.
         (None, _) if rule.leads_to.is_some() && is_one(owner) => &[Meaning::ProxyDns],
         _ => &[],
     }
@@ -134,7 +133,7 @@ fn base(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
 
 fn base_exclusion(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
     let RuleContext { rule, summary, .. } = *context;
-    // A user's ports are a list, that of DNS is alone.
+    // A user's ports are a list; the port of DNS is a single one.
     let is_list = |one: &ListedCondition| matches!(one, ListedCondition::Known(Match::DestinationPorts(_)));
     let interfaces = summary.values(Field::InInterface).or_else(|| summary.values(Field::OutInterface));
     match (owner(summary), interfaces) {

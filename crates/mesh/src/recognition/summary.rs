@@ -1,11 +1,10 @@
-//! Conditions of a rule, whichever backend holds it, in the same few words.
+//! Conditions of a rule in one vocabulary for both backends.
 
 use rules::nft::{Condition, Field, Intervals, protocol_number};
 use rules::{Family, ListedCondition, Mark, Match, Protocol, render};
 use std::borrow::Cow;
 use std::mem::discriminant;
 
-/// The field and the values of a listed condition; `None` where it has no field, or is not understood.
 pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, Condition>> {
     match condition {
         ListedCondition::Known(known) => known.condition().map(Cow::Owned),
@@ -22,7 +21,7 @@ pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, Condition>
 pub struct RuleSummary {
     conditions: Vec<Condition>,
     pub udp: bool,
-    /// True if it matches the state of the connection, a mark, or anything not understood: what lists do not name.
+    /// True with conditions that lists do not name: the connection's state, a mark, or an unknown one.
     pub more: bool,
     pub comment: Option<String>,
 }
@@ -47,7 +46,7 @@ impl RuleSummary {
         summary
     }
 
-    /// Of whichever family or mask.
+    /// Condition on a field, of any family or mask.
     pub fn values(&self, field: Field) -> Option<&Condition> {
         self.conditions.iter().find(|one| discriminant(&one.field) == discriminant(&field))
     }
@@ -79,7 +78,7 @@ impl RuleSummary {
     }
 }
 
-/// Values as `nft` writes them, but names without quotes, `+` for all that start so, and marks with their masks.
+/// Values in `nft` syntax, but names without quotes, `+` for a prefix, and marks with their masks.
 pub fn items(condition: &Condition) -> Vec<String> {
     let item = |text: &String| match (condition.field, text.parse::<u32>()) {
         (Field::Mark(mask), Ok(value)) => Mark { value, mask }.to_string(),
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_tell_their_fields_where_they_have_one() {
+    fn conditions_have_at_most_one_field() {
         let fields = |rule: &str| {
             let (_, conditions) = summarized(rule);
             let fields = conditions.iter().filter_map(|one| field_condition(one).map(|found| found.field));

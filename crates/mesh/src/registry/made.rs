@@ -1,4 +1,4 @@
-//! The record kept beside rules: the command, and the settings of capture.
+//! The record stored with rules: the command, and the settings of capture.
 
 use crate::mesh::Mesh;
 use crate::settings::{self, Setting, SettingKind, SettingRow, Topic};
@@ -6,13 +6,13 @@ use crate::sources::pflag::{self, Flags, PflagWord};
 use crate::sources::{Given, Raw, Source, boolean};
 use rules::desired::Made;
 
-/// `at` is the time as RFC 3339 writes it, in UTC. Pods with the same settings have the same record.
+/// Creates a record; `at` is UTC in RFC 3339. Pods with the same settings have the same record.
 pub fn made(version: &str, command: &str, settings: String, at: &str) -> Made {
     let at = at.split_once('.').map_or(at.to_owned(), |(seconds, _)| format!("{seconds}Z"));
     Made { version: version.to_owned(), command: command.to_owned(), at, settings }
 }
 
-/// The settings of capture, as flags that a shell takes: short where a flag has a letter, since there is little room.
+/// Settings of capture as flags in shell syntax, with one-letter flags where possible: space is limited.
 pub fn settings_text(raw: &Raw) -> String {
     let intended = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
     let capture = intended.map(|(setting, given)| (setting.row(), given.value.trim()));
@@ -35,7 +35,7 @@ pub fn quoted(value: &str) -> String {
     }
 }
 
-/// The settings of a record by [`settings_text`]; `None` if it is none, or of a version that has other settings.
+/// Parses a record by [`settings_text`]; `None` for other text, or the record of a version with other settings.
 pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
     let rows: Vec<&'static SettingRow> =
         settings::of(mesh).filter(|row| row.topic == Topic::Capture).collect();
@@ -43,7 +43,7 @@ pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
     let mut given: Vec<(&'static SettingRow, String)> = Vec::new();
     let mut words = shlex::split(note)?.into_iter();
     while let Some(word) = words.next() {
-        // What has no flag is noted by its variable.
+        // A setting without a flag is stored under its variable.
         if let Some(row) = rows.iter().find(|row| row.long.is_empty() && row.option() == word) {
             given.push((row, words.next()?));
             continue;
@@ -73,7 +73,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_shell_takes_what_was_said() {
+    fn settings_text_is_valid_shell_syntax() {
         let flags = [
             (Setting::InboundPorts, "*"),
             (Setting::ServiceExcludeCidr, "10.0.0.0/8,fd00::/8"),
@@ -107,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_note_is_read_as_it_was_said((mesh, given) in settings()) {
+        fn settings_text_round_trips((mesh, given) in settings()) {
             let mesh_named = (mesh != Mesh::default()).then(|| (Setting::Mesh, mesh.name().to_owned()));
             let raw = Raw::new(mesh_named.into_iter().chain(given), |_| true, |_| None);
             let values = |raw: &Raw| raw.iter().map(|(setting, given)| (setting, given.value.clone())).collect::<Vec<_>>();
@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_note_is_none() {
+    fn other_text_is_not_a_record() {
         for text in ["-b", "-b '*", "--no-such-flag 1", "word", "--"] {
             assert_eq!(parse_settings_text(Mesh::Istio, text), None, "{text}");
         }
     }
 
     #[test]
-    fn times_are_told_by_the_second() {
+    fn times_have_seconds() {
         let made = made("1", "apply", String::new(), "1970-01-02T00:00:00.123000Z");
         assert_eq!(made.at, "1970-01-02T00:00:00Z");
     }

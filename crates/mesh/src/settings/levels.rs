@@ -1,10 +1,10 @@
-//! Levels of log lines as Istio's components take them: `debug`, or by scopes, `default:info,ads:debug`.
+//! Log levels in the syntax of Istio's components: `debug`, or by scopes, `default:info,ads:debug`.
 
 use std::str::FromStr;
 
 pub const FORM: &str = "expected SCOPE:LEVEL with a level of none, fatal, error, warn, info, debug or trace";
 
-/// Istio's levels, and those of `tracing`. Nothing here is logged after an end, so that `fatal` is an error.
+/// Istio's levels, and those of `tracing`. No call logs after a fatal end, so `fatal` is an error.
 const LEVELS: [(&str, &str); 7] = [
     ("none", "off"),
     ("fatal", "error"),
@@ -17,13 +17,11 @@ const LEVELS: [(&str, &str); 7] = [
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScopeLevel {
-    /// `default` where the item names none.
     pub scope: String,
-    /// As the `LevelFilter` of `tracing` reads it.
     pub level: &'static str,
 }
 
-/// The level of scopes that no item names, and the levels of named ones. `all` counts wherever it is; the first of several counts.
+/// Level of scopes without an item, and the levels of named ones. `all` counts wherever it is; the first of several counts.
 pub fn by_scope(items: Vec<ScopeLevel>) -> (Option<&'static str>, Vec<ScopeLevel>) {
     if let Some(all) = items.iter().find(|item| item.scope == "all") {
         return (Some(all.level), Vec::new());

@@ -1,9 +1,9 @@
-//! The table by which pods of Istio give settings, as its CNI plugin has it (`cni/pkg/plugin`, `sidecar_redirect.go`). Our annotation of
-//! a setting, `sidecar-init/` and the flag's name, wins and takes whatever the flag takes.
+//! Table of the settings that pods of Istio give, as in its CNI plugin (`cni/pkg/plugin`, `sidecar_redirect.go`). Our annotation
+//! of a setting, `sidecar-init/` and the flag's name, ranks above and accepts every value of the flag.
 
 use super::Setting;
 
-/// Istio's form of an annotation's value. Istio refuses pods with others when they are made.
+/// Istio's form of an annotation's value. Istio refuses to create pods with other values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnotationForm {
     Mode,
@@ -14,11 +14,9 @@ pub enum AnnotationForm {
     Interfaces,
 }
 
-/// The annotations are those of the setting's row.
 #[derive(Clone, Copy, Debug)]
 pub struct AnnotationRow {
     pub setting: Setting,
-    /// Counts for a pod without the annotation.
     pub default: &'static str,
     pub always: &'static [&'static str],
     pub form: AnnotationForm,

@@ -1,4 +1,4 @@
-//! The settings that every mesh has: operation, place and output. Settings of capture are in each mesh's own table.
+//! Settings common to all meshes: operation, place and output. Settings of capture are in each mesh's own table.
 
 use super::SettingKind::{Switch, Value};
 use super::{Setting, SettingTable, settings};

@@ -1,5 +1,5 @@
-//! Names of settings where they were given: the author of an annotation reads its name, not that of a flag. Texts name settings by
-//! placeholders (`{-i} '*'`, `{--proxy-uid}`), which are completed here.
+//! Names of settings in the form of their source: an annotation's author sees the annotation's name, not a flag's. Messages hold
+//! placeholders (`{-i} '*'`, `{--proxy-uid}`), which are replaced here.
 
 use super::raw::{Given, Raw, Source};
 use crate::settings::{self, Setting, Topic};
@@ -14,7 +14,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// Where annotations give settings, advice names annotations, even where there is none yet.
+    /// With settings from annotations, advice names annotations, even where there is none yet.
     pub fn of(raw: &Raw) -> Self {
         let by_annotations = raw.iter().any(|(_, given)| matches!(given.source, Source::Preset(_)));
         let is_given =
@@ -29,7 +29,6 @@ impl Dialect {
                     (!source.is_flag() && !matches!(source, Source::Variable(_))).then(|| source.to_string())
                 }
                 None if by_annotations => {
-                    // The mesh's, or else our own.
                     row.annotations.first().map(|name| (*name).to_owned()).or_else(|| row.annotation())
                 }
                 None => None,
@@ -47,7 +46,7 @@ impl Dialect {
         !self.defaults.contains(&setting)
     }
 
-    /// Completes a text that names settings by their flags in braces, such as `give {--drop-invalid}`.
+    /// Replaces placeholders, flags in braces such as `give {--drop-invalid}`, with the names of the settings.
     pub fn render(&self, text: &str) -> String {
         let mut rendered = String::new();
         let mut rest = text;
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_become_the_names_that_their_author_knows() {
+    fn placeholders_become_names_of_the_source() {
         let given = |source| Given { value: "*".to_owned(), source };
         let raw = Raw::of([
             (Setting::ServiceCidr, given(Source::Preset("include".to_owned()))),
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_has_the_name_of_where_it_was_given() {
+    fn settings_are_named_by_their_source() {
         let given = |source| Given { value: "1".to_owned(), source };
         let word = |word: &str| Source::Container { name: "istio-init".to_owned(), word: word.to_owned() };
         let raw = Raw::of([

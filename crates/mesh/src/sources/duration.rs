@@ -1,4 +1,4 @@
-//! Durations as Go writes them: `5s`, `1m30s`, `250ms`, `1.5h`.
+//! Durations in Go's syntax: `5s`, `1m30s`, `250ms`, `1.5h`.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_go_reads() {
+    fn accepts_go_durations() {
         check("5s", Some(5000));
         check("1m30s", Some(90_000));
         check("250ms", Some(250));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn units_add_up_to_what_63_bits_hold() {
+    fn durations_overflow_beyond_63_bits() {
         check("1h1m1s1ms", Some(3_661_001));
         for (text, nanoseconds) in [("7ns", 7), ("7us", 7000), ("7µs", 7000), ("7μs", 7000), ("0.5us", 500)]
         {

@@ -9,36 +9,33 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// Placeholders for a pod's addresses where they are not known (RFC 5737, RFC 3849). Answers state that.
+/// Placeholders for unknown addresses of a pod (RFC 5737, RFC 3849). Reports state their use.
 pub const STAND_IN: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
 
-/// Facts of the machine and the network namespace, used only where they are not declared. Each fails where it can't be read.
+/// Facts of the machine and the network namespace, used only if they are not declared. Each fails if it can't be read.
 pub trait Host {
-    /// `None` if there is no such user, or names mean nothing here: a host that the pod does not run on has other users.
+    /// `None` if there is no such user, or names are meaningless here: a host that does not run the pod has other users.
     fn user(&self, _name: &str) -> io::Result<Option<Uid>> {
         Ok(None)
     }
 
-    /// True where it is unknown.
     fn has_user(&self, _uid: Uid) -> io::Result<bool> {
         Ok(true)
     }
 
-    /// The number of a group; `None` as with [`Host::user`].
     fn group(&self, _name: &str) -> io::Result<Option<Gid>> {
         Ok(None)
     }
 
-    /// False for placeholders for addresses that are not known.
+    /// False if addresses are unknown and placeholders take their place.
     fn knows_addresses(&self) -> bool {
         true
     }
 
-    /// All interfaces, in the kernel's order.
     fn addresses(&self) -> io::Result<Vec<IpAddr>>;
 
-    /// True if a pod without any address is taken for one that gets IPv4 addresses. Otherwise it is a problem.
+    /// True if a pod without any address counts as one that gets IPv4 addresses. Otherwise it is a problem.
     fn may_lack_addresses(&self) -> bool {
         false
     }
@@ -46,18 +43,17 @@ pub trait Host {
     /// None if resolv.conf does not exist.
     fn name_servers(&self) -> io::Result<Vec<IpAddr>>;
 
-    /// The DNS servers of a file in the form of resolv.conf.
     fn name_servers_in(&self, _path: &str) -> io::Result<Vec<IpAddr>> {
         self.name_servers()
     }
 
-    /// True if a table `nat` of iptables, of either variant, holds the chain; false where no tables can be read.
+    /// True if a table `nat` of iptables, of either variant, holds the chain; false if no tables can be read.
     fn has_nat_chain(&self, _family: Family, _name: &str) -> io::Result<bool> {
         Ok(false)
     }
 }
 
-/// No host to ask, as for a webhook: names of users are unknown, and addresses and servers are declared or there are none.
+/// No host, as for a webhook: names of users are unknown, and addresses and servers are declared or absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullHost;
 
@@ -71,12 +67,11 @@ impl Host for NullHost {
     }
 }
 
-/// The host of a pod that a manifest describes and that does not run here.
 #[derive(Clone, Copy, Debug)]
 pub enum RemoteHost {
-    /// For questions about the pod's traffic: what is not given of it is assumed.
+    /// For queries about the pod's traffic: missing facts are assumed.
     Assumed { dual_stack: bool },
-    /// For checks of what the pod gives: it may get any addresses and servers, and know any group by name.
+    /// For checks of the pod's settings: it may get any addresses and servers, and have any group.
     Open,
 }
 
@@ -92,7 +87,6 @@ impl Host for RemoteHost {
     }
 
     fn group(&self, name: &str) -> io::Result<Option<Gid>> {
-        /// `nogroup`, in the place of any.
         const SOME: u32 = 65534;
         Ok(match self {
             Self::Open if name == PROXY_USER => Gid::new(PROXY_ID),
@@ -128,7 +122,7 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-$".contains(&byte))
 }
 
-/// The DNS servers of resolv.conf, as libc reads it (`res_init.c`, `resolvconf.c`): what is not understood is skipped.
+/// DNS servers of resolv.conf, as libc reads it (`res_init.c`, `resolvconf.c`): other lines are skipped.
 pub fn name_servers(text: &[u8]) -> Vec<IpAddr> {
     text.split(|&byte| byte == b'\n').filter_map(server).collect()
 }
@@ -146,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_that_is_not_there_may_know_any_group() {
+    fn remote_pod_may_have_any_group() {
         let check = |name: &str, open: Option<u32>| {
             let number = |host: RemoteHost| host.group(name).expect("no error").map(Gid::number);
             assert_eq!(number(RemoteHost::Open), open, "{name:?}");
@@ -160,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_pod_that_is_not_there_addresses_are_placeholders() {
+    fn remote_pod_has_placeholder_addresses() {
         let (v4, v6): (IpAddr, IpAddr) = (STAND_IN.0.into(), STAND_IN.1.into());
         let assumed = |value: &str| RemoteHost::host(&Raw::of_flags([(Setting::DualStack, value)]));
         assert_eq!(assumed("true").addresses().expect("no error"), [v4, v6]);
@@ -177,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_hides_no_server() {
+    fn invalid_lines_of_resolv_conf_are_skipped() {
         let check = |text: &[u8], expected: &[&str]| {
             let found: Vec<String> = name_servers(text).iter().map(ToString::to_string).collect();
             assert_eq!(found, expected, "{}", String::from_utf8_lossy(text));

@@ -1,4 +1,4 @@
-//! Configuration files, YAML or JSON, as settings: by the keys of the settings' table. A key that is null has no effect.
+//! Settings from configuration files, YAML or JSON, by the keys of the settings' table. A key that is null has no effect.
 
 use super::{Given, Source};
 use crate::InputProblem;
@@ -13,12 +13,11 @@ pub struct File {
     pub problems: Vec<InputProblem>,
 }
 
-/// True for a configuration itself, as the injectors of Kuma 2.9 to 2.13 write it, and not the name of a file.
+/// True for a configuration itself, as the injectors of Kuma 2.9 to 2.13 write it, instead of a file's name.
 pub fn is_text(value: &str) -> bool {
     value.contains('\n') || value.contains(": ") || value.trim_start().starts_with('{')
 }
 
-/// `source` names one of its keys.
 pub fn read(rows: &[SettingRow], name: &str, text: &str, source: impl Fn(&str) -> Source) -> File {
     let root = match mapping(name, text) {
         Ok(root) => root,
@@ -35,7 +34,7 @@ pub fn read(rows: &[SettingRow], name: &str, text: &str, source: impl Fn(&str) -
     }
     for (group, known) in groups {
         match group {
-            // Other keys of an engine that is not used have no effect.
+            // Keys of an unused engine have no effect.
             "ebpf" => drop(reader.mapping(group)),
             _ => reader.only(group, &Vec::from_iter(known)),
         }
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_and_json_say_settings_by_key() {
+    fn yaml_and_json_give_settings_by_key() {
         let yaml = "kumaDPUser: 5678\nredirect:\n  inbound:\n    enabled: false\n    excludePorts: [80, \"443\"]\n  \
                     outbound:\n    excludePortsForUIDs:\n      - tcp:1900,1000-2000:106-108\n      - 123\n  vnet: null\n";
         check(
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_no_key_or_has_no_fitting_value_is_told_at_once() {
+    fn all_unknown_keys_and_invalid_values_are_reported() {
         check(
             "redirect: {inbond: {port: 1}, dns: [], inbound: {port: [1]}}\nverbos: true",
             &[],

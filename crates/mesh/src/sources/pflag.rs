@@ -1,5 +1,5 @@
-//! Words as Go's pflag takes them, for the command line and the arguments of containers: `-p 15001`, `-p15001`, `-p=15001`,
-//! `--envoy-port=15001`; switches bare or with `=true`; a flag that takes a value takes the word that follows, whatever it is.
+//! Flags in the syntax of Go's pflag, for the command line and the arguments of containers: `-p 15001`, `-p15001`, `-p=15001`,
+//! `--envoy-port=15001`; switches bare or with `=true`; any word is the value of a flag before it that takes one.
 
 use super::raw::text;
 use crate::mesh::Mesh;
@@ -8,11 +8,9 @@ use std::ffi::OsStr;
 
 #[derive(Debug)]
 pub enum PflagWord {
-    /// `--`: no flags follow.
     End,
-    /// With one more flag, if the next word is its value.
+    /// Flags with values, and one more flag if the next word is its value.
     Flags(Vec<(&'static SettingRow, String)>, Option<&'static SettingRow>),
-    /// Not taken by the call; without its value.
     Unknown {
         name: String,
         has_value: bool,
@@ -20,7 +18,6 @@ pub enum PflagWord {
     Bare,
 }
 
-/// Each flag with the letter that it has in the call.
 #[derive(Clone, Debug)]
 pub struct Flags(pub Vec<(&'static SettingRow, Option<char>)>);
 
@@ -47,12 +44,11 @@ pub fn word(word: &str, flags: &Flags) -> PflagWord {
     }
 }
 
-/// The mesh that words are for, which decides what the others mean: the last that is named before `--`.
 pub fn mesh_of(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Mesh> {
     let flag = Setting::Mesh.row().option();
     let mut words = words.into_iter().map(|word| text(word.as_ref())).take_while(|word| word != "--");
     let mut mesh = None;
-    // A name that is misspelt is refused where it is read; until then it counts as the nearest one.
+    // A misspelt name is refused when it is read; until then it counts as the nearest one.
     let intended = |value: String| Mesh::nearest(value.trim()).and_then(|name| name.parse().ok());
     while let Some(word) = words.next() {
         let value = match word.strip_prefix(&flag) {
@@ -67,7 +63,7 @@ pub fn mesh_of(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Mes
 
 pub const UNKNOWN: &str = "unknown flag";
 
-/// The problem with a flag that a call does not take. Flags of other meshes are known where `--mesh` is taken.
+/// Problem with a flag unknown to the call. Flags of other meshes are recognized if the call has `--mesh`.
 pub fn unknown(name: &str, flags: &Flags) -> String {
     let takes_mesh = flags.rows().any(|row| row.setting == Setting::Mesh);
     let mesh = flags.rows().find_map(|row| row.setting.mesh()).filter(|_| takes_mesh);
@@ -82,7 +78,7 @@ pub fn unknown(name: &str, flags: &Flags) -> String {
     }
 }
 
-/// The problem with a word that belongs to no flag. Most are values of switches.
+/// Problem with a word that belongs to no flag. Most are values of switches.
 pub fn stray(flags: &Flags) -> String {
     let switches = || flags.rows().filter(|row| row.kind == SettingKind::Switch);
     let known = switches().find(|row| row.long == "dry-run").or_else(|| switches().next());
@@ -137,7 +133,7 @@ mod tests {
     use crate::settings;
 
     #[test]
-    fn what_is_no_flag_comes_with_advice() {
+    fn unknown_flags_have_a_remedy() {
         let of = |mesh: Mesh| Flags::of(settings::of(mesh));
         let (istio, kuma) = (of(Mesh::Istio), of(Mesh::Kuma));
         let own = Flags::of(Mesh::Linkerd.settings().iter());
@@ -146,12 +142,11 @@ mod tests {
         assert_eq!(unknown("--proxy-ui", &istio), "unknown flag; did you mean --proxy-uid?");
         assert_eq!(unknown("--kuma-dp-user", &istio), "is a flag of kuma; add --mesh kuma");
         assert_eq!(unknown("-b", &kuma), "is a flag of istio; for kuma use --include-inbound-ports");
-        // Where no other mesh can be named, its flags mean nothing.
         assert_eq!(unknown("--kuma-dp-user", &own), "unknown flag");
     }
 
     #[test]
-    fn a_word_that_belongs_to_no_flag_is_probably_a_switchs() {
+    fn stray_words_are_probably_values_of_switches() {
         let no_switch = Flags::of(Mesh::Linkerd.settings().iter().filter(|row| row.long == "proxy-uid"));
         let one = Flags::of(Mesh::Linkerd.settings().iter().filter(|row| row.long == "ipv6"));
         let with_dry_run = Flags::of(settings::of(Mesh::Istio));

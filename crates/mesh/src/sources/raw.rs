@@ -1,4 +1,4 @@
-//! Settings before they are understood: values with the place they come from.
+//! Unparsed settings: values with their sources.
 
 use super::origin::PodOrigin;
 use crate::mesh::Mesh;
@@ -14,9 +14,8 @@ pub enum Source {
     Flag(&'static str),
     Variable(&'static str),
     Annotation(String),
-    /// Of an annotation that the pod lacks.
+    /// Default for an annotation that the pod does not have.
     Preset(String),
-    /// An argument, a variable or a field of a pod's container.
     Container {
         name: String,
         word: String,
@@ -40,7 +39,7 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// True for a flag of a call or of a container; the injector's defaults are written as flags, too.
+    /// True for a flag of a call or of a container; the injector's defaults have the form of flags, too.
     pub(crate) fn is_flag(&self) -> bool {
         match self {
             Self::Container { word, .. } => word.starts_with("--"),
@@ -48,7 +47,6 @@ impl Source {
         }
     }
 
-    /// True if a pod gives it, or it is a default for what the pod leaves open.
     pub fn is_of_pod(&self) -> bool {
         match self {
             Self::Annotation(_) | Self::Preset(_) | Self::Container { .. } | Self::Field(_) => true,
@@ -67,7 +65,7 @@ pub struct Given {
 pub struct Raw {
     given: BTreeMap<Setting, Given>,
     links: Vec<(&'static str, String)>,
-    /// Named where there may be other pods.
+    /// Prefix for problems where there may be other pods.
     pod: Option<PodOrigin>,
 }
 
@@ -92,7 +90,6 @@ impl Raw {
         Self { pod: Some(pod.into()).filter(|pod| !pod.title.is_empty()), ..self }
     }
 
-    /// Settings that these leave open are taken from `below`.
     pub fn over(self, below: Self) -> Self {
         let given = below.given.into_iter().chain(self.given).collect();
         let links = self.links.into_iter().chain(below.links).collect();
@@ -106,8 +103,8 @@ impl Raw {
         }
     }
 
-    /// Takes the flags, and for every other setting that the command `takes` the first of its variables that `variable` knows. An empty
-    /// variable counts as not set, as upstream has it, except where it is the setting's only form. So does the address of a Service.
+    /// Takes the flags, and for every other setting that the command `takes` the first of its variables that `variable` finds. An
+    /// empty variable counts as not set, as upstream, unless the setting has only variables. So does the address of a Service.
     pub fn new(
         flags: impl IntoIterator<Item = (Setting, String)>,
         takes: impl Fn(&SettingRow) -> bool,
@@ -145,18 +142,17 @@ impl Raw {
         self.given.get(&setting)
     }
 
-    /// The setting, unless its value is blank.
     pub fn stated(&self, setting: Setting) -> Option<&Given> {
         self.get(setting).filter(|given| !given.value.trim().is_empty())
     }
 
-    /// The default where none is named. A name that no mesh has is refused where it is read.
+    /// The mesh, or the default. An unknown name is refused when it is read.
     pub fn mesh(&self) -> Mesh {
         self.get(Setting::Mesh).and_then(|given| given.value.trim().parse().ok()).unwrap_or_default()
     }
 
-    /// True if flags describe rules. Variables do not: a proxy's container has those of its pod, whatever the call. To name a mesh does,
-    /// unless it is the default.
+    /// True if flags describe rules. Variables don't: a proxy's container always has its pod's. A mesh other than the default
+    /// does.
     pub fn describes_rules(&self) -> bool {
         let names_rules = |setting: Setting| {
             setting.describes_rules() || (setting == Setting::Mesh && self.mesh() != Mesh::default())
@@ -174,12 +170,12 @@ impl Raw {
         self.given.iter().map(|(&setting, given)| (setting, given))
     }
 
-    /// Variables of our names that do not count, because Kubernetes has set them for the address of a Service.
+    /// Ignored variables with our names, set by Kubernetes for the address of a Service.
     pub fn service_links(&self) -> &[(&'static str, String)] {
         &self.links
     }
 
-    /// For the few switches that matter before all is understood. A value that is not boolean is refused later.
+    /// Value of a switch that is needed before validation. A value that is not boolean is refused later.
     pub fn is_on(&self, setting: Setting) -> bool {
         debug_assert_eq!(setting.row().kind, SettingKind::Switch);
         self.get(setting).and_then(|given| boolean(trim(&given.value))).unwrap_or(false)
@@ -192,17 +188,17 @@ fn is_service_link(name: &str, value: &str) -> bool {
     name.ends_with("_PORT") && protocols.iter().any(|protocol| value.starts_with(protocol))
 }
 
-/// Invalid UTF-8 becomes the replacement character, which no setting takes.
+/// Invalid UTF-8 becomes the replacement character, which no setting accepts.
 pub fn text(value: &OsStr) -> String {
     value.to_string_lossy().into_owned()
 }
 
-/// Spaces around a value mean nothing; other white space is refused.
+/// Spaces around a value have no meaning; other white space is refused.
 pub(super) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
-/// As Go's `strconv.ParseBool` takes it.
+/// Booleans of Go's `strconv.ParseBool`.
 pub fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -216,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_pod_gives_is_named_with_the_pod() {
+    fn sources_of_a_pod_name_the_pod() {
         let given = Given { value: "80".to_owned(), source: Source::Annotation("a/b".to_owned()) };
         let values = Raw::of([(Setting::InboundPorts, given.clone())]);
         assert_eq!(values.named(&given.source), "a/b");
@@ -257,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_left_out_alone_or_with_all_that_describe_rules() {
+    fn settings_are_removed_singly_or_all_that_describe_rules() {
         let given = [(Setting::InboundPorts, "80"), (Setting::PodIps, "10.0.0.1"), (Setting::DryRun, "true")];
         let left = |raw: Raw| raw.iter().map(|(setting, _)| setting.row().name()).collect::<Vec<_>>();
         assert_eq!(left(Raw::of_flags(given).without_rules()), ["dry-run", "pod-ips"]);
@@ -293,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_above_counts() {
+    fn upper_layer_counts() {
         let above = Raw::of_flags([(Setting::PodIps, "1")]);
         let below = Raw::of_flags([(Setting::PodIps, "2"), (Setting::DryRun, " t")]);
         let whole = above.clone().over(below.clone().of_pod("below"));

@@ -1,4 +1,4 @@
-//! Reads values of settings into types, and collects problems and warnings.
+//! Parses values of settings, and collects problems and warnings.
 
 use super::Host;
 use super::dialect::Dialect;
@@ -20,10 +20,9 @@ pub struct SettingReader<'a> {
 }
 
 impl<'a> SettingReader<'a> {
-    /// Starts with the problems found `before`, and those of a value whatever it should be.
+    /// Starts with the problems found `before`, and those of a value of any type.
     pub fn new(raw: &'a Raw, before: Vec<InputProblem>) -> Self {
         let is_refused = |(setting, given): &(Setting, &Given)| match *setting {
-            // An object of JSON may have several lines.
             Setting::PluginEntry => is_no_text(&given.value.replace(['\r', '\n'], " ")),
             _ => is_no_text(&given.value),
         };
@@ -42,7 +41,6 @@ impl<'a> SettingReader<'a> {
         Problems::check(self.problems).map(|()| warnings)
     }
 
-    /// Readers of a value compare it to see whether something was wrong.
     pub fn problem_count(&self) -> usize {
         self.problems.len()
     }
@@ -51,7 +49,6 @@ impl<'a> SettingReader<'a> {
         self.warnings.push(text.into());
     }
 
-    /// Captures queries to every server, to declared ones, or to those of the file `path` or of the host. `every` captures all.
     pub(crate) fn dns(
         &mut self,
         host: &dyn Host,
@@ -91,7 +88,7 @@ impl<'a> SettingReader<'a> {
         DnsCapture::Off
     }
 
-    /// The pod's addresses, declared or else the host's. `otherwise` is a remedy where those can't be listed.
+    /// The pod's addresses, declared or else the host's. `otherwise` is a remedy if those can't be listed.
     pub(crate) fn addresses(&mut self, host: &dyn Host, otherwise: &str) -> Option<Vec<IpAddr>> {
         if self.raw.get(Setting::PodIps).is_some() {
             return Some(self.list(Setting::PodIps, Self::address_item));
@@ -111,7 +108,7 @@ impl<'a> SettingReader<'a> {
 
     pub fn problem(&mut self, source: &Source, item: &str, text: impl Into<String>) {
         let problem = InputProblem::with_item(&self.raw.named(source), item, self.rendered(text));
-        // One complaint about an item is enough, and one about the whole value covers its items.
+        // One problem an item is enough, and one about the whole value covers its items.
         let covers = |p: &InputProblem| {
             p.name == problem.name && (p.item == problem.item || p.item.as_deref().is_some_and(is_no_text))
         };
@@ -168,7 +165,6 @@ impl<'a> SettingReader<'a> {
         self.scalar(setting, &format!("is not valid; expected {expected}"), parse)
     }
 
-    /// The empty text means that none is given.
     pub fn optional<T>(
         &mut self,
         setting: Setting,
@@ -181,7 +177,7 @@ impl<'a> SettingReader<'a> {
         }
     }
 
-    /// The value of a setting that has few, in any case of letters. The empty text means that none is given.
+    /// Value out of few, in any letter case. An empty string counts as not given.
     pub fn choice(&mut self, setting: Setting, noun: &str) -> Option<&'static str> {
         let values = setting.row().values;
         let complaint = format!("is not {noun}; expected {}", alternatives(values));
@@ -225,7 +221,7 @@ impl<'a> SettingReader<'a> {
         self.read_items(setting, &items, &source, read)
     }
 
-    /// Reads items up to where enough are wrong, and none of a list that is too long. The first warnings are kept.
+    /// Reads items until too many are wrong, and none of a list that is too long. Keeps the first warnings.
     fn read_items<T>(
         &mut self,
         setting: Setting,
@@ -252,7 +248,6 @@ impl<'a> SettingReader<'a> {
         values
     }
 
-    /// `None` for `*`: all.
     pub fn wildcard<T>(
         &mut self,
         setting: Setting,
@@ -271,7 +266,6 @@ impl<'a> SettingReader<'a> {
         Some(self.read_items(setting, &items, &source, read))
     }
 
-    /// The value of an item, or a problem with it.
     pub(crate) fn taken<T>(
         &mut self,
         source: &Source,
@@ -289,7 +283,7 @@ impl<'a> SettingReader<'a> {
         self.taken(source, item, found)
     }
 
-    /// The same where 0 is dropped: some upstreams let it through, and it matches nothing.
+    /// As [`Self::port_item`], but drops 0: some upstreams accept it, and no connection uses it.
     pub fn port_item_or_zero(&mut self, source: &Source, item: &str) -> Option<PortRange> {
         if item == "0" {
             self.warnings.push(format!("{source}: port 0 is dropped; no connection uses it"));
@@ -302,7 +296,6 @@ impl<'a> SettingReader<'a> {
         self.network(source, item, item, "expected a network such as 10.0.0.0/8")
     }
 
-    /// The network that is a part of an item.
     pub(crate) fn network(&mut self, source: &Source, item: &str, part: &str, form: &str) -> Option<Cidr> {
         let found = Cidr::parse_noting_host_bits(part).map_err(|error| format!("{error}; {form}"));
         let (cidr, host_bits) = self.taken(source, item, found)?;
@@ -324,7 +317,7 @@ impl<'a> SettingReader<'a> {
     }
 }
 
-/// Users and groups: numbers as they are, names looked up once, here, so that no rule ever holds a name.
+/// Users and groups: numbers, or names that are looked up once, here, so that no rule ever holds a name.
 pub(crate) struct Names<'a> {
     pub(crate) host: &'a dyn Host,
     /// On a node, the user database is not the pod's.
@@ -360,7 +353,7 @@ impl Names<'_> {
     }
 }
 
-/// The most items of a list. Ports and networks become few sets; an owner, a server or a machine's interface has separate rules.
+/// Limit of a list's items. Ports and networks become few sets; an owner, a server or a machine's interface has separate rules.
 fn max_items(setting: Setting) -> usize {
     let row = setting.row();
     let has_own_rules = |feature: &Feature| {
@@ -397,7 +390,6 @@ mod tests {
         assert_eq!(reader.duration(Setting::ProbeTimeout, second), second);
         assert_eq!(reader.duration(Setting::StatusInterval, second), second);
         reader.whole(&Source::Flag("mesh"), "is missing; give {--mesh}");
-        // One complaint about an item is enough.
         for (flag, item) in [("a", "x"), ("a", "x"), ("a", "y"), ("b", "x")] {
             reader.problem(&Source::Flag(flag), item, "is wrong");
         }
@@ -417,14 +409,14 @@ mod tests {
     }
 
     #[test]
-    fn of_many_items_the_first_are_reported() {
+    fn only_the_first_items_are_reported() {
         let wrong = (0..100_000).map(|number| format!("x{number}")).collect::<Vec<_>>().join(",");
         let raw = Raw::of_flags([(Setting::InboundPorts, &wrong), (Setting::OutboundPorts, &wrong)]);
         let mut reader = SettingReader::new(&raw, Vec::new());
         reader.wildcard(Setting::InboundPorts, SettingReader::port_item);
         reader.list(Setting::OutboundPorts, SettingReader::port_item);
         let found = problems(reader);
-        // The 33rd of each list says that the others were not checked.
+        // The 33rd of each list reports that the others were not checked.
         let last = r#"--istio-inbound-ports: "x32" and what follows it were not checked"#;
         assert_eq!((found.len(), &*found[Problems::MAX_ITEMS]), (2 * (Problems::MAX_ITEMS + 1), last));
 
@@ -437,14 +429,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_value_that_is_no_text_nothing_else_is_told() {
+    fn control_characters_are_the_only_problem_of_a_value() {
         let raw = Raw::of_flags([(Setting::InboundPorts, "80\n81,\t82"), (Setting::EnvoyPort, "\t80")]);
         let mut reader = SettingReader::new(&raw, Vec::new());
         reader.list(Setting::InboundPorts, SettingReader::port_item);
         assert_eq!(reader.port(Setting::EnvoyPort, crate::facts::port(1)), crate::facts::port(80));
         let expected = "contains a line break, a control character or bytes that are not UTF-8; remove them";
         assert_eq!(problems(reader), [format!("--istio-inbound-ports: \"80\\n81,\\t82\" {expected}")]);
-        // An object of JSON may have several lines.
         for (entry, count) in [("{\r\n  \"timeout\": \"5s\"\n}", 0), ("{\u{7}}", 1)] {
             let raw = Raw::of_flags([(Setting::PluginEntry, entry)]);
             assert_eq!(SettingReader::new(&raw, Vec::new()).problem_count(), count, "{entry:?}");

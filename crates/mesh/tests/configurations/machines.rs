@@ -1,4 +1,4 @@
-//! Configurations that depend on what the machine answers, on machines that answer little or nothing.
+//! Configurations that depend on facts of the machine, on machines with few or none.
 
 use super::{Machine, check, raw};
 use mesh::kuma::{Kuma, unknown_user};
@@ -9,15 +9,11 @@ use rules::{Family, Gid, Uid};
 use std::{io, net::IpAddr};
 
 struct SparseMachine {
-    /// `None` where they can't be listed.
     addresses: Option<&'static [&'static str]>,
     may_lack_addresses: bool,
-    /// `None` where the file can't be read.
     servers: Option<&'static [&'static str]>,
     is_readable: bool,
-    /// The users and groups that it knows, by name or by number.
     known: &'static [&'static str],
-    /// The family in which Docker answers DNS queries.
     docker: Family,
     may_read_rules: bool,
 }
@@ -75,7 +71,6 @@ const MACHINES: &[(&str, SparseMachine)] = &[
     ),
 ];
 
-/// Fails if the addresses are not known.
 fn parsed_addresses(addresses: Option<&[&str]>) -> io::Result<Vec<IpAddr>> {
     let parsed = |all: &[&str]| all.iter().map(|text| text.parse().expect("an address")).collect();
     addresses.map(parsed).ok_or_else(|| io::Error::other("out of order"))
@@ -128,7 +123,6 @@ impl Host for SparseMachine {
     }
 }
 
-/// In a pod on the machine, or on its node, whose users are not the pod's.
 fn outcome(machine: &SparseMachine, raw: &Raw, numbers_only: bool) -> String {
     let mut reader = SettingReader::new(raw, Vec::new());
     let capture = configure(&mut reader, machine, numbers_only);
@@ -158,7 +152,7 @@ fn outcome(machine: &SparseMachine, raw: &Raw, numbers_only: bool) -> String {
 }
 
 #[test]
-fn what_machines_answer_counts_as_written() {
+fn outcomes_depend_on_the_machines_facts() {
     check("machines", |call| {
         let raw = raw(call);
         let answer = |(name, machine): &(&str, SparseMachine)| {
@@ -170,7 +164,7 @@ fn what_machines_answer_counts_as_written() {
     });
 }
 
-/// Of a file, the key alone captures nothing; defaults of the injector are written as flags.
+/// In a file, the key alone captures nothing; the injector's defaults count as flags.
 #[test]
 fn capture_of_all_dns_by_default_is_more_than_by_key() {
     let is_captured = |source: Source| {

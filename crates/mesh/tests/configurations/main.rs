@@ -1,5 +1,5 @@
-//! Outcomes of settings: of each mesh a few configurations, whole, in `configurations/MESH.txt`, and what is refused.
-//! `UPDATE_GOLDENS=1` writes the files.
+//! Outcomes of settings: configurations of each mesh in `configurations/MESH.txt`, and refusals. `UPDATE_GOLDENS=1` writes the
+//! files.
 
 mod machines;
 mod read_back;
@@ -37,8 +37,7 @@ impl Host for Machine {
     }
 }
 
-/// The settings of a call: a line each, with the name of a flag or a variable before its value; a value in double quotes is one
-/// of JSON.
+/// Settings of a call: on each line a flag or variable and its value; a value in double quotes is JSON.
 fn raw(call: &str) -> Raw {
     let lines = call.lines().filter(|line| !line.starts_with('#'));
     let words = lines.map(|line| {
@@ -66,7 +65,7 @@ fn resolved(call: &str) -> Result<(Raw, Resolved), Problems> {
     resolve(&raw, &Machine, Vec::new()).map(|resolved| (raw, resolved))
 }
 
-/// The cautions that apply; of those that a setting has no effect, where it is given.
+/// Cautions that apply; those with the code [`Code::NoEffect`] only if the setting is given.
 fn cautions(
     raw: &Raw,
     capture: &Capture,
@@ -141,7 +140,7 @@ fn described(call: &str) -> String {
     text
 }
 
-/// Each packet meets a rule of their reason: one whose conditions it fulfils, or not.
+/// Each packet meets a rule of the limit's reason, once with its conditions fulfilled and once without.
 fn limits(mesh: Mesh) -> String {
     let (own, outside, loopback) = ("10.1.0.9:4000", "192.0.2.1:80", "127.0.0.53:53");
     let leaving = |interface: &str| Direction::Outbound {
@@ -205,7 +204,7 @@ fn limits_are_as_written() {
     testkit::golden(file("limits"), &text);
 }
 
-/// Defaults that the help names may be given as well.
+/// Defaults in the help are also valid values.
 #[test]
 fn the_help_names_the_defaults() {
     let mut not_words = Vec::new();

@@ -1,4 +1,4 @@
-//! Rules as they are read back: from iptables, from our table of nf_tables, and from Istio's native mode.
+//! Rules read back from iptables, from our nf_tables table, and from Istio's native mode.
 
 use super::check;
 use mesh::recognition::{named, recognized};
@@ -23,14 +23,12 @@ fn read_back(view: &View) -> String {
     text
 }
 
-/// Programs write rules that have none.
 fn without_comments(listing: &str) -> String {
     let mut pieces = listing.split("-m comment --comment \"");
     let first = pieces.next().unwrap_or_default().to_owned();
     first + &pieces.map(|piece| piece.split_once("\" ").expect("a comment ends").1).collect::<String>()
 }
 
-/// The rules of a listing as Istio's native mode has them: in tables of nf_tables, one for each of iptables.
 fn native_mode(view: &View) -> Vec<LiveTable> {
     let native_name = |name: &str| name.to_lowercase().replace('_', "-");
     let condition = |condition: &ListedCondition| match condition {
@@ -112,7 +110,7 @@ fn forms_of_rules_show_their_reasons() {
 }
 
 #[test]
-fn behind_a_rule_that_takes_all_none_is_reached() {
+fn no_rule_is_reached_after_an_unconditional_one() {
     let rules = "-A OUTPUT -p tcp -j ISTIO_OUTPUT\n-A ISTIO_OUTPUT -d 10.0.0.0/8 -j RETURN\n\
                  -A ISTIO_OUTPUT -j ISTIO_REDIRECT\n-A ISTIO_OUTPUT -j RETURN\n-A ISTIO_OUTPUT -j RETURN\n\
                  -A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001";

@@ -1,4 +1,4 @@
-//! Words that are refused, and words that are taken with a warning.
+//! Settings that are refused, and settings that are accepted with a warning.
 
 use super::{Machine, cautions, check, resolved};
 use mesh::kuma::Kuma;
@@ -15,7 +15,7 @@ fn refusals_are_as_written() {
 }
 
 #[test]
-fn unusual_words_are_taken_with_warnings_as_written() {
+fn unusual_values_are_accepted_with_warnings_as_written() {
     check("warnings", |call| {
         let (raw, Resolved { capture, warnings }) =
             resolved(call).unwrap_or_else(|problems| panic!("{call}: {problems}"));
@@ -47,14 +47,13 @@ fn lists_that_are_too_long_are_refused_by_name() {
             && row.example.is_some_and(|example| !example.is_empty())
     };
     for mesh in Mesh::ALL {
-        // Where DNS is not captured, servers are not read.
+        // Without DNS capture, servers are not read.
         let dns = if *mesh == Mesh::Kuma { Kuma::RedirectDns } else { Setting::RedirectDns };
         for row in settings::of(*mesh).filter(is_list) {
             let separator = if row.features.contains(&Feature::PortsByUser) { ";" } else { "," };
             let value = [row.example.unwrap_or_default()].repeat(100_001).join(separator);
             let count = value.split(separator).count();
             let given = [(Setting::Mesh, mesh.name()), (row.setting, &value), (dns, "true")];
-            // Not every mesh reads every fact.
             let Err(problems) = resolve(&Raw::of_flags(given), &Machine, Vec::new()) else {
                 assert_eq!(row.topic, Topic::Facts, "{mesh} takes {}", row.name());
                 continue;

@@ -1,4 +1,4 @@
-//! The words of each scenario's call make the rules and the table beside it (`rules/scenarios`).
+//! Calls of scenarios produce the rules and the table beside them (`rules/scenarios`).
 
 use mesh::preview::{self, Preview};
 use mesh::settings::{self, Setting};
@@ -34,7 +34,7 @@ fn raw(case: &Case) -> Raw {
 }
 
 #[test]
-fn the_rules_of_a_call_are_the_texts_of_its_scenario() {
+fn calls_produce_the_rules_of_their_scenario() {
     for case in scenarios(|_| true) {
         let (name, text) = (case.name(), |file: &str| case.text(file).unwrap_or_default());
         let Resolved { capture, .. } = resolve(&raw(&case), &NullHost, Vec::new())

@@ -1,4 +1,4 @@
-//! Words of rules, and the conditions and actions that they are read as.
+//! Parsed conditions and actions of rules' words.
 
 use super::*;
 use crate::Target;
@@ -16,7 +16,7 @@ fn unknown(text: &str) -> ListedCondition {
 }
 
 #[test]
-fn what_is_known_of_a_foreign_rule_is_kept_beside_what_is_not() {
+fn foreign_rules_keep_known_and_unknown_conditions() {
     let destination =
         ListedCondition::Known(Match::Destination(Negatable::Is("10.0.0.0/8".parse().unwrap())));
     check(
@@ -49,7 +49,7 @@ fn what_is_known_of_a_foreign_rule_is_kept_beside_what_is_not() {
         &[ListedCondition::Known(Match::Protocol(Protocol::Tcp))],
         &Action::Continue(String::new()),
     );
-    // As iptables wrote it before 1.4.3.
+    // Syntax of iptables before 1.4.3.
     check("-s ! 10.0.0.1 -j DROP", &[unknown("-s"), unknown("! 10.0.0.1")], &Action::Target(Target::Drop));
 }
 
@@ -94,7 +94,7 @@ fn check_exact(text: &str, same: &str, is_our_spelling: bool) {
 }
 
 #[test]
-fn what_asks_nothing_is_left_out() {
+fn trivial_conditions_are_left_out() {
     check_exact("-p all -j ACCEPT", "-j ACCEPT", true);
     check_exact("-p 0 -s 10.0.0.0/8 -j RETURN", "-s 10.0.0.0/8 -j RETURN", true);
     check_exact("-p udp -m udp --dport 53 -j ACCEPT", "-p udp --dport 53 -j ACCEPT", true);
@@ -119,7 +119,7 @@ fn a_protocols_module_without_an_option_is_kept() {
 }
 
 #[test]
-fn flags_are_asked_of_the_first_segment() {
+fn flags_are_tested_on_the_first_segment() {
     assert!(matches_syn("FIN,SYN,RST,ACK", "SYN") && matches_syn("FIN,ACK", "NONE"));
     assert!(!matches_syn("FIN,SYN", "FIN,SYN") && !matches_syn("SYN,RST", "NONE"));
 }
