@@ -1,16 +1,9 @@
-//! Measures whole processes, as a pod's start pays for them: from spawning a program to its end.
-//!
-//! Every run gets a new network namespace, made before the clock starts. The rows of a table take turns, run
-//! by run, so that a busy moment of the machine hits all of them alike; medians then compare fairly. The result is a
-//! Markdown table. A row is one entry in [`tables`].
-//!
-//! Memory is the largest resident set of any process in the row, children included.
-//!
-//! It does not measure single functions, and it never touches the namespace that it was started in.
-//!
-//! `BENCH_RUNS` sets the runs of each row, `SIDECAR_INIT` the binary, `BENCH_BEFORE` another one to run beside it;
-//! `BENCH_LOAD=1` keeps every core busy with something else meanwhile. Arguments choose rows by a part of the table's title or
-//! the row's name.
+//! Benchmark of whole processes, from a program's spawn to its end, as a pod's start pays for them. Every run gets a new network
+//! namespace, made before the clock starts. The rows of a table take turns, run by run, so that load on the machine affects all
+//! rows alike and medians compare fairly. The result is a Markdown table; a row is one entry in [`tables`]. Memory is the largest
+//! resident set of any process in the row, children included. `BENCH_RUNS` sets the runs of each row, `SIDECAR_INIT` the binary,
+//! `BENCH_BEFORE` another one to run beside it; `BENCH_LOAD=1` keeps every core busy meanwhile. Arguments select rows by a part
+//! of the table's title or the row's name.
 
 use std::env;
 use std::error::Error;
@@ -38,7 +31,7 @@ use nix::sched::{CloneFlags, unshare};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// What the init container of Istio's sidecar injection passes.
+/// Arguments of the init container of Istio's sidecar injection.
 const INIT_CONTAINER: &[&str] = &[
     "-p",
     "15001",
@@ -58,16 +51,14 @@ const INIT_CONTAINER: &[&str] = &[
     "15090,15021,15020",
 ];
 
-/// The same capture for the commands of the life cycle.
 const CAPTURE: &[&str] = &["-u", "1337", "-i", "*", "-b", "*", "-d", "15090,15021,15020", "--dual-stack"];
 
-/// The addresses of a dual-stack pod, on the only interface that a fresh namespace has.
+/// Addresses of a dual-stack pod, on `lo`: a fresh namespace has no other interface.
 const POD: &str = "link set lo up
 address add 192.0.2.1/32 dev lo
 address add 2001:db8::1/128 dev lo nodad
 ";
 
-/// Rows that take turns and are printed together.
 struct Table {
     title: &'static str,
     rows: Vec<Row>,
@@ -81,7 +72,6 @@ struct Row {
     timed: Vec<Command>,
 }
 
-/// What the runs of a row came to.
 struct Figures {
     name: &'static str,
     baseline: Option<&'static str>,
@@ -90,7 +80,6 @@ struct Figures {
     peak_kib: i64,
 }
 
-/// A directory that is removed on drop.
 struct Scratch(PathBuf);
 
 fn main() -> ExitCode {
@@ -131,7 +120,6 @@ fn bench(args: &[String]) -> Outcome<()> {
     Ok(())
 }
 
-/// All that is measured. A new case is one more row here.
 fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
     let init = |flags: &[&str]| program(binary, &[&["istio-iptables"], flags].concat());
     let call = |more: &[&str]| init(&[INIT_CONTAINER, more].concat());
@@ -198,7 +186,7 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
 }
 
 impl Table {
-    /// Keeps the selected rows and their baselines; all, where nothing is selected.
+    /// Keeps the selected rows and their baselines; all rows without a selection.
     fn keep(&mut self, selected: &[&str]) {
         let title = self.title;
         let is_selected = |name: &str| {
@@ -353,7 +341,6 @@ fn stdout_of(command: &mut Command) -> Outcome<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The text that `dry_run` would feed to each family's restore, as files: v4, then v6.
 fn restore_files(mut dry_run: Command, scratch: &Scratch, name: &str) -> Outcome<[String; 2]> {
     let text = in_fresh_namespace(|| stdout_of(&mut dry_run))?;
     let (v4, v6) = text.split_once("# ip6tables-restore\n").ok_or("the dry run printed no IPv6 rules")?;
@@ -375,7 +362,7 @@ fn binary() -> Outcome<PathBuf> {
     if path.is_file() { Ok(path) } else { Err(format!("{} is not built", path.display()).into()) }
 }
 
-/// What the figures depend on, in one line.
+/// Kernel, iptables and cores that the figures depend on, in one line.
 fn surroundings(runs: usize) -> Outcome<String> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let iptables = stdout_of(&mut program(Path::new("iptables"), &["--version"]))?;

@@ -1,8 +1,5 @@
-//! Measures what happens between the arguments and the first system call: configuration, policy, render,
-//! parse and plan, for a pod without options, for the usual init container, and for lists of thousands; and what lint looks
-//! at before rules are set, of lists of any mesh that are short enough to be looked at.
-//!
-//! Processes and the kernel's share are for the bench beside it.
+//! Benchmark of the work between the arguments and the first system call: configuration, policy, render, parse and plan, for a
+//! pod without options, for the usual init container and for lists of thousands; and of lint before apply, with short lists.
 
 use diagnose::lint;
 use divan::{Bencher, black_box};
@@ -17,14 +14,10 @@ fn main() {
     divan::main();
 }
 
-/// A pod to set up.
 #[derive(Clone, Copy, Debug)]
 enum Pod {
-    /// No options.
     Default,
-    /// What the injector passes.
     InitContainer,
-    /// 5,000 excluded networks.
     Networks,
     /// 5,000 excluded ports, no two of which touch.
     Ports,
@@ -90,7 +83,6 @@ fn state(pod: Pod) -> State {
     State::of(checked(pod).rules())
 }
 
-/// A state as `iptables-save` lists it.
 fn listing(state: &State) -> String {
     let mut text = String::new();
     for (table, chains) in &state.tables {
@@ -146,7 +138,6 @@ fn plan_from_the_default(bencher: Bencher<'_, '_>, pod: Pod) {
     bencher.bench(|| plan::plan(black_box(&live), black_box(&desired), &OWNERSHIP, false));
 }
 
-/// Lists of a mesh, by its own flags.
 type Lists = (Mesh, &'static [(&'static str, fn() -> String)]);
 
 fn few(item: fn(u32) -> String) -> String {

@@ -1,10 +1,9 @@
-//! The tests that need root: they make network namespaces, and set rules in them.
-//!
-//! One program, because each one more links the whole project again.
+//! Tests that need root: they create network namespaces and set rules in them, in one program, because each additional one links
+//! the whole project again.
 
 mod support;
 
-/// Rules reach the kernel completely, catch the packets that they should, survive failures, and go.
+/// Rules are set completely, capture the right packets, survive failures, and are removed.
 mod apply {
     mod ambient;
     mod clean;
@@ -27,7 +26,6 @@ mod apply {
     pub(crate) mod stage;
 }
 
-/// The command line: arguments, outputs, terminals, the sandbox.
 mod cli {
     mod contract;
     mod recording;
@@ -35,14 +33,12 @@ mod cli {
     mod terminal;
 }
 
-/// The CNI plugin, its installation, and the container runtimes that call it.
 mod cni {
     mod install;
     mod plugin;
     mod runtimes;
 }
 
-/// Answers about a namespace.
 mod diagnose {
     mod live;
     mod one_answer;
@@ -51,7 +47,6 @@ mod diagnose {
     mod verify;
 }
 
-/// Documents keep what they promise.
 mod house {
     mod readme;
     #[expect(dead_code, reason = "the checks that need no root use all of it")]
@@ -71,8 +66,8 @@ mod oracle;
 
 mod sessions;
 
-/// Several programs in one network namespace: nothing is set beside another one's capture, one takes the place of another
-/// without a moment in which neither captures, and each is removed without the others.
+/// Several programs in one network namespace: no rules are set beside another's capture, one replaces another without a moment
+/// without capture, and each is removed separately.
 mod takeover {
     mod inherited;
     mod killed;

@@ -1,4 +1,4 @@
-//! Sessions of the program, each file in a network namespace of its own.
+//! Sessions of the program, each file in a separate network namespace.
 
 use crate::support::rows::rows;
 use crate::support::session;

@@ -1,8 +1,6 @@
-//! The tests that need no rights.
-//!
-//! One program, because each one more links the whole project again.
+//! Tests that need no privileges, in one program, because each additional one links the whole project again.
 
-/// What these share with the tests that need root.
+/// Helpers shared with the tests that need root.
 #[expect(dead_code, reason = "the tests that need root use all of it")]
 mod support {
     pub(crate) mod memory;
@@ -14,19 +12,17 @@ mod support {
     pub(crate) use testkit::{folder, scenarios as catalogue, scope};
 }
 
-/// The engine on a backend in memory.
 mod apply {
     mod memory;
 }
 
-/// The command line: what is typed, and hostile texts.
+/// The command line: typed calls, and hostile strings.
 mod cli {
     mod calls;
     mod hostile;
     pub(crate) mod typed;
 }
 
-/// Answers about flags and manifests.
 mod diagnose {
     mod pictures;
     mod pods;
@@ -41,7 +37,6 @@ mod takeover {
     pub(crate) mod meshes;
 }
 
-/// Every scenario of every mesh.
 mod meshes {
     mod goldens;
 }

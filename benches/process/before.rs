@@ -1,12 +1,11 @@
-//! Another build of the same program, such as the release before, as a row next to each of ours.
+//! Another build of the program, such as the previous release, as a row beside each row of the current one.
 
 use super::{Outcome, Row, Table};
 use std::{env, path::Path, process::Command};
 
-/// Names the other binary.
 const VARIABLE: &str = "BENCH_BEFORE";
 
-/// Gives each row that runs `binary` a twin that runs the one of before. The two take turns like all rows of a table.
+/// Gives each row that runs `binary` a twin with the other build; both take turns like all rows of a table.
 pub(super) fn add_to(table: &mut Table, binary: &Path) -> Outcome<()> {
     let Some(before) = env::var_os(VARIABLE) else { return Ok(()) };
     let before = Path::new(&before);
@@ -15,7 +14,7 @@ pub(super) fn add_to(table: &mut Table, binary: &Path) -> Outcome<()> {
     }
     let twins = |row: Row| {
         let twin = runs(&row.timed, binary).then(|| Row {
-            // A handful of names, which live as long as the table does.
+            // Leaked: a handful of names that live as long as the table.
             name: Box::leak(format!("{}, before", row.name).into_boxed_str()),
             baseline: Some(row.name),
             before: instead(&row.before, binary, before),

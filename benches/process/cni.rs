@@ -1,10 +1,7 @@
-//! What the CNI plugin costs a container: as many as a node holds, one at a time and as many at a time as a runtime
-//! starts, each verb of each measured from spawning the plugin to its end.
-//!
-//! All of it happens in a mount namespace with an empty `/run`, so that neither the state of the machine's own plugin is
-//! met nor the lock that all programs of iptables share; the last rows hold that lock.
-//!
-//! `BENCH_CONTAINERS` sets how many containers there are (default 250).
+//! Benchmark of the CNI plugin: calls for as many containers as a node holds, one at a time and as many at once as a runtime
+//! starts, each verb measured from the plugin's spawn to its end. The calls run in a mount namespace with an empty `/run`, apart
+//! from the state of the machine's plugin and from the lock that all programs of iptables share; the last rows hold that lock.
+//! `BENCH_CONTAINERS` is the number of containers (250).
 
 use super::{Outcome, in_fresh_namespace, succeed};
 use nix::{
@@ -28,7 +25,7 @@ use std::{
 
 const TITLE: &str = "CNI plugin";
 const VERBS: [&str; 3] = ["ADD", "CHECK", "DEL"];
-/// How many calls there are at a time.
+/// Concurrent calls.
 const AT_A_TIME: [usize; 2] = [1, 16];
 
 const CONFIGURATION: &str = r#"{"cniVersion":"1.1.0","name":"mesh","type":"sidecar-cni","log":"/run/cni.log",
@@ -37,7 +34,6 @@ const CONFIGURATION: &str = r#"{"cniVersion":"1.1.0","name":"mesh","type":"sidec
         "sidecar-init/dual-stack":"true"}},
     "prevResult":{"cniVersion":"1.1.0","ips":[{"address":"192.0.2.1/32"}]}}"#;
 
-/// The table, if it is selected.
 pub(super) fn table(binary: &Path, selected: &[&str]) -> Outcome<Option<String>> {
     if !selected.is_empty() && !selected.iter().any(|part| TITLE.contains(part)) {
         return Ok(None);
@@ -70,7 +66,6 @@ fn in_mount_namespace<T: Send>(work: impl FnOnce() -> Outcome<T> + Send) -> Outc
     thread::scope(|scope| scope.spawn(inside).join()).map_err(|_| "a run panicked")?
 }
 
-/// A row for each verb.
 fn rounds(binary: &Path, containers: &[File], at_a_time: usize, note: &str) -> Outcome<String> {
     let mut text = String::new();
     for verb in VERBS {

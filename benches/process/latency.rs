@@ -1,8 +1,6 @@
-//! What rules cost the traffic: the time of a TCP connection's handshake, captured, with lists of several lengths.
-//!
-//! Every case has a namespace for as long as all are measured, and they take turns. The connection is to a port that no
-//! list names, so that it meets all rules, and reaches a listener in the same namespace; without rules it
-//! reaches it directly. It is ended by a reset, which leaves no state for the next one.
+//! Benchmark of a captured TCP connection's handshake, with lists of several lengths. Every case keeps its namespace for the
+//! whole measurement, and cases take turns. The connection goes to a port that no list names, so that it passes all rules to a
+//! listener in the same namespace; without rules it reaches it directly. A reset ends it, which leaves no state for the next one.
 
 use super::nftables::ports;
 use super::{Outcome, in_fresh_namespace, program, stdout_of, succeed};
@@ -21,27 +19,24 @@ use std::{
 
 const TITLE: &str = "Connect latency";
 const SIZES: [usize; 4] = [0, 100, 1_000, 5_000];
-/// Connections of each turn.
 const CONNECTIONS: usize = 20;
-/// Where the proxy listens, and where connections go.
+/// The proxy's listener and the connections' destination.
 const PROXY: &str = "127.0.0.1:15001";
 const DESTINATION: &str = "203.0.113.1:8080";
 
-/// The flags that choose what holds the rules, by the name of the column.
 const COLUMNS: [(&str, &[&str]); 3] = [
     ("nftables", &["--native-nftables"]),
     ("iptables-nft", &["--force-iptables-binary", "nft"]),
     ("iptables-legacy", &["--force-iptables-binary", "legacy"]),
 ];
 
-/// Asks for a turn; its times come back.
+/// Handle of a case's thread: requests a turn and receives its times.
 struct Case {
     turn: Sender<()>,
     times: Receiver<Outcome<Vec<Duration>>>,
     all: Vec<Duration>,
 }
 
-/// The table, if it is selected.
 pub(super) fn table(binary: &Path, selected: &[&str], runs: usize) -> Outcome<Option<String>> {
     if !selected.is_empty() && !selected.iter().any(|part| TITLE.contains(part)) {
         return Ok(None);
@@ -66,7 +61,7 @@ pub(super) fn table(binary: &Path, selected: &[&str], runs: usize) -> Outcome<Op
                 cases.push(start(Some(backend.iter().map(|flag| (*flag).to_owned()).chain(list).collect())));
             }
         }
-        // The first turn is for the caches.
+        // The first turn warms the caches.
         for run in 0..=runs {
             for case in &mut cases {
                 let _ = case.turn.send(());

@@ -1,4 +1,4 @@
-//! Something else for every core to do while programs are measured, as on a node that starts many pods.
+//! Background load for every core while programs are measured, as on a node that starts many pods.
 
 use super::Outcome;
 use std::{
@@ -7,10 +7,8 @@ use std::{
     thread,
 };
 
-/// Ends with the value.
 pub(super) struct Load(Vec<Child>);
 
-/// Starts it, if it is enabled.
 pub(super) fn start() -> Outcome<Load> {
     let cores = match env::var("BENCH_LOAD").as_deref() {
         Err(_) | Ok("" | "0") => 0,
@@ -19,7 +17,7 @@ pub(super) fn start() -> Outcome<Load> {
     };
     let mut load = Load(Vec::new());
     for _ in 0..cores {
-        // The kernel ends it with us, whatever ends us.
+        // The kernel ends it with this process, however that ends.
         let mut busy = Command::new("setpriv");
         busy.args(["--pdeathsig", "KILL", "sha256sum", "/dev/zero"]);
         busy.stdin(Stdio::null()).stdout(Stdio::null());

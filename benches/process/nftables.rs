@@ -1,9 +1,8 @@
-//! Our own table of nf_tables, with lists of several lengths, against what else could set the same rules.
+//! The native nf_tables table with lists of several lengths, against `nft` and iptables with the same rules.
 
 use super::{Outcome, Row, Scratch, Table, in_fresh_namespace, program, restore_files, stdout_of};
 use std::{path::Path, process::Command};
 
-/// How many outbound ports are excluded in the tables about long lists.
 const EXCLUSIONS: [(usize, &str); 4] = [
     (0, "nftables, both families, no excluded ports"),
     (100, "nftables, both families, 100 excluded ports"),
@@ -11,12 +10,11 @@ const EXCLUSIONS: [(usize, &str); 4] = [
     (5_000, "nftables, both families, 5,000 excluded ports"),
 ];
 
-/// A table for each length. `call` makes the call of an init container with more flags.
+/// A table for each length. `call` is an init container's call with additional flags.
 pub(super) fn tables(call: impl Fn(&[&str]) -> Command, scratch: &Scratch) -> Outcome<Vec<Table>> {
     EXCLUSIONS.into_iter().map(|(count, title)| table(title, &ports(count), &call, scratch)).collect()
 }
 
-/// Our own table of nf_tables against `nft` and iptables with the same rules.
 fn table(
     title: &'static str,
     ports: &str,
@@ -53,7 +51,7 @@ fn table(
     })
 }
 
-/// As many ports, of which no two touch.
+/// `count` ports, no two of them adjacent.
 pub(super) fn ports(count: usize) -> String {
     (0..count).map(|n| (20_001 + 2 * n).to_string()).collect::<Vec<_>>().join(",")
 }

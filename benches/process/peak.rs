@@ -1,7 +1,5 @@
-//! The largest resident set of a program, its children included.
-//!
-//! It is read in a separate run: the kernel counts what a process held before its `exec` too, so a small process has
-//! to start the program. Even so that process is the floor of the column, as the row of `/bin/true` shows.
+//! Largest resident set of a program, its children included, read in a separate run. The kernel also counts memory from before
+//! the `exec`, so a small process starts the program; it is the floor of the column, as the row of `/bin/true` shows.
 
 use super::{Outcome, stdout_of, succeed};
 use nix::sys::resource::{UsageWho, getrusage};

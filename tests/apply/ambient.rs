@@ -1,12 +1,12 @@
-//! Istio's ambient mode captures in a pod by chains that have the same prefix, and one of them the same name. It is not
-//! ours: nothing of it is touched, and nothing is set beside it.
+//! Istio's ambient mode captures in a pod by chains with the sidecar's prefix, one of them with the same name. Its rules belong
+//! to another owner: they are kept, and no rules are set beside them.
 
 use crate::apply::stage::{REDIRECT, VARIANTS, call, same, state};
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
 use crate::takeover::meshes::Goal;
 
-/// Its rules in nf_tables, as far as one needs to know it.
+/// Its rules in nf_tables, reduced.
 const NATIVE: &str = "table inet istio-ambient-nat {
   chain prerouting { type nat hook prerouting priority -100; jump istio-prerouting; }
   chain output { type nat hook output priority -100; jump istio-output; }
@@ -15,7 +15,7 @@ const NATIVE: &str = "table inet istio-ambient-nat {
 }
 ";
 
-/// What the node agent sets with DNS capture: in iptables, the text of `tests/meshes/ambient/upstream.rs`.
+/// Sets the node agent's rules with DNS capture: in iptables, those of `tests/meshes/ambient/upstream.rs`.
 fn set(namespace: &Namespace, variant: Variant) {
     if variant == Variant::Native {
         namespace.load(NATIVE);
@@ -32,7 +32,7 @@ fn everything(namespace: &Namespace) -> String {
 }
 
 #[test]
-fn ambient_stays_and_nothing_is_set_beside_it() {
+fn ambient_is_kept_and_no_rules_are_set_beside_it() {
     for variant in [Variant::Legacy, Variant::Nft, Variant::Native] {
         let namespace = Namespace::new();
         set(&namespace, variant);
@@ -62,25 +62,25 @@ fn ambient_stays_and_nothing_is_set_beside_it() {
             printed.stderr
         );
         assert!(printed.stdout.contains("15001"), "{}", printed.stdout);
-        same(&before, &everything(&namespace), "something of ambient was touched");
+        same(&before, &everything(&namespace), "rules of ambient were changed");
     }
 }
 
 #[test]
-fn clean_of_all_meshes_takes_ambient_away() {
+fn clean_of_all_meshes_removes_ambient() {
     for variant in [Variant::Legacy, Variant::Nft, Variant::Native] {
         let namespace = Namespace::new();
         let before = state(&namespace);
         set(&namespace, variant);
         let printed = succeed(&namespace, &["clean"]).stderr;
         assert!(printed.contains("removing the rules of Istio's ambient mode"), "{printed}");
-        same(&before, &state(&namespace), "something of ambient is left");
+        same(&before, &state(&namespace), "rules of ambient are left");
     }
 }
 
-/// Cleaning after the sidecar takes what is ours or upstream's beside it, but for the chain whose name both use.
+/// Cleaning after the sidecar removes its rules beside ambient, except for the chain name that both use.
 #[test]
-fn clean_beside_ambient_takes_the_rest() {
+fn clean_beside_ambient_removes_the_sidecar() {
     for variant in VARIANTS {
         let namespace = Namespace::new();
         set(&namespace, variant);

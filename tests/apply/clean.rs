@@ -1,14 +1,11 @@
-//! After `clean` a namespace is as if we had never been there.
-//!
-//! Other programs' rules are there first: Docker's redirect of its embedded resolver, a table of nf_tables,
-//! rules in legacy tables. What is compared is what those programs see.
+//! `clean` leaves the namespace in its state before the first apply. Rules of other programs exist first: Docker's redirect of
+//! its embedded resolver, a table of nf_tables, rules in legacy tables. The comparison is of the output of those programs.
 
 use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, routing, same, tables};
 use crate::support::namespace::{Namespace, succeed};
 use crate::support::rows::rows;
 use crate::support::setting::{Family, Variant};
 
-/// Docker's rules in a container with an embedded resolver.
 const DOCKER: &str = "*nat
 :DOCKER_OUTPUT - [0:0]
 :DOCKER_POSTROUTING - [0:0]
@@ -43,7 +40,7 @@ const LEGACY_V6: &str = "*filter
 COMMIT
 ";
 
-/// Policy rules and routes of others, one in the table that is ours by default.
+/// Policy rules and routes of other owners, one in the default routing table of the tool.
 const ROUTING: &str = "rule add fwmark 7 lookup 77
 route add blackhole default table 77
 rule add fwmark 8 lookup 133
@@ -70,18 +67,16 @@ fn leaves_no_trace(variant: Variant) {
     }
     succeed(&namespace, &call("apply", variant, REDIRECT));
     succeed(&namespace, &call("apply", variant, &[FULL, &["-t", "4242", "-r", "4343"]].concat()));
-    assert!(seen_by_others(&namespace).contains("ISTIO_OUTPUT"), "nothing was set");
-    // No memory of what was applied is needed.
+    assert!(seen_by_others(&namespace).contains("ISTIO_OUTPUT"), "no rules were set");
+    // Stored settings are not needed.
     succeed(&namespace, &[&["istio-iptables", "--cleanup-only"], REDIRECT].concat());
-    same(&before, &seen_by_others(&namespace), "clean left a trace, or took what is not ours");
+    same(&before, &seen_by_others(&namespace), "clean left rules, or removed rules of other owners");
     succeed(&namespace, &["clean"]);
-    same(&before, &seen_by_others(&namespace), "a second clean did something");
+    same(&before, &seen_by_others(&namespace), "a second clean changed the state");
 }
 
-/// Everything that other programs can list, word for word.
-///
-/// Two things are left out. Remarks and counters change by themselves. A legacy table that was made once
-/// can't be removed from a namespace, so one without rules counts as absent.
+/// Output of all listing programs. Remarks and counters are omitted because they change without a run. A legacy table cannot be
+/// removed from a namespace once it exists, so one without rules counts as absent.
 fn seen_by_others(namespace: &Namespace) -> String {
     let mut text = namespace.stdout("nft", &["list", "ruleset"]);
     // xtables rules list their counters.

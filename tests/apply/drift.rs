@@ -1,12 +1,12 @@
-//! Tampering with one thing at a time: `diff` names it, the drop-in refuses, and repairs where it may. That drift of any
-//! rules is told is a law of the rule model; here it is that of rules which programs list.
+//! Single changes of the rules: `diff` names each, the drop-in refuses, and repairs where it may. Drift of arbitrary rules is a
+//! law of the rule model; these tests cover rules listed by programs.
 
 use crate::apply::stage::{FULL, VARIANTS, call, same, state};
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::scope;
 use crate::support::setting::{Family, Variant};
 
-/// A table, commands on it, and what `diff` says then. `SECOND` stands for the second rule of `ISTIO_OUTPUT`.
+/// A table, commands on it, and the reason that `diff` reports. `SECOND` is the second rule of `ISTIO_OUTPUT`.
 const TAMPERED: [(&str, &str, &str); 11] = [
     ("mangle", "-D PREROUTING 1", "missing"),
     ("nat", "-F ISTIO_OUTPUT", "missing"),
@@ -21,7 +21,7 @@ const TAMPERED: [(&str, &str, &str); 11] = [
     ("nat", "-D ISTIO_OUTPUT 2\n-I ISTIO_OUTPUT 3 SECOND", "moved"),
 ];
 
-/// Commands of `ip`, and what `diff` says then.
+/// Commands of `ip`, and the reason that `diff` reports.
 const MISROUTED: [(&str, &str); 7] = [
     ("-4 rule del fwmark 1337 lookup 133", "missing"),
     ("-6 rule del fwmark 1337 lookup 133", "missing"),
@@ -33,7 +33,7 @@ const MISROUTED: [(&str, &str); 7] = [
 ];
 
 #[test]
-fn each_thing_that_is_tampered_with_is_named_and_repaired() {
+fn each_changed_rule_is_named_and_repaired() {
     for variant in VARIANTS {
         let scene = Scene::new(variant);
         for family in Family::BOTH {
@@ -56,9 +56,9 @@ fn each_thing_that_is_tampered_with_is_named_and_repaired() {
     }
 }
 
-/// A foreign rule before ours is drift, one behind ours is not, and neither is one that only counts.
+/// A foreign rule before the mesh's rules is drift; one behind them, or one that only counts, is not.
 #[test]
-fn foreign_rules_are_drift_where_they_come_first() {
+fn foreign_rules_in_first_place_are_drift() {
     let accept = "-p tcp -m tcp --dport 9 -j ACCEPT";
     for variant in VARIANTS {
         let scene = Scene::new(variant);
@@ -79,7 +79,7 @@ fn foreign_rules_are_drift_where_they_come_first() {
             succeed(&scene.namespace, &scene.call("apply"));
             same(&with_foreign, &state(&scene.namespace), &format!("{what}, behind"));
             put(&format!("-D {chain} {accept}"));
-            // One before ours stays, and ours go before it: just where it was a moment ago.
+            // A foreign rule in first place stays, and apply moves the mesh's rules before it.
             put(&format!("-I {chain} 1 {accept}"));
             let printed = check(3, &format!("{what}, before"));
             assert!(printed.contains("foreign rule first") && printed.contains("--dport 9"), "{printed}");
@@ -113,7 +113,7 @@ impl Scene {
         call(command, self.variant, FULL)
     }
 
-    /// What follows the chain's name in a rule, counted from 1; nothing where the table has none.
+    /// The rule after the chain's name, counted from 1; empty if the table has none.
     fn rule(&self, family: Family, table: &str, chain: &str, number: usize) -> String {
         let saved = self.namespace.stdout(&self.variant.program(family, "-save"), &["-t", table]);
         let start = format!("-A {chain} ");
@@ -128,7 +128,7 @@ impl Scene {
         assert_ne!(self.desired, drifted, "{what} changed nothing");
         let call = [self.call("diff"), vec!["--rules"]].concat();
         let printed = run(&self.namespace, &call).with(3, &what).stdout;
-        assert!(printed.contains(reason), "{what}: {reason} is not what it said:\n{printed}");
+        assert!(printed.contains(reason), "{what}: {reason} is not in:\n{printed}");
         let refused = run(&self.namespace, &self.call("istio-iptables")).with(1, &what).stderr;
         same_changes(&printed, &refused);
         same(&drifted, &state(&self.namespace), &format!("{what}: refused, and yet something changed"));
@@ -142,11 +142,14 @@ impl Scene {
     }
 }
 
-/// `diff` and the drop-in's refusal name the same verdicts in the same direction, and the same reason.
+/// Checks that `diff` and the drop-in's refusal name the same verdicts in the same direction, and the same reason.
 fn same_changes(diff: &str, refusal: &str) {
     let is_change = |line: &&str| line.contains(" -> ") && !line.starts_with("Rules differ");
     let changes: Vec<&str> = diff.lines().filter(is_change).collect();
-    let also = diff.lines().find_map(|line| line.strip_prefix("Rules differ: ")).expect("what differs");
+    let also = diff
+        .lines()
+        .find_map(|line| line.strip_prefix("Rules differ: "))
+        .expect("a line with the differences");
     let expected = changes.iter().map(|line| format!("  {line}\n")).collect::<String>();
     let told = format!("run with --reconcile to replace them\n{expected}  also: {also}\n");
     assert!(refusal.ends_with(&told), "{told}\n{refusal}");

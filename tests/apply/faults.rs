@@ -1,9 +1,7 @@
-//! A restore program that fails at every step in turn.
-//!
-//! A script of the same name stands before the real programs on `PATH`. It counts its calls; at the one
-//! that is to fail it hands the first tables of its input to the real program and reports a failure, which
-//! is what iptables does when a later table is refused. It also fails after the last table: the caller
-//! can't tell that from any other failure.
+//! A restore program that fails at every step in turn. A script of the same name precedes the real programs on `PATH`. It counts
+//! its calls; at the failing one it passes the first tables of its input to the real program and reports a failure, as iptables
+//! does when a later table is refused. It also fails after the last table: the caller cannot distinguish that from other
+//! failures.
 
 use crate::support::rows::rows;
 use crate::support::scope;
@@ -15,7 +13,7 @@ use crate::support::namespace::{Namespace, succeed};
 use crate::support::program::{Outcome, PATH, binary};
 use crate::support::setting::{Family, Variant};
 
-/// Counts in `calls`; `at`, `tables` and `says` tell when and how to fail.
+/// Counts calls in `calls`; `at`, `tables` and `says` define when and how a call fails.
 const SCRIPT: &str = r#"#!/bin/sh
 cd "$FAULT" || exit 9
 input=$(cat)
@@ -39,26 +37,23 @@ exit 1
 
 #[derive(Clone, Copy, Debug)]
 struct Fault {
-    /// The call, from 1.
     at: usize,
-    /// Its tables that take effect.
     tables: usize,
     says: &'static str,
 }
 
-/// An old state and a desired one, each a variant and flags; no flags: nothing of ours.
+/// An old state and a desired one, each a variant and flags; without flags, no rules.
 type Change = (Variant, &'static [&'static str], Variant, &'static [&'static str]);
 
-/// Tables of a family, and one more than there are.
+/// Tables of a family, plus one.
 const TABLES: usize = 4;
 
-// Each is in the old state after a failure.
 rows! {
     legacy_from_nothing: every_step((Variant::Legacy, &[], Variant::Legacy, FULL));
     legacy_to_more: every_step((Variant::Legacy, REDIRECT, Variant::Legacy, FULL));
     legacy_to_less: every_step((Variant::Legacy, FULL, Variant::Legacy, REDIRECT));
     legacy_again: every_step((Variant::Legacy, FULL, Variant::Legacy, FULL));
-    /// What goes of iptables (nft) needs no program.
+    /// Rules of iptables (nft) are removed without a program.
     legacy_to_nothing: every_step((Variant::Legacy, FULL, Variant::Legacy, &[]));
     legacy_to_nft: every_step((Variant::Legacy, FULL, Variant::Nft, FULL));
     nft_from_nothing: every_step((Variant::Nft, &[], Variant::Nft, FULL));
@@ -70,7 +65,7 @@ rows! {
 
 fn every_step(change: Change) {
     let scene = Scene::new("faults", change);
-    // A run that needs no fault to end says how many calls there are.
+    // A run without a fault counts the calls.
     scene.run(Fault { at: 0, tables: 0, says: "" }).with(0, "a run without a fault");
     let calls = scene.calls();
     assert!(calls > 0, "{change:?} calls no restore program");
@@ -80,9 +75,9 @@ fn every_step(change: Change) {
     }
 }
 
-/// nf_tables refuses a commit when somebody else's came first: that is tried again.
+/// nf_tables refuses a commit after a concurrent one; it is retried.
 #[test]
-fn a_conflict_is_tried_again() {
+fn conflict_is_retried() {
     let change = (Variant::Nft, REDIRECT, Variant::Nft, FULL);
     let scene = Scene::new("faults-conflict", change);
     for tables in scope::of((0..=TABLES).collect(), 2) {
@@ -150,7 +145,7 @@ impl Scene {
         fs::write(self.folder.join("calls"), "0").expect("the counter is written");
         let arguments = self.desired();
         let (old, old_flags, new, flags) = self.change;
-        // An identical run has nothing to do; this one is told to do it all the same.
+        // An identical run changes nothing, so it is forced.
         let forced: &[&str] = if (old, old_flags) == (new, flags) { &["--force-apply"] } else { &[] };
         let mut command = binary(&[&arguments[..], forced].concat());
         command

@@ -1,5 +1,5 @@
-//! Flows of DNS that were there before a change: stale ones are captured after it, captured ones survive it. That
-//! connections survive is seen where `takeover::moves` keeps them.
+//! DNS flows from before a change: stale ones are captured after it, captured ones survive it. `takeover::moves` covers
+//! connections.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -16,7 +16,7 @@ use crate::support::traffic::{Call, Protocol, receive};
 const COMMON: [&str; 9] = ["--dual-stack", "-u", "1337", "-g", "1337", "-i", "*", "-b", "*"];
 const DNS: [&str; 3] = ["--redirect-dns", "--dns-servers", RESOLVERS];
 const MORE: [&str; 4] = ["--drop-invalid", "-d", "15090", "--iptables-trace-logging"];
-/// For a question that was not answered.
+/// Interval between queries without an answer.
 const RETRY: Duration = Duration::from_secs(5);
 const TRIES: u32 = 6;
 
@@ -36,7 +36,7 @@ fn settings() -> impl Iterator<Item = (Variant, Family)> {
 
 fn stale(setting: Setting, capture: &[&str]) {
     let pod = Pod::new(setting);
-    // Conntrack watches a namespace only where a rule asks it to.
+    // Conntrack tracks a namespace only where a rule requires it.
     let watcher = if setting.variant == Variant::Native { Variant::Nft } else { setting.variant };
     let iptables = watcher.program(setting.family, "");
     let wait: &[&str] = if setting.variant == Variant::Legacy { &["-w", "60"] } else { &[] };
@@ -45,19 +45,19 @@ fn stale(setting: Setting, capture: &[&str]) {
     pod.listen(Protocol::Udp, Place::Resolver, 53);
     pod.listen(Protocol::Udp, Place::Resolver, 5353);
     let (dns, other) = (udp(&pod, 53), udp(&pod, 5353));
-    assert_eq!([ask(&pod, &dns), ask(&pod, &other)], [Answerer::Destination; 2], "{setting}: before");
+    assert_eq!([query(&pod, &dns), query(&pod, &other)], [Answerer::Destination; 2], "{setting}: before");
     let known = flows(&pod);
     assert!(known.contains("dport=53 ") && known.contains("dport=5353 "), "{setting}: {known}");
     let arguments = call("apply", setting.variant, &[&COMMON[..], capture, &["--format", "json"]].concat());
     let printed = succeed(&pod.inside, &arguments).stdout;
     assert!(printed.contains("\"forgotten_flows\": 1"), "{setting}: {printed}");
     assert!(!flows(&pod).contains("dport=53 "), "{setting}: the flow is still known");
-    assert_eq!(ask(&pod, &dns), Answerer::Agent, "{setting}: the stale flow\n{}", pod.rules());
-    assert_eq!(ask(&pod, &other), Answerer::Destination, "{setting}: a flow of no concern");
-    // A second run leaves the flow alone that is captured now.
+    assert_eq!(query(&pod, &dns), Answerer::Agent, "{setting}: the stale flow\n{}", pod.rules());
+    assert_eq!(query(&pod, &other), Answerer::Destination, "{setting}: a flow to another port");
+    // A second run keeps the flow, which is captured now.
     let printed = succeed(&pod.inside, &arguments).stdout;
     assert!(printed.contains("\"forgotten_flows\": 0"), "{setting}: {printed}");
-    assert_eq!(ask(&pod, &dns), Answerer::Agent, "{setting}: the same flow later");
+    assert_eq!(query(&pod, &dns), Answerer::Agent, "{setting}: the same flow later");
 }
 
 const CHANGES: [[Mode; 2]; 4] = [
@@ -86,14 +86,13 @@ fn survive(variant: Variant, family: Family, [old, new]: [Mode; 2]) {
     pod.listen(Protocol::Udp, Place::Resolver, 53);
     apply(old, &[]);
     let dns = udp(&pod, 53);
-    assert_eq!(ask(&pod, &dns), Answerer::Agent, "{what}: before");
+    assert_eq!(query(&pod, &dns), Answerer::Agent, "{what}: before");
     apply(new, &MORE);
-    assert_eq!(ask(&pod, &dns), Answerer::Agent, "{what}: the flow of DNS\n{}", pod.rules());
-    // And new ones are captured as before.
-    assert_eq!(ask(&pod, &udp(&pod, 53)), Answerer::Agent, "{what}: a new flow of DNS");
+    assert_eq!(query(&pod, &dns), Answerer::Agent, "{what}: the flow of DNS\n{}", pod.rules());
+    // New flows are captured as before.
+    assert_eq!(query(&pod, &udp(&pod, 53)), Answerer::Agent, "{what}: a new flow of DNS");
 }
 
-/// A socket of the application's that talks to one port of the resolver.
 fn udp(pod: &Pod, port: u16) -> UdpSocket {
     let family = pod.setting.family;
     let (from, to) = (Some(Place::Pod.at(family, 0)), Place::Resolver.at(family, port));
@@ -104,9 +103,8 @@ fn udp(pod: &Pod, port: u16) -> UdpSocket {
     socket
 }
 
-/// Asks once more on the same socket, and again where a question gets lost, as resolvers do; returns who got it, once it
-/// is answered.
-fn ask(pod: &Pod, socket: &UdpSocket) -> Answerer {
+/// Sends a query on the same socket, again after a loss as resolvers do, and returns the answering endpoint.
+fn query(pod: &Pod, socket: &UdpSocket) -> Answerer {
     let mut tries = 0..TRIES;
     let answered = loop {
         let answered = socket.send(b"?").and_then(|_| receive(socket, &mut [0; 1]));

@@ -1,4 +1,4 @@
-//! As many owner groups as may be named, by programs that take no more than 255 words.
+//! The maximum number of owner groups, with programs that take no more than 255 words.
 
 use crate::apply::stage::{FULL, VARIANTS, call, state};
 use crate::support::namespace::Namespace;
@@ -13,7 +13,7 @@ fn run(namespace: &Namespace, arguments: &[&str], groups: &str) -> Outcome {
 }
 
 #[test]
-fn all_owner_groups_that_may_be_named_are_set() {
+fn all_allowed_owner_groups_are_set() {
     for variant in VARIANTS {
         for count in [49, 50, 64] {
             let (namespace, groups, what) =
@@ -28,9 +28,9 @@ fn all_owner_groups_that_may_be_named_are_set() {
     }
 }
 
-/// The preview is upstream's, whose words are too many.
+/// The preview is upstream's, which has too many words.
 #[test]
-fn a_preview_that_can_not_be_restored_is_told() {
+fn unrestorable_preview_has_a_warning() {
     let namespace = Namespace::new();
     for (count, fits) in [(49, true), (50, false)] {
         let printed = run(&namespace, &[&["istio-iptables", "--dry-run"], FULL].concat(), &groups(count));
@@ -47,5 +47,5 @@ fn a_preview_that_can_not_be_restored_is_told() {
 }
 
 fn v4(preview: &str) -> &str {
-    preview.split("# ip6tables-restore").next().expect("what comes first")
+    preview.split("# ip6tables-restore").next().expect("the IPv4 part")
 }

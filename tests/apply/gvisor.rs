@@ -1,13 +1,11 @@
-//! A kernel without nf_tables: gVisor's. What is not there is said, changes nothing, and does not stand in the way of what
-//! is: the legacy tables of iptables.
-//!
-//! Debian's gVisor (20221219) has the table nat, and not the match `owner`, so no rules of ours can be set in it.
+//! A kernel without nf_tables: gVisor's. Missing features are reported, change nothing, and do not block the available ones: the
+//! legacy tables of iptables. Debian's gVisor (20221219) has the table nat without the match `owner`, so none of the tool's rules
+//! can be set in it.
 
 use crate::support::folder::Folder;
 use crate::support::program::{BINARY, Outcome, Run};
 use std::process::Command;
 
-/// Runs a program in gVisor, in namespaces that end with it.
 fn inside(program: &str, arguments: &str) -> Outcome {
     let root = Folder::new("gvisor");
     let sandbox = "mount -t proc proc /proc && exec runsc --root \"$0\" --network=none --platform=ptrace --net-raw \
@@ -32,23 +30,23 @@ const CAPTURE: &str = "--pod-ips 10.1.2.3 -u 1337 -b 8080 -i 10.0.0.0/8";
 
 #[test]
 #[ignore = "needs gVisor's runsc"]
-fn it_is_gvisor_that_runs_there() {
+fn sandbox_runs_gvisor() {
     let output = inside("dmesg", "");
     assert!(output.stdout.contains("gVisor"), "{output:?}");
 }
 
 #[test]
 #[ignore = "needs gVisor's runsc"]
-fn nothing_there_is_an_answer_and_no_failure() {
+fn missing_tables_are_no_failure() {
     check("clean", 0, &["no rules of this program were found"]);
     check(&format!("check {CAPTURE}"), 3, &["IPv4 nat ISTIO_REDIRECT (iptables-legacy)", "# missing"]);
     check("status", 3, &["Nothing is captured"]);
 }
 
-/// The drop-in, and `apply` without a word about a backend: both take what the kernel has.
+/// Without a backend flag, the drop-in and `apply` both take the kernel's only backend.
 #[test]
 #[ignore = "needs gVisor's runsc"]
-fn a_rule_that_the_kernel_can_not_match_is_named_and_leaves_nothing() {
+fn unsupported_match_is_named_and_leaves_no_rules() {
     let says = ["iptables-legacy", "the old state is back in place", "owner"];
     check(&format!("apply {CAPTURE}"), 1, &says);
     check(&format!("istio-iptables {CAPTURE}"), 1, &says);
@@ -56,6 +54,6 @@ fn a_rule_that_the_kernel_can_not_match_is_named_and_leaves_nothing() {
 
 #[test]
 #[ignore = "needs gVisor's runsc"]
-fn a_backend_that_is_asked_for_and_not_there_is_refused_with_the_other_one() {
+fn unavailable_backend_is_refused_with_the_other_one() {
     check(&format!("apply --backend nftables {CAPTURE}"), 1, &["no nf_tables", "--backend iptables-legacy"]);
 }

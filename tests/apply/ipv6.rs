@@ -1,4 +1,4 @@
-//! Pods with one family or two, and machines that lack what IPv6 needs.
+//! Pods with one or two families, and machines without parts of IPv6.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ fn an_added_address_is_local() {
 }
 
 #[test]
-fn disabled_and_not_wanted() {
+fn disabled_and_not_requested() {
     for variant in VARIANTS {
         for flags in [&["--pod-ips", "10.77.0.2"][..], &["--pod-ips", "10.77.0.2", "--dual-stack"]] {
             let namespace = without_ipv6();
@@ -46,17 +46,17 @@ fn disabled_and_not_wanted() {
                 succeed(&namespace, &call("apply", variant, &flags));
             }
             run(&namespace, &call("diff", variant, &flags)).with(0, "check without IPv6");
-            assert!(!state(&namespace).contains("ip6tables"), "rules of IPv6 were set");
+            assert!(!state(&namespace).contains("ip6tables"), "IPv6 rules were set");
             succeed(&namespace, &["clean"]);
             same(&before, &state(&namespace), "clean without IPv6");
         }
     }
 }
 
-/// The flags say that the pod has IPv6 and the kernel says that it has not: rules are set, routing that the
-/// kernel would refuse is not, and every command agrees that this is as desired.
+/// The flags declare IPv6 and the kernel has it disabled: rules are set, routing that the kernel would refuse is not, and every
+/// command reports this as desired.
 #[test]
-fn disabled_and_yet_wanted() {
+fn disabled_but_requested() {
     for variant in VARIANTS {
         let namespace = without_ipv6();
         let before = state(&namespace);
@@ -108,14 +108,14 @@ fn no_programs_for_ipv6() {
         let printed = run(&call("apply", variant, FULL)).with(1, "both families").stderr;
         let program = variant.program(Family::V6, "-restore");
         assert!(printed.contains(&program), "{program} is not named: {printed}");
-        same(&before, &state(&namespace), "a failed run changed something");
+        same(&before, &state(&namespace), "a failed run changed the state");
         run(&["clean"]).with(0, "clean with IPv4 alone");
         let left = state(&namespace);
         assert!(!left.contains("ISTIO"), "{left}");
     }
 }
 
-/// Where iptables has set rules, it is unknown whether they are ours: no command may report that all is well.
+/// Without iptables, the owner of existing rules is unknown: no command may report success.
 #[test]
 fn no_programs_at_all() {
     let empty = Folder::new("ipv6-nothing");
@@ -128,12 +128,11 @@ fn no_programs_at_all() {
             let printed =
                 namespace.outcome(call.env("PATH", &*empty)).with(1, "tables that can't be read").stderr;
             assert!(printed.contains("install iptables and run this again"), "{command:?}: {printed}");
-            same(&before, &state(&namespace), "a failed run changed something");
+            same(&before, &state(&namespace), "a failed run changed the state");
         }
     }
 }
 
-/// The NICs tell: nothing is declared.
 #[test]
 fn pods_of_each_kind() {
     let modes = [Mode::Redirect, Mode::Tproxy];
@@ -160,7 +159,7 @@ fn pod(setting: Setting, only: bool) {
     for _ in 0..2 {
         succeed(&pod.inside, &call("apply", setting.variant, &flags));
     }
-    run(&pod.inside, &call("diff", setting.variant, &flags)).with(0, "check with what the NICs tell");
+    run(&pod.inside, &call("diff", setting.variant, &flags)).with(0, "check by the NICs");
     check(&pod, &[(App, Tcp, Service, 9080, Outbound), (Outside, Tcp, ThePod, 8080, Inbound)]);
     let expected = !only || setting.family == Family::V6;
     assert_eq!(state(&pod.inside).contains("ip6tables"), expected, "{setting} {only}");

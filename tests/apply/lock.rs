@@ -1,4 +1,4 @@
-//! The lock of a network namespace: whom it keeps out, and who can't take it.
+//! The lock of a network namespace: runs that it excludes, and users without access to it.
 
 use crate::support::program::{BINARY, Outcome, PATH, as_user, binary, is_running};
 use crate::support::wait;
@@ -13,10 +13,10 @@ use crate::support::setting::Variant;
 use testkit::running::Running;
 
 const NOBODY: (u32, &str) = (65534, "");
-/// With the right to change the namespace and none beside it.
+/// User with the capability to change the namespace and no other.
 const PROXY: (u32, &str) = (1337, ",+net_admin");
 
-/// Locks the namespace's file, which everybody can open, until it is killed.
+/// Locks the namespace's file, which every user can open, until killed.
 const HOLDER: &str = "exec 3</proc/self/ns/net; flock --exclusive 3 && echo held && exec sleep 600";
 
 fn adversary(namespace: &Namespace) -> Running {
@@ -25,12 +25,11 @@ fn adversary(namespace: &Namespace) -> Running {
     let mut child = namespace.run(|| command.spawn()).expect("setpriv starts");
     let mut output = [0; 5];
     let stdout = child.stdout.as_mut().expect("a pipe");
-    std::io::Read::read_exact(stdout, &mut output).expect("it holds the lock");
+    std::io::Read::read_exact(stdout, &mut output).expect("the lock is held");
     assert_eq!(&output, b"held\n");
     Running(child)
 }
 
-/// A run whose program hangs.
 fn hanging(namespace: &Namespace) -> Running {
     let sleep = sleep(200);
     let folder = programs("holds", Variant::Nft, "-restore", &sleep);
@@ -41,12 +40,12 @@ fn hanging(namespace: &Namespace) -> Running {
     holder
 }
 
-fn as_whom((id, capabilities): (u32, &str), arguments: &[&str]) -> Command {
+fn as_identity((id, capabilities): (u32, &str), arguments: &[&str]) -> Command {
     as_user(id, capabilities, &[&[BINARY], arguments].concat())
 }
 
 #[test]
-fn a_program_without_rights_keeps_nobody_out() {
+fn unprivileged_lock_blocks_no_run() {
     let namespace = Namespace::new();
     let _holder = adversary(&namespace);
     let now = ["--lock-wait", "0"];
@@ -60,7 +59,7 @@ fn a_program_without_rights_keeps_nobody_out() {
 }
 
 #[test]
-fn one_run_keeps_out_all_others_of_its_namespace() {
+fn one_run_blocks_others_of_its_namespace() {
     let (namespace, other) = (Namespace::new(), Namespace::new());
     let arguments = [&["apply"], REDIRECT, &["--lock-wait", "0"]].concat();
     let mut holder = hanging(&namespace);
@@ -72,31 +71,31 @@ fn one_run_keeps_out_all_others_of_its_namespace() {
     };
     refused(run(&namespace, &arguments), &id);
     refused(run(&namespace, &["clean", "--lock-wait", "0"]), &id);
-    // A container has other processes, another file system, and perhaps one right alone.
+    // A container has other processes, another file system, and perhaps a single capability.
     let mut container = Command::new("unshare");
     container.env_clear().env("PATH", PATH).stdin(Stdio::null());
     container.args(["--pid", "--fork", "--mount", "--mount-proc", "sh", "-c"]);
     container.args(["mount -t tmpfs tmpfs /run && exec \"$0\" \"$@\""]);
     container.arg(binary(&[]).get_program()).args(&arguments);
     refused(namespace.outcome(&mut container), "another program");
-    refused(namespace.outcome(&mut as_whom(PROXY, &arguments)), "another program");
+    refused(namespace.outcome(&mut as_identity(PROXY, &arguments)), "another program");
     succeed(&other, &arguments);
-    // Whoever waits gets it.
     let waiting = thread::scope(|scope| {
         let waiting =
             scope.spawn(|| run(&namespace, &[&["apply"], REDIRECT, &["--lock-wait", "20"]].concat()));
         thread::sleep(Duration::from_millis(300));
         holder.kill().expect("our child");
-        waiting.join().expect("it ends")
+        waiting.join().expect("the run ends")
     });
-    waiting.with(0, "the lock was let go");
-    namespace.outcome(&mut as_whom(PROXY, &arguments)).with(0, "nobody holds it");
+    waiting.with(0, "the lock was released");
+    namespace.outcome(&mut as_identity(PROXY, &arguments)).with(0, "a free lock");
 }
 
 #[test]
-fn a_missing_right_is_told_as_such() {
+fn missing_capability_is_named() {
     let namespace = Namespace::new();
     let arguments = [&["apply"], REDIRECT, &["--lock-wait", "0"]].concat();
-    let printed = namespace.outcome(&mut as_whom(NOBODY, &arguments)).with(1, "it may not").stderr;
+    let printed =
+        namespace.outcome(&mut as_identity(NOBODY, &arguments)).with(1, "the capability is missing").stderr;
     assert!(printed.contains("CAP_NET_ADMIN is needed") && !printed.contains("--lock-wait"), "{printed}");
 }

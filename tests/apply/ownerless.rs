@@ -1,5 +1,5 @@
-//! Packets that no process sends: a reset, an ICMP error, a forwarded packet. They have no owner, and a rule that asks
-//! for others than some owner holds for them, whoever holds the rules.
+//! Packets without a process: a reset, an ICMP error, a forwarded packet. They have no owner, so a negated owner match holds for
+//! them, in any backend.
 
 use crate::support::engine::kernel;
 use crate::support::wait::{TIMEOUT, until_ok};
@@ -26,7 +26,7 @@ fn choices() -> Vec<Choice> {
     CHOICES[..scope::runs(3, 2)].to_vec()
 }
 
-/// The wait for a report: one that must not come would arrive while the packet is sent.
+/// Wait for a report: an unexpected one would arrive while the packet is sent.
 fn limit(is_to_come: bool) -> Duration {
     if is_to_come { TIMEOUT } else { Duration::from_millis(500) }
 }
@@ -46,12 +46,12 @@ fn apply(rules: &str, choice: Choice) {
     engine::apply(&mut kernel(OWNERSHIP), &desired, &options).expect("applied");
 }
 
-/// A socket at an address that an earlier one may still hold for a moment: in a process that another test is starting.
+/// Binds an address that an earlier socket may hold for a moment, in a process that another test is starting.
 fn bound(address: &str) -> UdpSocket {
     until_ok(|| UdpSocket::bind(address).map_err(|error| format!("{address}: {error}")))
 }
 
-/// A closed port refuses a connection by a reset, which has no owner.
+/// Returns true if a closed port refuses a connection by a reset, which has no owner.
 fn is_reset(address: &str, expected: bool) -> bool {
     let address: SocketAddr = address.parse().expect("an address");
     let error = TcpStream::connect_timeout(&address, limit(expected)).expect_err("nothing listens");
@@ -62,13 +62,13 @@ fn is_reset(address: &str, expected: bool) -> bool {
     }
 }
 
-/// A closed port refuses a datagram by an ICMP error, which has no owner.
+/// Returns true if a closed port refuses a datagram by an ICMP error, which has no owner.
 fn is_unreachable(from: &str, to: &str, expected: bool) -> bool {
     let socket = bound(from);
     socket.connect(to).expect("connected");
     socket.set_read_timeout(Some(limit(expected))).expect("a timeout");
     socket.send(b"?").expect("sent");
-    let error = receive(&socket, &mut [0]).expect_err("nobody answers");
+    let error = receive(&socket, &mut [0]).expect_err("no answer");
     match error.kind() {
         ErrorKind::ConnectionRefused => true,
         ErrorKind::WouldBlock => false,
@@ -76,8 +76,8 @@ fn is_unreachable(from: &str, to: &str, expected: bool) -> bool {
     }
 }
 
-/// Each row: the rules for what comes from port 9, of which they drop some, and whether a packet without an owner passes.
-/// With rules behind them, with lists of owners, with both kinds of owner.
+/// Rules for packets from port 9, some of which they drop, and true if a packet without an owner passes: with rules behind them,
+/// with lists of owners, with both kinds of owner.
 const ROWS: [(&str, bool); 6] = [
     ("-A ISTIO_A -m owner ! --uid-owner 5 -j DROP\n", false),
     ("-A ISTIO_A -m owner --uid-owner 5 -j DROP\n", true),
@@ -99,7 +99,7 @@ const ROWS: [(&str, bool); 6] = [
 ];
 
 #[test]
-fn a_reset_and_an_icmp_error_are_nobodys() {
+fn reset_and_icmp_error_have_no_owner() {
     for choice in choices() {
         let pod = Namespace::new();
         pod.run(|| {
@@ -114,7 +114,7 @@ fn a_reset_and_an_icmp_error_are_nobodys() {
         });
         pod.run(|| {
             for (rules, passes) in scope::of(ROWS.to_vec(), 3) {
-                // Not what is sent there, which has an owner.
+                // Except for the datagram sent there, which has an owner.
                 let jumps = "-A OUTPUT -j ISTIO_A\n-A ISTIO_A -p udp -j RETURN\n";
                 apply(&format!("{jumps}{rules}"), choice);
                 let heard = is_unreachable("127.0.0.1:0", "127.0.0.9:9", passes);
@@ -125,7 +125,7 @@ fn a_reset_and_an_icmp_error_are_nobodys() {
 }
 
 #[test]
-fn a_forwarded_packet_is_nobodys() {
+fn forwarded_packet_has_no_owner() {
     for choice in choices() {
         let (near, router, far) = (Namespace::new(), Namespace::new(), Namespace::new());
         join((&near, "n0", ["10.0.1.1/24", "fd01::1/64"]), (&router, "n1", ["10.0.1.2/24", "fd01::2/64"]));
@@ -143,7 +143,7 @@ fn a_forwarded_packet_is_nobodys() {
                 listener.set_read_timeout(Some(time)).expect("a timeout");
                 sent += 1;
                 sender.send_to(&[sent], address).expect("sent");
-                // What waited for its neighbour's address may come late.
+                // A packet that waited for its neighbour's address may arrive late.
                 let mut heard = [0];
                 while receive(&listener, &mut heard).is_ok() {
                     if heard == [sent] {
@@ -153,7 +153,7 @@ fn a_forwarded_packet_is_nobodys() {
                 false
             };
             router.run(|| apply("-A POSTROUTING -j ISTIO_A\n-A ISTIO_A -j RETURN\n", choice));
-            // The first waits until the neighbours know each other.
+            // The first packets wait for neighbour discovery.
             assert!((0..120).any(|_| arrives(limit(false))), "{address} is not reached");
             for (rules, passes) in scope::of(ROWS.to_vec(), 3) {
                 let jump = "-A POSTROUTING -p udp -m udp --sport 9 -j ISTIO_A\n";

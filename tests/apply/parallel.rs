@@ -1,7 +1,5 @@
-//! Many runs at once, and the lock that programs of iptables share.
-//!
-//! The lock is a file, `/run/xtables.lock`. Scenes that hold it do so in a mount namespace of their own,
-//! so that nobody else waits.
+//! Many runs at once, and the lock that programs of iptables share. The lock is the file `/run/xtables.lock`. Tests hold it in a
+//! separate mount namespace, so that other programs do not wait.
 
 use crate::support::mounts::in_mount_namespace;
 use crate::support::program::{Outcome, Run, binary};
@@ -19,8 +17,8 @@ use crate::support::setting::Variant;
 
 const AT_ONCE: usize = 8;
 
-/// In CNI mode each namespace has a lock of its own. The machine's is held until all are done, so one that
-/// waited for it would never be.
+/// In CNI mode each namespace has its own lock. The machine's lock is held until all runs are done: a run that waited for it
+/// would never end.
 #[test]
 fn namespaces_do_not_wait_for_each_other_in_cni_mode() {
     with_lock_held(|| {
@@ -40,7 +38,6 @@ fn namespaces_do_not_wait_for_each_other_in_cni_mode() {
             }
             failed
         };
-        // Threads made here share the mount namespace.
         let failed: Vec<Outcome> = thread::scope(|scope| {
             let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(apply)).collect();
             workers.into_iter().flat_map(|worker| worker.join().expect("a worker ends")).collect()
@@ -49,26 +46,26 @@ fn namespaces_do_not_wait_for_each_other_in_cni_mode() {
     });
 }
 
-/// Everywhere else the lock counts, for as long as one is ready to wait, and its holder is named.
+/// Outside CNI mode the shared lock is waited for up to `--lock-wait`, and its holder is named.
 #[test]
 fn the_holder_of_the_lock_is_named() {
     with_lock_held(|| {
         let namespace = Namespace::new();
         let path = namespace.path();
-        // The programs of iptables take 0 for "as long as it needs".
+        // The programs of iptables read 0 as no limit.
         for seconds in ["1", "0"] {
             let flags = ["--lock-wait", seconds, "--network-namespace", &path];
             let arguments = call("apply", Variant::Legacy, &[REDIRECT, &flags].concat());
             let printed = binary(&arguments).outcome().with(1, "the lock is held").stderr;
             assert!(printed.contains(&format!("process {} holds the lock", process::id())), "{printed}");
         }
-        // The nft variant has no lock to wait for.
+        // The nft variant takes no lock.
         let arguments = call("apply", Variant::Nft, &[REDIRECT, &["--network-namespace", &path]].concat());
         binary(&arguments).outcome().with(0, "the nft variant");
     });
 }
 
-/// Two that want the same of one namespace: an init container and a CNI plugin, say.
+/// Two runs with the same settings in one namespace, such as an init container and a CNI plugin.
 #[test]
 fn rivals_in_one_namespace_agree() {
     let mut wrong = Vec::new();
@@ -88,10 +85,7 @@ fn rivals_in_one_namespace_agree() {
             wrong.extend(failed.map(|text| format!("{variant:?} {round}: {text}")));
             let checked = run(&namespace, &call("diff", variant, FULL));
             if checked.code != Some(0) {
-                wrong.push(format!(
-                    "{variant:?} {round}: all said they were done, and yet\n{}",
-                    checked.stdout
-                ));
+                wrong.push(format!("{variant:?} {round}: all succeeded, but\n{}", checked.stdout));
             }
         }
     }
@@ -101,7 +95,7 @@ fn rivals_in_one_namespace_agree() {
 fn with_lock_held(work: impl FnOnce() + Send) {
     in_mount_namespace(|| {
         let file = File::create("/run/xtables.lock").expect("the lock's file");
-        let _held = Flock::lock(file, FlockArg::LockExclusiveNonblock).expect("it is free");
+        let _held = Flock::lock(file, FlockArg::LockExclusiveNonblock).expect("a free lock");
         work();
     });
 }

@@ -1,4 +1,4 @@
-//! Programs that hang, print without end, lie, or are still at work when our process is killed.
+//! Programs that hang, print without end, report false results, or still run when the tool is killed.
 
 use crate::support::program::{PATH, binary, is_running};
 use crate::support::wait;
@@ -11,7 +11,7 @@ use crate::support::folder::Folder;
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
 
-/// A folder with a script in the place of programs of a variant that end so.
+/// A folder with a script in place of a variant's programs for `verb`.
 pub(crate) fn programs(name: &str, variant: Variant, verb: &str, script: &str) -> Folder {
     let folder = Folder::new(&format!("{name}-{}{verb}", variant.name()));
     for family in Family::BOTH {
@@ -26,21 +26,20 @@ pub(crate) fn among(mut command: Command, folder: &Path) -> Command {
     command
 }
 
-/// What runs under a number that nothing else waits for.
 pub(crate) fn sleep(number: u32) -> String {
     format!("/bin/sleep 9{}{number}", process::id())
 }
 
-/// The script waits for a program of its own, as wrappers do: that has to go as well.
+/// The script waits for a child, as wrappers do, which has to be killed as well.
 #[test]
-fn a_program_that_hangs_is_killed_with_what_it_has_started() {
+fn hanging_program_is_killed_with_its_children() {
     for (number, (variant, verb)) in
         (0..).zip(VARIANTS.into_iter().flat_map(|variant| ["-save", "-restore"].map(|verb| (variant, verb))))
     {
         let namespace = Namespace::new();
         let sleep = sleep(number);
         let folder = programs("hangs", variant, verb, &sleep);
-        // There has to be something to list.
+        // A listing needs rules.
         let prepared = verb == "-save";
         if prepared {
             succeed(&namespace, &call("apply", variant, REDIRECT));
@@ -53,12 +52,11 @@ fn a_program_that_hangs_is_killed_with_what_it_has_started() {
         for word in [variant.program(Family::V4, verb).as_str(), "within 1s", "raise --timeout"] {
             assert!(printed.contains(word), "{word}: {printed}");
         }
-        assert!(!is_running(&sleep), "{sleep} is still there");
+        assert!(!is_running(&sleep), "{sleep} still runs");
         same(&before, &state(&namespace), "nothing has changed");
-        // Nothing holds the lock any more.
+        // The lock is released.
         succeed(&namespace, &call("apply", variant, &[REDIRECT, &["--lock-wait", "0"]].concat()));
         if prepared && variant == Variant::Nft {
-            // What is there can be removed without the program.
             let clean = ["clean", "--timeout", "1s"];
             namespace.outcome(&mut among(binary(&clean), &folder)).with(0, "no program is needed");
             assert!(!state(&namespace).contains("ISTIO_"));
@@ -90,11 +88,11 @@ fn output_without_end_is_cut_off() {
             let folder =
                 programs("floods", variant, "-restore", &format!("exec /bin/cat /dev/zero >&{stream}"));
             let ours = among(binary(&call("apply", variant, REDIRECT)), &folder);
-            // Much less than what would be printed.
+            // Much less than the printed output.
             let mut limited = among(Command::new("/bin/sh"), &folder);
             limited.args(["-c", "ulimit -v 400000; exec \"$0\" \"$@\""]).arg(ours.get_program());
             limited.args(ours.get_args());
-            let printed = namespace.outcome(&mut limited).with(1, "it prints without end").stderr;
+            let printed = namespace.outcome(&mut limited).with(1, "output without end").stderr;
             let named = if stream == "1" { "16 MiB to standard output" } else { "16 MiB to standard error" };
             assert!(printed.contains(named) && printed.contains("the old state is back"), "{printed}");
         }
@@ -117,16 +115,16 @@ fn no_program_outlives_a_run_that_was_killed() {
         kill.env("PATH", PATH).args(["-s", signal, &child.id().to_string()]);
         assert!(kill.status().expect("kill starts").success());
         assert_eq!(child.wait().expect("our child").code(), None, "{signal} ends it");
-        // The lock is held until the last program is gone, which takes a moment.
+        // The lock is held until the last program has ended, which takes a moment.
         let next = call("apply", variant, &[REDIRECT, &["--lock-wait", "5"]].concat());
         succeed(&namespace, &next);
-        assert!(!is_running(&sleep), "{signal}: {sleep} is still there");
+        assert!(!is_running(&sleep), "{signal}: {sleep} still runs");
         succeed(&namespace, &call("diff", variant, REDIRECT));
     }
 }
 
 #[test]
-fn a_program_that_does_nothing_is_not_believed() {
+fn program_without_effect_is_detected() {
     for variant in VARIANTS {
         let namespace = Namespace::new();
         let folder = programs("does-nothing", variant, "-restore", "exec /bin/cat >/dev/null");
@@ -143,18 +141,18 @@ fn a_program_that_does_nothing_is_not_believed() {
         succeed(&namespace, &call("apply", variant, REDIRECT));
         let cleaned = namespace.outcome(&mut among(binary(&["clean"]), &folder));
         if variant == Variant::Legacy {
-            // Without programs there is no other way to remove these.
+            // Legacy rules cannot be removed without programs.
             let printed = cleaned.with(1, "nothing was removed").stderr;
             assert!(printed.contains("ended with success"), "{printed}");
         } else {
             cleaned.with(0, "no program is needed");
-            same(&before, &state(&namespace), "nothing of ours is left");
+            same(&before, &state(&namespace), "no rules of this program remain");
         }
     }
 }
 
 #[test]
-fn a_program_that_does_a_part_is_not_believed() {
+fn program_with_partial_effect_is_detected() {
     for variant in VARIANTS {
         let namespace = Namespace::new();
         let script = r#"/bin/sed '/-A ISTIO_OUTPUT -m owner --uid-owner 1337 -j RETURN/d' | /usr/sbin/"${0##*/}" "$@""#;
@@ -172,9 +170,9 @@ fn a_program_that_does_a_part_is_not_believed() {
     }
 }
 
-/// What is not listed is there all the same: the kernel says so.
+/// Unlisted rules are detected through the kernel.
 #[test]
-fn a_program_that_lists_nothing_is_not_believed() {
+fn program_that_lists_no_rules_is_detected() {
     for variant in VARIANTS {
         let namespace = Namespace::new();
         let before = state(&namespace);
@@ -185,11 +183,10 @@ fn a_program_that_lists_nothing_is_not_believed() {
         assert!(printed.contains("lists other rules than the kernel has"), "{printed}");
         let cleaned = namespace.outcome(&mut among(binary(&["clean"]), &folder));
         if variant == Variant::Nft {
-            // Their handles are enough to remove them.
             cleaned.with(0, "no program is needed");
             same(&before, &state(&namespace), "no rules of this program remain");
         } else {
-            let printed = cleaned.with(1, "the rules are still there").stderr;
+            let printed = cleaned.with(1, "the rules remain").stderr;
             assert!(printed.contains("lists other rules than the kernel has"), "{printed}");
         }
         run(&namespace, &["clean"]).with(0, "with real programs");

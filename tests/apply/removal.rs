@@ -7,8 +7,8 @@ use crate::support::namespace::{Namespace, succeed};
 use crate::support::program::{binary, script};
 use crate::support::setting::{Family, Variant};
 
-/// Rules of others, before and behind ours, some twice, and one that jumps to a chain of its own.
-const STRANGERS: &str = "*nat
+/// Rules of other owners, before and behind the mesh's rules, some twice, and one that jumps to a custom chain.
+const FOREIGN: &str = "*nat
 :STRANGER - [0:0]
 -A OUTPUT -p tcp -m tcp --dport 4001 -j STRANGER
 -A OUTPUT -p tcp -m tcp --dport 4002 -j ACCEPT
@@ -20,7 +20,7 @@ COMMIT
 COMMIT
 ";
 
-/// Lists, and once the last family is listed, changes what was.
+/// Lists the rules, and changes them after the last family is listed.
 const CHANGES: &str = "#!/bin/sh
 /usr/sbin/${0##*/} \"$@\" || exit
 [ \"${0##*/}\" = ip6tables-nft-save ] || exit 0
@@ -31,15 +31,15 @@ done
 ";
 
 #[test]
-fn a_change_after_the_listing_is_not_taken_for_ours() {
+fn foreign_change_after_the_listing_is_kept() {
     let (namespace, folder) = (Namespace::new(), Folder::new("removal-changed"));
     for family in Family::BOTH {
-        namespace.restore(Variant::Nft, family, STRANGERS);
+        namespace.restore(Variant::Nft, family, FOREIGN);
         script(folder.join(Variant::Nft.program(family, "-save")), CHANGES);
     }
     let before = state(&namespace);
     succeed(&namespace, &call("apply", Variant::Nft, FULL));
-    // Ours are in the middle of the strangers' rules.
+    // The mesh's rules are between those of other owners.
     for program in Family::BOTH.map(|family| Variant::Nft.program(family, "")) {
         let head = ["-t", "nat", "-I", "OUTPUT", "1", "-p", "tcp", "--dport", "4002", "-j", "ACCEPT"];
         namespace.stdout(&program, &head);

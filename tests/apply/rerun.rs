@@ -1,4 +1,4 @@
-//! That a run writes nothing, as monitors of the kernel see it; and a report that can't be printed.
+//! Runs without writes, as monitors of the kernel report them; and a report that can't be printed.
 
 use crate::support::program::{Outcome, PATH, binary};
 use crate::support::wait;
@@ -21,9 +21,8 @@ pub(crate) struct Monitor {
     _folder: Folder,
 }
 
-/// Words of the lines that the probe makes.
 const KNOWN: [&str; 5] = [PROBE, "192.0.2.77", "valid_lft", "# new generation", "process"];
-/// A table, and an address, that only a monitor's own proof of life makes.
+/// A table and an address that only the probe creates.
 const PROBE: &str = "probe";
 const PROBE_ADDRESS: &str = "192.0.2.77/32";
 
@@ -37,14 +36,12 @@ impl Monitor {
         command.args(&words[1..]).env("PATH", PATH).stdout(file).stderr(Stdio::null()).stdin(Stdio::null());
         let child = namespace.run(|| command.spawn()).expect("the monitor starts");
         let monitor = Self { line, _child: Running(child), report, _folder: folder };
-        monitor.proves_life(namespace);
-        // From here on it shall be silent.
+        monitor.wait_until_reporting(namespace);
         fs::File::options().write(true).open(&monitor.report).and_then(|file| file.set_len(0)).expect("cut");
         monitor
     }
 
-    /// Makes changes until one is reported.
-    fn proves_life(&self, namespace: &Namespace) {
+    fn wait_until_reporting(&self, namespace: &Namespace) {
         let (line, word) = (self.line, if self.line.starts_with("nft") { PROBE } else { "192.0.2.77" });
         wait::until(&format!("{line} reports"), || {
             let is_reported = self.reported().contains(word);
@@ -53,7 +50,7 @@ impl Monitor {
             }
             is_reported
         });
-        // Let it report what the probes did, to the last word.
+        // Wait until all changes of the probes are reported.
         let mut last = String::new();
         while last != self.reported() {
             last = self.reported();
@@ -64,14 +61,14 @@ impl Monitor {
     fn reported(&self) -> String {
         let mut bytes = Vec::new();
         fs::File::open(&self.report).and_then(|mut file| file.read_to_end(&mut bytes)).expect("the report");
-        // A file that was cut while its writer kept its place starts with a hole.
+        // A file truncated under its writer starts with a hole.
         bytes.retain(|byte| *byte != 0);
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Everything that it reports is of the probe that it is given now.
+    /// Checks that the monitor reports only the changes of a new probe.
     pub(crate) fn assert_silent(self, namespace: &Namespace) {
-        self.proves_life(namespace);
+        self.wait_until_reporting(namespace);
         let report = self.reported();
         let known = |line: &&str| KNOWN.iter().any(|word| line.contains(word));
         let strange: Vec<&str> = report.lines().filter(|line| !line.is_empty() && !known(line)).collect();
@@ -89,9 +86,9 @@ fn probe(namespace: &Namespace) {
     }
 }
 
-/// The change stands: whoever asked for a report that can't be printed must learn that.
+/// The change is kept; an error reports that its report can't be printed.
 #[test]
-fn a_report_that_can_not_be_printed_takes_nothing_back() {
+fn unprintable_report_reverts_nothing() {
     let namespace = Namespace::new();
     let unprinted = |arguments: &[&str], state: &str| {
         let full = File::options().write(true).open("/dev/full").expect("/dev/full");
@@ -106,7 +103,7 @@ fn a_report_that_can_not_be_printed_takes_nothing_back() {
     run(&namespace, &check).with(0, "after apply");
     unprinted(&["clean"], "no rules of this program remain");
     run(&namespace, &check).with(3, "after clean");
-    // Of our routing protocol, and nothing that we would make.
+    // A rule with the tool's routing protocol that it would not set.
     namespace.ip("rule add from 10.9.9.9 lookup 77 protocol 137");
     unprinted(&["clean"], "the rules that sidecar-init surely set are removed; left is what");
 }

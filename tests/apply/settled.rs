@@ -1,6 +1,6 @@
-//! What a call has set, `diff` with the same flags finds equal and a second call excludes, for
-//! scenarios of the catalogue, both variants of iptables and native nf_tables; `clean` then leaves nothing of ours, and for
-//! Kuma has nothing left to do behind its own `uninstall`.
+//! After a call, `diff` with the same flags finds no difference and a second call changes nothing, for scenarios of the
+//! catalogue, both variants of iptables and native nf_tables; `clean` then leaves no rules, and for Kuma none are left for its
+//! `uninstall`.
 
 use crate::support::catalogue;
 use crate::support::namespace;
@@ -38,7 +38,7 @@ impl Call<'_> {
         self.run(command, &flags)
     }
 
-    /// Scenarios may leave all flags out, and then the question would be about what is stored with the rules.
+    /// A scenario may have no flags; `diff` would then compare with the stored settings.
     fn check(&self) -> Outcome {
         let mut flags = self.case.flags();
         let says_nothing = flags.first().is_some_and(|flag| flag == "--pod-ips");
@@ -54,7 +54,7 @@ fn check(name: &str, output: Outcome, says: &str) {
     assert!(printed.contains(says), "{name}: {printed}");
 }
 
-/// A scenario of each mesh that sets most kinds of its rules, and a sample of the others.
+/// For each mesh the scenario with most kinds of its rules, and a sample of the others.
 fn tried() -> Vec<Case> {
     let most = ["ambient-everything", "dns-tproxy", "dual-stack", "kuma-everything", "linkerd-everything"];
     let (mut tried, others): (Vec<Case>, Vec<Case>) =

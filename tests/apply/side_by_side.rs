@@ -1,5 +1,5 @@
-//! The engine as a front end of a node uses it: several network namespaces from one process, side by side, without a
-//! thread of the caller ending up anywhere else.
+//! The engine in a front end of a node: several network namespaces in parallel from one process, without moving the caller's
+//! threads.
 
 use crate::support::engine::kernel;
 use crate::support::namespace::Namespace;
@@ -19,7 +19,7 @@ fn holds(namespace: &Namespace, State { goal, backend }: State) -> bool {
     let check = || {
         engine::check(&mut kernel(owner), &goal.desired(owner), options(backend).choice).expect("readable")
     };
-    within(Path::new(&namespace.path()), check).expect("it can be entered").differences.is_empty()
+    within(Path::new(&namespace.path()), check).expect("the namespace can be entered").differences.is_empty()
 }
 
 #[test]
@@ -33,7 +33,8 @@ fn namespaces_are_changed_side_by_side_and_no_thread_moves() {
                 for steps_expected in [true, false] {
                     let desired = state.goal.desired(owner);
                     let apply = || engine::apply(&mut kernel(owner), &desired, &options).expect("applied");
-                    let summary = within(Path::new(&namespace.path()), apply).expect("it can be entered");
+                    let summary =
+                        within(Path::new(&namespace.path()), apply).expect("the namespace can be entered");
                     assert_eq!(summary.backend, Some(state.backend));
                     assert_eq!(!summary.steps.is_empty(), steps_expected, "{state:?}: {:?}", summary.steps);
                 }
@@ -44,20 +45,20 @@ fn namespaces_are_changed_side_by_side_and_no_thread_moves() {
     for (index, (namespace, state)) in jobs.iter().enumerate() {
         let (_, other) = jobs[(index + 1) % jobs.len()];
         assert!(holds(namespace, *state), "{state:?}");
-        assert!(!holds(namespace, other), "{state:?}: it holds its neighbour's rules");
+        assert!(!holds(namespace, other), "{state:?}: rules of its neighbour");
         let owner = state.goal.owner();
         let clean = || engine::clean(&mut kernel(owner), owner, &[]).expect("cleaned");
-        let summary = within(Path::new(&namespace.path()), clean).expect("it can be entered");
+        let summary = within(Path::new(&namespace.path()), clean).expect("the namespace can be entered");
         assert!(!summary.steps.is_empty() && !holds(namespace, *state), "{state:?}");
     }
 }
 
 #[test]
-fn a_panic_within_a_namespace_goes_on_outside() {
+fn panic_within_a_namespace_propagates() {
     let namespace = Namespace::new();
     let before = here();
     let caught = std::panic::catch_unwind(|| within(Path::new(&namespace.path()), || panic!("inside")));
     assert!(caught.is_err());
     assert_eq!(here(), before);
-    assert!(within(Path::new("/proc/self/status"), || ()).is_err(), "no namespace at all");
+    assert!(within(Path::new("/proc/self/status"), || ()).is_err(), "not a namespace");
 }

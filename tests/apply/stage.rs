@@ -1,4 +1,4 @@
-//! The states that the binary is asked for, and all that it may touch.
+//! Desired states, and the state that the binary may change.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,10 +8,9 @@ use crate::support::setting::{Family, Variant};
 
 pub(crate) const VARIANTS: [Variant; 2] = [Variant::Legacy, Variant::Nft];
 
-/// One family, one table.
 pub(crate) const REDIRECT: &[&str] = &["--pod-ips", "10.77.0.2", "-b", "*", "-i", "*", "-d", "15090,15021"];
 
-/// Everything: both families, three tables each, policy rules, routes, and the address.
+/// Both families, three tables each, policy rules, routes, and the address.
 pub(crate) const FULL: &[&str] = &[
     "--pod-ips",
     "10.77.0.2,fd77::2",
@@ -31,10 +30,8 @@ pub(crate) fn call<'a>(name: &'a str, variant: Variant, flags: &[&'a str]) -> Ve
     [&[name], variant.flags(), flags].concat()
 }
 
-/// All that the binary may touch, as other programs list it.
-///
-/// Remarks, counters and tables without rules are left out: an empty table decides nothing, and legacy
-/// tables can't be removed from a namespace once they are there.
+/// The state that the binary may change, as other programs list it. Remarks, counters and tables without rules are omitted: an
+/// empty table decides nothing, and a legacy table can't be removed from a namespace once it exists.
 pub(crate) fn state(namespace: &Namespace) -> String {
     let mut text = String::new();
     for variant in VARIANTS {
@@ -62,7 +59,6 @@ pub(crate) fn routing(namespace: &Namespace) -> String {
         .collect()
 }
 
-/// The lines of each table of a listing, without remarks and counters.
 pub(crate) fn tables(saved: &str) -> BTreeMap<String, Vec<String>> {
     let mut tables: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut table = String::new();
@@ -79,7 +75,6 @@ pub(crate) fn tables(saved: &str) -> BTreeMap<String, Vec<String>> {
     tables
 }
 
-/// Fails unless both are equal, and shows the lines that only one has.
 #[track_caller]
 pub(crate) fn same(before: &str, after: &str, what: &str) {
     if before == after {

@@ -1,13 +1,12 @@
-//! Every setting of every mesh is read by its flag and by each of its variables, by whose name it is refused.
+//! Every setting of every mesh is read from its flag and each of its variables, and an error names the one used.
 
 use crate::support::program::{Run, binary};
 use mesh::settings::{self, SettingRow, Topic};
 use mesh::{Mesh, Setting};
 
-/// A value that no setting takes.
 const BAD: &str = "a\nb";
 
-/// The settings that a command of the mesh has, and the words of the command.
+/// Settings of a command of the mesh, and the command's words.
 fn rows(mesh: Mesh) -> (Vec<&'static SettingRow>, Vec<&'static str>) {
     let others = [Setting::Format, Setting::AllowHostNamespace, Setting::Mesh, Setting::Replace];
     let rows = settings::of(mesh).filter(|row| !others.contains(&row.setting));
@@ -35,7 +34,7 @@ fn settings_are_refused_by_the_names_of_their_flags_and_variables() {
         };
         let flags = rows.iter().map(|row| row.long).filter(|long| !long.is_empty());
         check(flags.map(|long| format!("--{long}")).collect(), &[]);
-        // Of the names of a setting, the first that is there counts.
+        // The first of a setting's variables that is set counts.
         for nth in 0..3 {
             let variables: Vec<&str> =
                 rows.iter().filter_map(|row| row.variables.get(nth).copied()).collect();

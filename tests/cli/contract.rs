@@ -1,5 +1,5 @@
-//! What is printed for programs is of the forms in `docs/schemas`, on real states of a namespace; failures are told in the
-//! same way; and the documents about them are complete.
+//! Output for programs matches the schemas in `docs/schemas`, on real states of a namespace; so do failures; and the documents
+//! about them are complete.
 
 use crate::support::namespace;
 use crate::support::program::{BINARY, Outcome};
@@ -23,7 +23,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// Refuses fields that the schema does not name: those who read documents are told to pass over them, but we print none.
+/// Rejects fields that the schema does not name: readers have to ignore them, but none are printed.
 fn strict(schema: &mut Value) {
     match schema {
         Value::Object(keys) => {
@@ -51,7 +51,7 @@ fn run(namespace: &Namespace, arguments: &[&str]) -> Outcome {
     namespace.output(BINARY, arguments, "")
 }
 
-/// The document on standard output, as JSON and as YAML, of a command that changes nothing.
+/// Output of a command that changes nothing, compared as JSON and YAML.
 fn printed(namespace: &Namespace, name: &str, code: i32, arguments: &[&str]) -> Value {
     let json = run(namespace, &[arguments, &["--format", "json"]].concat());
     let yaml = run(namespace, &[arguments, &["--format", "yaml"]].concat());
@@ -60,7 +60,7 @@ fn printed(namespace: &Namespace, name: &str, code: i32, arguments: &[&str]) -> 
     assert_eq!(yaml.code, Some(code), "{arguments:?}");
     let text = yaml.stdout;
     let read: Value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error} in\n{text}"));
-    // Processes come and go between two calls, and other namespaces of this machine are full of them.
+    // Other processes may start and end between the two calls.
     let without = |document: &Value| {
         let mut document = document.clone();
         if let Some(findings) = document.get_mut("findings").and_then(Value::as_array_mut) {
@@ -82,7 +82,7 @@ fn with<'a>(command: &[&'a str], flags: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn answers_about_flags_are_of_their_forms() {
+fn output_for_flags_matches_its_schemas() {
     let namespace = Namespace::new();
     let lint =
         printed(&namespace, "lint", 0, &with(&["lint"], &["-d", "15090", "-x", "10.0.0.0/8,10.0.0.0/8"]));
@@ -94,7 +94,6 @@ fn answers_about_flags_are_of_their_forms() {
     }
     printed(&namespace, "explain", 0, &with(&["explain", "-z", "15006-15009"], &["8080"]));
     printed(&namespace, "explain", 0, &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"]);
-    // A manifest of several pods.
     let file = Path::new(ROOT).join("target/contract-pods.yaml");
     let pod = read("docker/pod-istio.yaml");
     fs::write(&file, format!("{pod}\n---\n{pod}")).expect("a file in target");
@@ -110,7 +109,7 @@ fn answers_about_flags_are_of_their_forms() {
 }
 
 #[test]
-fn answers_about_a_namespace_are_of_their_forms() {
+fn output_for_a_namespace_matches_its_schemas() {
     for backend in scope::of(backends().collect(), 1) {
         let namespace = Namespace::new();
         let flags = with(&["apply", "--backend", backend], &["--redirect-dns", "--dns-servers", "10.0.0.53"]);
@@ -125,12 +124,11 @@ fn answers_about_a_namespace_are_of_their_forms() {
         printed(&namespace, "explain", 0, &["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"]);
         let status = printed(&namespace, "status", 1, &["status"]);
         assert!(!status["rows"].as_array().expect("a list").is_empty(), "{backend}: {status:#}");
-        // Twice tried is not twice the same to the port, so one form of it has to do.
+        // Two runs of `verify` use different ports, so only one format is compared.
         let verify = [&["verify"], &flags[3..], &["--format", "json"]].concat();
         let tried: Value = serde_json::from_str(&run(&namespace, &verify).stdout).expect("JSON");
         valid("verify", &tried);
         assert!(tried["calls"].as_array().expect("a list").len() > 3, "{backend}: {tried:#}");
-        // The second run changes nothing, and its YAML says so.
         let again = run(&namespace, &[&flags[..], &["--format=yaml"]].concat());
         let again: Value = serde_saphyr::from_str(&again.stdout).expect("YAML");
         valid("change", &again);
@@ -141,7 +139,7 @@ fn answers_about_a_namespace_are_of_their_forms() {
 }
 
 #[test]
-fn repairs_and_traces_are_of_their_forms() {
+fn repairs_and_traces_match_their_schemas() {
     let pod = Namespace::new();
     pod.eth0("10.77.0.2/24");
     let path = pod.path();
@@ -153,14 +151,14 @@ fn repairs_and_traces_are_of_their_forms() {
     for (encoding, separator) in [("json", ""), ("yaml", "---\n")] {
         let trace = ["trace", "-o", encoding, "--count", "2", "--for", "30s"];
         let start = || Command::new(BINARY).args(trace).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = pod.run(start).expect("it starts");
-        // Nobody tells when it listens, so packets come until it has seen enough, or its time is up.
+        let mut child = pod.run(start).expect("the trace starts");
+        // The trace reports no readiness, so packets are sent until it ends.
         while child.try_wait().expect("a child").is_none() {
             pod.run(|| {
                 drop(TcpStream::connect_timeout(&([10, 77, 0, 3], 443).into(), Duration::from_millis(20)));
             });
         }
-        let text = Outcome::from(child.wait_with_output().expect("it has ended")).stdout;
+        let text = Outcome::from(child.wait_with_output().expect("the trace has ended")).stdout;
         let documents: Vec<Value> = match separator {
             "" => text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect(),
             _ => text
@@ -174,11 +172,10 @@ fn repairs_and_traces_are_of_their_forms() {
     }
 }
 
-/// What may be anybody's is left, and both the report and the failure say so.
+/// A rule without a certain owner is kept; the report and the failure both list it.
 #[test]
-fn a_clean_that_leaves_something_reports_all_the_same() {
+fn incomplete_clean_is_reported_and_fails() {
     let namespace = Namespace::new();
-    // Of our routing protocol, and nothing that we would make.
     namespace.ip("rule add from 10.9.9.9 lookup 77 protocol 137");
     let arguments = ["clean", "--format", "json"];
     let output = run(&namespace, &arguments);
@@ -187,13 +184,12 @@ fn a_clean_that_leaves_something_reports_all_the_same() {
     assert_eq!(report["left"].as_array().map(Vec::len), Some(1), "{report}");
     let failure = failure(&output);
     assert_eq!(failure["error"]["exit_code"], 1);
-    // In text there is no report, and the failure says it.
+    // Text output has no report; the failure lists the rule.
     let text = run(&namespace, &["clean"]);
     assert_eq!((text.code, text.stdout.as_str()), (Some(1), ""));
     assert!(text.stderr.contains("error: the rules that sidecar-init surely set are removed; left is"));
 }
 
-/// The failure among what stands on standard error, of the form of all failures.
 fn failure(output: &Outcome) -> Value {
     let text = &output.stderr;
     let last = text.lines().last().unwrap_or_default();
@@ -229,18 +225,18 @@ fn failures_are_json_where_a_format_is_given() {
         let failed = failure(&output);
         assert_ne!(failed["problems"], json!([]), "{arguments:?}");
     }
-    // What fails later has causes, and no problems.
+    // Later failures have causes and no problems.
     let arguments =
         ["explain", "--from-save", "/nowhere", "--format", "json", "--pod-ips", "10.77.0.2", "10.0.0.5:443"];
     let failed = failure(&run(&namespace, &arguments));
     assert_eq!((&failed["error"]["exit_code"], &failed["problems"]), (&1.into(), &json!([])));
-    // Others are told in words.
+    // Without a format, failures are sentences.
     let output = run(&namespace, &with(&["apply"], &["-p", "0"]));
     assert!(output.stderr.starts_with("error: --envoy-port: "), "{}", output.stderr);
 }
 
 #[test]
-fn the_letter_of_kubectl_means_the_format_where_upstream_has_no_other_for_it() {
+fn short_flag_o_is_the_format_except_where_upstream_uses_it() {
     let namespace = Namespace::new();
     let output = run(&namespace, &["clean", "-ojson"]);
     valid("change", &document(&output, &["clean"], 0));
@@ -262,9 +258,9 @@ fn each_document_is_linked_by_the_overview() {
     valid("error", &serde_json::from_str(example).expect("JSON"));
 }
 
-/// They are understood: they end with whatever they find, but for bad input.
+/// The commands parse: any result except invalid input.
 #[test]
-fn commands_of_the_troubleshooting_page_are_calls() {
+fn commands_of_the_troubleshooting_page_are_valid() {
     let pod = Namespace::new();
     pod.eth0("10.1.2.3/24");
     let text = read("docs/troubleshooting.md");

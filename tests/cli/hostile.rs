@@ -1,7 +1,6 @@
-//! No text, wherever it stands, becomes a rule that the typed model did not hold.
-//!
-//! Every setting gets texts made to break out of their place: line breaks, options, quotes, negations. The
-//! configuration either refuses them, or the preview reads back as exactly the rules that were meant.
+//! No string in any setting becomes a rule that is not in the typed model. Settings get strings made to escape their place: line
+//! breaks, options, quotes, negations. The configuration either refuses them, or the preview parses as exactly the intended
+//! rules.
 
 use crate::support::scope;
 use mesh::settings::{self, Setting};
@@ -11,7 +10,7 @@ use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestCas
 use rules::{Family, Gid, RuleSet, Uid, parse, render::iptables};
 use std::{io, net::IpAddr};
 
-/// A host that knows everybody, so that no text is refused just because it names nobody.
+/// A host that knows every name, so that no string is refused as an unknown user.
 struct PermissiveHost;
 
 impl Host for PermissiveHost {
@@ -32,7 +31,6 @@ impl Host for PermissiveHost {
     }
 }
 
-/// A valid value of the setting, other than its default.
 fn valid(setting: Setting) -> &'static str {
     match setting {
         Setting::EnvoyPort | Setting::InboundCapturePort | Setting::InboundTunnelPort => "16001",
@@ -56,7 +54,6 @@ fn valid(setting: Setting) -> &'static str {
     }
 }
 
-/// The settings that shape rules.
 fn settings() -> Vec<Setting> {
     use mesh::settings::Topic;
     let shaping =
@@ -64,7 +61,7 @@ fn settings() -> Vec<Setting> {
     shaping.map(|row| row.setting).filter(|setting| *setting != Setting::IptablesVersion).collect()
 }
 
-/// Pieces that mean something to iptables, to a shell or to a reader of lists.
+/// Strings with a meaning for iptables, a shell or a parser of lists.
 const TROUBLE: &[&str] = &[
     "\n",
     "\r\n",
@@ -116,7 +113,7 @@ fn text(setting: Setting) -> impl Strategy<Value = String> {
     prop_oneof![vec(piece, 0..4).prop_map(|pieces| pieces.concat()), spoilt]
 }
 
-/// A call: each setting is absent, valid, or whatever it may be.
+/// A call: each setting is absent, valid or arbitrary.
 fn call() -> impl Strategy<Value = Vec<(Setting, String)>> {
     let given = |setting: Setting| {
         prop_oneof![
@@ -132,7 +129,7 @@ fn resolved(flags: &[(Setting, String)]) -> Option<Resolved> {
     resolve(&Raw::new(flags.iter().cloned(), |_| true, |_| None), &PermissiveHost, Vec::new()).ok()
 }
 
-/// Both forms of the preview say what the model says, no more and no less.
+/// Checks that both formats of the preview have exactly the model's rules.
 fn check(capture: &Capture) -> TestCaseResult {
     for family in Family::BOTH {
         let checked = capture.rules(family);
@@ -149,7 +146,6 @@ fn check(capture: &Capture) -> TestCaseResult {
     Ok(())
 }
 
-/// Statements as text has them: table by table, and without their origins.
 fn text_order(rules: &RuleSet) -> RuleSet {
     let mut rules = rules.clone();
     rules.statements.sort_by_key(|statement| statement.table.name());
@@ -161,7 +157,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scope::runs(1500, 300)))]
 
     #[test]
-    fn one_text_in_one_setting(
+    fn one_string_in_one_setting(
         (setting, text) in select(settings()).prop_flat_map(|setting| (Just(setting), text(setting))),
     ) {
         if let Some(resolved) = resolved(&[(setting, text)]) {
@@ -170,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn texts_in_all_settings(flags in call()) {
+    fn strings_in_all_settings(flags in call()) {
         if let Some(resolved) = resolved(&flags) {
             check(&resolved.capture)?;
         }
@@ -178,7 +174,7 @@ proptest! {
 }
 
 #[test]
-fn valid_values_are_accepted_alone_and_together() {
+fn valid_values_are_accepted_separately_and_together() {
     for setting in settings() {
         assert!(resolved(&[(setting, valid(setting).to_owned())]).is_some(), "{setting:?}");
     }

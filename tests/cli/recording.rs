@@ -1,5 +1,4 @@
-//! The terminal that README shows, `docs/pictures/terminal.svg`: a session in the sandbox, recorded in a pseudo-terminal.
-//!
+//! The terminal of the README, `docs/pictures/terminal.svg`: a session in the sandbox, recorded in a pseudo-terminal.
 //! `UPDATE_GOLDENS=1` writes the file instead of comparing it, as `scripts/record` does. Needs root and curl; never skips.
 
 use crate::support::program::{BINARY, PATH};
@@ -11,11 +10,11 @@ const COLUMNS: u16 = 80;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/pictures/terminal.svg");
 
-/// The commands of the session, and how many paragraphs of each answer are shown.
+/// Commands of the session, and the number of paragraphs shown of each answer.
 const SESSION: [(&str, usize); 3] =
     [("curl http://10.9.0.2", 1), ("sidecar-init status", 3), ("sidecar-init explain 10.9.0.2:443", 2)];
 
-/// The renderer's colours and ours, which have a contrast of at least 4.5.
+/// The renderer's colours and their replacements, with a contrast of at least 4.5.
 const COLOURS: [(&str, &str); 5] = [
     ("#AAAAAA", "#e8edf3"),
     ("#000000", "#10151b"),
@@ -24,7 +23,7 @@ const COLOURS: [(&str, &str); 5] = [
     ("opacity: 0.4", "opacity: 0.7"),
 ];
 
-/// Ends an answer. No program prints it.
+/// End of an answer; no program prints it.
 const SEPARATOR: char = '\u{1e}';
 
 fn answers() -> Vec<String> {
@@ -37,12 +36,12 @@ fn answers() -> Vec<String> {
     let (text, succeeded) = displayed(COLUMNS, sandbox);
     assert!(succeeded, "{text}");
     let mut answers: Vec<String> = text.split(SEPARATOR).map(repeatable).collect();
-    assert_eq!(answers.pop().as_deref(), Some(""), "nothing follows the last answer");
+    assert_eq!(answers.pop().as_deref(), Some(""), "no output after the last answer");
     assert_eq!(answers.len(), SESSION.len(), "{text}");
     answers
 }
 
-/// The text without what the kernel chooses: numbers of processes, and the ports of clients.
+/// The output without numbers chosen by the kernel: process IDs and client ports.
 fn repeatable(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -64,7 +63,7 @@ fn repeatable(text: &str) -> String {
 }
 
 #[test]
-fn the_recorded_terminal_is_what_a_session_displays() {
+fn recorded_terminal_matches_a_session() {
     let dim = |text: &str| format!("\u{1b}[2m{text}\u{1b}[0m");
     let typed = |prompt: &str, command: &str| format!("{} \u{1b}[1m{command}\u{1b}[0m\n", dim(prompt));
     let mut session = typed("$", "sidecar-init sandbox --run-as root -- sh");

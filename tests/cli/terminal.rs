@@ -1,4 +1,4 @@
-//! What people see in a terminal: colours where they are wanted, and lines that fit.
+//! Output in a terminal: colours on request, and lines that fit.
 
 use crate::support::namespace;
 use crate::support::program::{BINARY, Outcome, Run};
@@ -10,7 +10,6 @@ use std::process::Command;
 
 const ESCAPE: char = '\u{1b}';
 
-/// Calls that print something in colour, with what is in colour.
 const CALLS: [(&[&str], &str); 3] = [
     (
         &["explain", "--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "10.0.0.5:443"],
@@ -33,13 +32,12 @@ fn piped(arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
     command(arguments, variables).outcome()
 }
 
-/// What a terminal of so many columns gets, standard error included.
 fn in_terminal(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     displayed(columns, command(arguments, variables)).0
 }
 
 #[test]
-fn a_terminal_gets_colours_and_nobody_else_does() {
+fn only_terminals_get_colours() {
     for (call, painted) in CALLS {
         let shown = in_terminal(200, call, &[]);
         assert!(shown.contains(painted), "{call:?}: {shown:?}");
@@ -57,7 +55,7 @@ fn a_terminal_gets_colours_and_nobody_else_does() {
 }
 
 #[test]
-fn what_programs_read_has_no_colours_whoever_forces_them() {
+fn machine_readable_output_has_no_colours() {
     let pod = ["--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "-d", "15090"];
     for call in [
         &["explain", "10.0.0.5:443", "--format", "json"][..],
@@ -109,7 +107,7 @@ fn differences_and_errors_are_in_colour() {
     assert!(plain(&shown).lines().all(|line| line.chars().count() <= 60), "{shown}");
 }
 
-/// Somebody at a terminal reads sentences; who asks for a log, or has it elsewhere, gets that.
+/// A terminal gets sentences; a log only on request or in other output.
 #[test]
 fn a_terminal_gets_sentences_instead_of_log_lines() {
     let pod = Namespace::new();

@@ -1,5 +1,4 @@
-//! One question to all commands: whatever a namespace holds, `status`, `explain`, `diff`, `lint`, `render`, `verify` and the overview
-//! of the node say the same of it.
+//! All commands agree on any namespace: `status`, `explain`, `diff`, `lint`, `render`, `verify` and the overview of the node.
 
 use crate::support::namespace::{Namespace, run};
 use serde_json::Value;
@@ -15,9 +14,7 @@ fn pod() -> Namespace {
 struct Situation {
     name: &'static str,
     flags: &'static [&'static str],
-    /// Rules of another program.
     others: &'static str,
-    /// Destinations and their verdicts.
     verdicts: &'static [(&'static str, &'static str)],
     families: &'static [&'static str],
 }
@@ -124,7 +121,7 @@ fn codes(of: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn all_commands_say_the_same() {
+fn all_commands_agree() {
     for Situation { name, flags, others, verdicts, families } in SITUATIONS {
         let pod = pod();
         if !flags.is_empty() {
@@ -135,7 +132,7 @@ fn all_commands_say_the_same() {
         }
         let (status, code) = document(&pod, &["status"]);
         let about = format!("{name}: {status:#}");
-        // `explain` of all traffic has the rows of `status`; of one packet, the verdict of its row.
+        // `explain` of all traffic has the rows of `status`; `explain` of one packet has its row's verdict.
         let (all, _) = document(&pod, &["explain"]);
         let does_nothing = |row: &Value| row["verdict"] == "not_captured" && row["option"].is_null();
         match status["rows"].as_array().expect("a list") {
@@ -150,7 +147,6 @@ fn all_commands_say_the_same() {
             let is_expected = run(&pod, &["explain", "--expect", "captured", to]).code == Some(0);
             assert_eq!(is_expected, *verdict == "captured", "{name} {to}");
         }
-        // What is captured at all, in each form.
         let is_captured = !families.is_empty();
         assert_eq!(status["capturing"], is_captured, "{about}");
         assert_eq!(status["families"], Value::from(families.to_vec()), "{about}");
@@ -170,11 +166,9 @@ fn all_commands_say_the_same() {
             3
         };
         assert_eq!(code, Some(expected), "{about}");
-        // A file's view of the node: the namespace has the same findings.
         let path = pod.path();
         let (outside, _) = document(&pod, &["status", "--network-namespace", &path]);
         assert_eq!(codes(&outside), codes(&status), "{name}");
-        // Against a namespace without rules.
         let plain = self::pod();
         let plain_path = plain.path();
         let (diff, _) =
@@ -185,7 +179,7 @@ fn all_commands_say_the_same() {
         };
         assert!(changes.iter().any(is_new) || !is_captured, "{name}: {diff:#}");
         assert_eq!(changes.is_empty(), flags.is_empty() && others.is_empty(), "{name}: {diff:#}");
-        // Stored settings against the rules: what others decide is a changed verdict, in the direction from the rules.
+        // Stored settings against the rules: a verdict decided by another program's rules differs in the direction of the rules.
         if !flags.is_empty() {
             let (diff, code) = document(&pod, &["diff"]);
             let changes = diff["changes"].as_array().expect("a list");
@@ -195,7 +189,6 @@ fn all_commands_say_the_same() {
                 change["new"]["verdict"] == "captured" && change["old"]["verdict"] != "captured"
             };
             assert_eq!(changes.iter().any(from), !others.is_empty(), "{name}: {diff:#}");
-            // The rules that are stored are those that would be set.
             let rendered = |words: &[&str]| run(&pod, words).with(0, name).stdout;
             let stored = rendered(&["render", "--network-namespace", &path]);
             assert_eq!(stored, rendered(&[&["render"], flags].concat()), "{name}");

@@ -1,4 +1,5 @@
-//! Pods as a source of configuration: whatever a manifest says, flags that say the same make the same rules. What is read from manifests is tested where that is done (`crates/mesh/tests/pods.rs`).
+//! Pods as a source of configuration: a manifest and equivalent flags have the same rules. `crates/mesh/tests/pods.rs` covers
+//! parsing.
 
 use crate::support::program::{Outcome, Run, binary, fed};
 use mesh::pod::{EXCLUDED_NAMESPACES, objects, read};
@@ -15,7 +16,7 @@ fn manifests() -> Vec<PathBuf> {
     let is_manifest = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "json");
     let mut found: Vec<PathBuf> = entries.filter(is_manifest).collect();
     found.sort();
-    assert!(found.len() >= 20, "manifests have got lost");
+    assert!(found.len() >= 20, "manifests are missing");
     found
 }
 
@@ -23,13 +24,13 @@ fn program(arguments: &[&str], input: &str) -> Outcome {
     fed(binary(arguments), input)
 }
 
-/// Flags that say what was read from an object, where a flag can.
+/// Flags equivalent to an object's settings, where flags exist.
 fn flags_of(raw: &Raw) -> (Vec<String>, BTreeMap<&'static str, String>) {
     let (mut flags, mut variables) = (Vec::new(), BTreeMap::new());
     let all_dns = raw.iter().any(|(setting, _)| setting.row().long == "redirect-all-dns-traffic");
     for (setting, given) in raw.iter() {
         match setting.row().long {
-            // A file says both, and of the flags one stands for both.
+            // The manifest has both; one flag covers both.
             "redirect-dns" if all_dns => {}
             "" => {
                 variables.insert(setting.row().variables[0], given.value.clone());
@@ -41,7 +42,7 @@ fn flags_of(raw: &Raw) -> (Vec<String>, BTreeMap<&'static str, String>) {
 }
 
 #[test]
-fn a_manifest_makes_the_rules_of_the_flags_that_say_the_same() {
+fn manifest_and_equivalent_flags_have_the_same_rules() {
     let mut compared = 0;
     for path in manifests() {
         let input = fs::read_to_string(&path).expect("UTF-8");

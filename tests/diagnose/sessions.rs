@@ -1,4 +1,4 @@
-//! Sessions about flags and manifests, which need no rights.
+//! Sessions about flags and manifests, which need no privileges.
 
 use crate::support::rows::rows;
 use crate::support::session::check;

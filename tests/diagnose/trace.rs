@@ -1,4 +1,4 @@
-//! `trace` against the kernel: connections are made, and the rules they meet are told, packet by packet.
+//! `trace` against the kernel: the rules that connections meet are reported packet by packet.
 
 use crate::support::namespace;
 use crate::support::program::BINARY;
@@ -44,22 +44,21 @@ fn start(pod: &Namespace, until: &str, more: &[&str]) -> Started {
     let mut printed = BufReader::new(child.stderr.take().expect("standard error is piped"));
     let mut output = String::new();
     while !output.contains(until) {
-        assert_ne!(printed.read_line(&mut output).expect("a line"), 0, "it has ended: {output}");
+        assert_ne!(printed.read_line(&mut output).expect("a line"), 0, "the trace has ended: {output}");
     }
     Started { child, printed, output }
 }
 
 impl Started {
     fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it is there");
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("the trace runs");
     }
 
-    /// What it printed until it ended successfully, and its whole output.
     fn finish(mut self) -> (String, String) {
         let (mut text, mut rest) = (String::new(), self.output);
         self.child.stdout.take().expect("standard output is piped").read_to_string(&mut text).expect("UTF-8");
         self.printed.read_to_string(&mut rest).expect("UTF-8");
-        let status = self.child.wait().expect("it ends");
+        let status = self.child.wait().expect("the trace ends");
         assert!(status.success(), "{status}: {rest}{text}");
         (text, rest)
     }
@@ -75,7 +74,7 @@ fn apply(pod: &Namespace, more: &[&str]) {
     pod.stdout(BINARY, &[&flags[..], more].concat());
 }
 
-/// Whoever answers: the rules have been met by then. Nobody listens at the proxy's port.
+/// Connects to `to`, where no proxy listens: the rules are met before the refusal.
 fn call(from: &Namespace, to: &str) {
     from.run(|| TcpStream::connect(to).expect_err("nothing listens"));
 }
@@ -86,7 +85,7 @@ fn field<'a>(packet: &'a Value, name: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn rules_that_report_are_told_packet_by_packet() {
+fn logged_rules_are_reported_packet_by_packet() {
     for backend in backends() {
         for (to, source) in [("10.77.0.3:443", "10.77.0.2"), ("[fd77::3]:443", "fd77::2")] {
             let (pod, _peer) = pods();
@@ -112,9 +111,9 @@ fn rules_that_report_are_told_packet_by_packet() {
     }
 }
 
-/// Handles and verdicts that `nft monitor trace` shows, against the rules that we name.
+/// Compares handles and verdicts of `nft monitor trace` with the reported rules.
 #[test]
-fn a_trace_needs_no_flags_and_names_the_rules_that_nft_names() {
+fn trace_needs_no_flags_and_names_the_rules_of_nft() {
     for backend in ["nftables", "iptables-nft"] {
         for (to, family) in [("10.77.0.3:443", "ip"), ("[fd77::3]:443", "ip6")] {
             let (pod, _peer) = pods();
@@ -125,7 +124,7 @@ fn a_trace_needs_no_flags_and_names_the_rules_that_nft_names() {
                 nft.args(["monitor", "trace"]).stdout(Stdio::piped()).spawn().expect("nft is installed")
             });
             let mut oracle = BufReader::new(monitor.stdout.take().expect("piped"));
-            // It listens at some time; until then connections are made, of which it may see none.
+            // The monitor reports no readiness, so connections are made until it sees one.
             let lines = thread::scope(|scope| {
                 let reader = scope.spawn(move || until_the_end(&mut oracle));
                 let deadline = Instant::now() + Duration::from_secs(30);
@@ -133,8 +132,8 @@ fn a_trace_needs_no_flags_and_names_the_rules_that_nft_names() {
                     call(&pod, to);
                     thread::sleep(Duration::from_millis(20));
                 }
-                monitor.kill().expect("it is ours");
-                monitor.wait().expect("it ends");
+                monitor.kill().expect("our child");
+                monitor.wait().expect("nft ends");
                 reader.join().expect("no panic")
             });
             started.signal(Signal::SIGTERM);
@@ -180,7 +179,7 @@ fn a_trace_needs_no_flags_and_names_the_rules_that_nft_names() {
     }
 }
 
-/// The lines of the first packet that is shown from its first chain to where it leaves.
+/// Lines of the first packet that is shown from its first chain to its end.
 fn until_the_end(oracle: &mut impl BufRead) -> Vec<String> {
     let (mut lines, mut id) = (Vec::<String>::new(), None);
     let mut line = String::new();
@@ -202,7 +201,7 @@ fn until_the_end(oracle: &mut impl BufRead) -> Vec<String> {
 }
 
 #[test]
-fn every_end_of_a_packet_is_told() {
+fn every_end_of_a_packet_is_reported() {
     for backend in ["nftables", "iptables-nft"] {
         let (pod, peer) = pods();
         apply(&pod, &["--backend", backend]);
@@ -221,7 +220,7 @@ fn every_end_of_a_packet_is_told() {
             let packets = started.packets();
             assert_eq!(packets[0]["verdict"], verdict, "{backend}: {packets:?}");
             assert!(packets[0]["summary"].as_str().expect("words").starts_with(summary), "{packets:?}");
-            // The kernel reports a rule that returns by another type than other rules.
+            // The kernel reports a rule that returns by another message type.
             let names_rule = packets[0]["rules"].to_string().contains("15090");
             assert_eq!(names_rule, verdict == "not_captured", "{backend}: {packets:?}");
         }
@@ -231,14 +230,13 @@ fn every_end_of_a_packet_is_told() {
             socket.send_to(b"x", "10.77.0.3:5353").expect("sent");
         });
         assert!(started.finish().0.contains("because what redirects is not for udp"));
-        // With TPROXY, a packet that no socket waits for is dropped.
+        // With TPROXY, a packet without a waiting socket is dropped.
         apply(&pod, &["--backend", backend, "-m", "TPROXY"]);
         let started = start(&pod, TRACES, &["--enable", "--destination", "8080", "--count", "1"]);
         let addressed = "10.77.0.2:8080".parse().expect("an address");
         peer.run(|| TcpStream::connect_timeout(&addressed, Duration::from_millis(300)).expect_err("dropped"));
         let (text, _) = started.finish();
         assert!(text.contains("=> dropped: never arrives, because it is to be handed"), "{text}");
-        // What no rule of ours decides: a rule of somebody's drops it.
         pod.stdout(BINARY, &["clean"]);
         let started = start(&pod, TRACES, &["--enable", "--destination", "9999", "--count", "1"]);
         let addressed = "10.77.0.2:9999".parse().expect("an address");
@@ -248,7 +246,7 @@ fn every_end_of_a_packet_is_told() {
     }
 }
 
-/// NAT is asked about the first packet alone: `getent` sends two queries from one socket.
+/// NAT sees only the first packet: `getent` sends two queries from one socket.
 #[test]
 fn later_packets_of_a_connection_go_where_the_first_went() {
     for backend in ["nftables", "iptables-nft"] {
@@ -269,7 +267,7 @@ fn later_packets_of_a_connection_go_where_the_first_went() {
 }
 
 #[test]
-fn nothing_is_left_of_a_trace_and_nobody_takes_it_for_a_strangers() {
+fn trace_table_is_removed_and_ignored_by_other_commands() {
     let (pod, _peer) = pods();
     apply(&pod, &[]);
     let tables = || pod.stdout("nft", &["list", "tables"]);
@@ -286,14 +284,14 @@ fn nothing_is_left_of_a_trace_and_nobody_takes_it_for_a_strangers() {
         let text = pod.output(BINARY, &["trace", "--enable"], "").with(1, "a second trace").stderr;
         assert!(text.contains("another trace --enable is at work"), "{text}");
         started.signal(signal);
-        started.child.wait().expect("it ends");
+        started.child.wait().expect("the trace ends");
         wait::until("its table goes", || tables() == before);
     }
 }
 
 /// Kernels before 5.12 do not tie a table to a socket.
 #[test]
-fn what_an_old_kernel_keeps_is_removed_by_the_next() {
+fn table_kept_by_an_old_kernel_is_removed_by_the_next_run() {
     let pod = Namespace::new();
     let leave = || drop(pod.stdout("nft", &["add", "table", "inet", TABLE]));
     leave();
@@ -305,9 +303,9 @@ fn what_an_old_kernel_keeps_is_removed_by_the_next() {
     assert_eq!(pod.stdout("nft", &["list", "tables"]), "");
 }
 
-/// Where no rule reports, a trace works as with `--enable`; rules of iptables (legacy) can't be traced so.
+/// Without rules that log, a trace works as with `--enable`; rules of iptables (legacy) can't be traced that way.
 #[test]
-fn it_says_so_where_nothing_reports() {
+fn missing_log_rules_are_reported() {
     let (pod, _peer) = pods();
     let (_, output) = start(&pod, TRACES, &["--for", "1ms"]).finish();
     assert!(output.contains(WITHOUT) && output.contains("there is no rule here at all"), "{output}");
@@ -348,7 +346,7 @@ fn rules_are_read_again_when_they_have_changed() {
 }
 
 #[test]
-fn it_ends_when_asked_and_when_its_time_is_up() {
+fn trace_ends_on_signals_and_timeout() {
     let pod = Namespace::new();
     apply(&pod, &["--iptables-trace-logging"]);
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
@@ -373,7 +371,7 @@ fn a_second_listener_is_refused() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_together() {
     let pod = Namespace::new();
     let requested = "trace --rule no --proto sctp --destination x --count 0 --for 1 --every-packet";
     let text = pod.output(BINARY, &requested.split(' ').collect::<Vec<_>>(), "").with(2, "trace").stderr;

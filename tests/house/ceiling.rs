@@ -9,10 +9,8 @@ use std::{
 
 const TABLE: &str = "tests/house/ceiling.txt";
 
-/// Lines that are not blank, of code and of tests.
 type Lines = [usize; 2];
 
-/// The part that a file belongs to: a crate, or a folder of the root.
 fn part(path: &str) -> &str {
     let slashes = if path.starts_with("crates/") { 1 } else { 0 };
     let end = path.match_indices('/').nth(slashes).map_or(path.len(), |(at, _)| at);
@@ -74,7 +72,7 @@ fn no_part_grows_beyond_its_ceiling() {
     none(compared, &format!("{TABLE} holds the size of each part; UPDATE_GOLDENS=1 writes it"));
 }
 
-/// Lines that get wider or denser would make the counts smaller and nothing else.
+/// Wider or denser lines would only reduce the counts.
 #[test]
 fn lines_are_formatted_by_the_same_rules() {
     let rules = repository::read("rustfmt.toml");

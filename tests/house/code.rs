@@ -1,10 +1,10 @@
-//! Rules for code that no compiler checks: which words each folder's code has or lacks, how files begin, their length, and names
-//! of types. ARCHITECTURE.md explains them.
+//! Rules for code that no compiler checks: required and forbidden words by folder, the beginning and length of files, and type
+//! names. ARCHITECTURE.md explains them.
 
-use crate::repository::{File, files, matches, none, read, says};
+use crate::repository::{File, files, has_word, matches, none, read};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The only code that is unsafe: system calls.
+/// The only unsafe code: system calls.
 const SYS: &str = "crates/sys/src/*";
 
 /// The only function below a front end that reads the environment: it finds programs by PATH.
@@ -24,7 +24,7 @@ const LIBRARIES: [&str; 8] = [
     "crates/sandbox/src/lib.rs",
 ];
 
-/// Words that the code of some files lacks. Paths and words are separated by spaces.
+/// Words that must not occur in some files. Paths and words are separated by spaces.
 struct Rule {
     files: &'static [&'static str],
     except: &'static [&'static str],
@@ -46,7 +46,7 @@ const RULES: [Rule; 5] = [
             "crates/playground/src/*.rs",
             "crates/injection/src/*.rs|crates/environment/src/*.rs",
         ],
-        // Tests read files of what is expected.
+        // Tests read files with expected values.
         except: &["*tests.rs"],
         // Not the bare words of the last three: a ProxyConfig has a field `tracing`.
         lacks: "env:: fs:: process:: ::now() net::TcpListener net::TcpStream net::UdpSocket thread:: println! eprintln! \
@@ -55,10 +55,10 @@ const RULES: [Rule; 5] = [
     },
     Rule {
         files: &["src/*.rs", SYS, "crates/sandbox/src/*", "crates/node/src/*.rs", "crates/cluster/src/*.rs"],
-        // Tests update files where a variable asks for it.
+        // Tests update files if a variable is set.
         except: &["src/cli/mod.rs", "src/cni/mod.rs", "crates/node/src/main.rs", EXEC, "src/cli/tests/*"],
         lacks: "env::var env::vars env::var_os env::vars_os env::args env::args_os std::env",
-        remedy: "read the environment where a front end starts, and pass what it says",
+        remedy: "read the environment where a front end starts, and pass its values",
     },
     Rule {
         files: &["src/cni/protocol/*.rs"],
@@ -82,7 +82,7 @@ fn code_follows_the_rules_of_its_folder() {
         let of_rule = all(of_rule).into_iter().filter(move |file| !except.contains(&&*file.path));
         of_rule.flat_map(move |file| {
             file.code().flat_map(move |(number, line)| {
-                let found = lacks.split_whitespace().filter(move |word| says(line, word));
+                let found = lacks.split_whitespace().filter(move |word| has_word(line, word));
                 found.map(move |word| format!("{}:{number}: {word} ({remedy})", file.path))
             })
         })
@@ -95,17 +95,17 @@ fn count(file: &File, word: &str) -> usize {
 }
 
 #[test]
-fn exceptions_have_only_what_they_are_for() {
+fn exceptions_are_limited_to_their_purpose() {
     for file in files(EXEC) {
         let read = ["env::var_os(\"PATH\")", "env::split_paths"].map(|word| count(file, word));
         assert!(read == [1, 1] && count(file, "env::") == 2, "{}: read PATH alone", file.path);
     }
     let interface = files(INTERFACE)[0];
-    // The lint is lifted in one place.
+    // `unsafe` occurs once more, where the lint is lifted.
     let attributes = count(interface, "#[unsafe(no_mangle)]") + 1;
-    assert_eq!(count(interface, "unsafe"), attributes, "{INTERFACE}: have no unsafe code but attributes");
+    assert_eq!(count(interface, "unsafe"), attributes, "{INTERFACE}: have no unsafe code except attributes");
     let unsafe_libraries = LIBRARIES.iter().filter(|path| !read(path).contains("#![forbid(unsafe_code)]"));
-    none(unsafe_libraries.map(|path| (*path).to_owned()), "forbid unsafe code in each library but sys");
+    none(unsafe_libraries.map(|path| (*path).to_owned()), "forbid unsafe code in each library except sys");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn every_file_begins_with_its_purpose_and_is_short() {
     none(found, "a file begins with //! and its purpose, and has one purpose and at most 700 lines");
 }
 
-/// Types that each mesh's folder has, under the names by which the list of meshes reaches them.
+/// Types in each mesh's folder, with the names used by the list of meshes.
 const OF_EACH_MESH: [&str; 3] = ["CaptureConfig", "Known", "Reason"];
 
 fn defined_type(line: &str) -> Option<&str> {
@@ -128,7 +128,7 @@ fn defined_type(line: &str) -> Option<&str> {
         None => item.trim_start_matches("pub "),
     };
     let (keyword, rest) = item.split_once(' ')?;
-    // Within a trait or an implementation, `type` gives what the trait names.
+    // Within a trait or an implementation, `type` is an associated type.
     let defines =
         matches!(keyword, "struct" | "enum" | "trait") || keyword == "type" && !line.starts_with(' ');
     rest.split(|c: char| !c.is_alphanumeric()).next().filter(|name| defines && !name.is_empty())
@@ -152,7 +152,7 @@ fn no_two_types_have_the_same_name() {
 fn every_setting_is_read() {
     let table = read("crates/mesh/src/settings/table.rs").split_once("\nsettings! {").expect("the rows").1;
     let (rows, _) = table.split_once("\n}").expect("an end");
-    // What older programs had is accepted without an effect.
+    // Settings of older programs are accepted without effect.
     let topics = rows.split("\n    }").filter(|topic| !topic.trim_start().starts_with("Compatibility {"));
     let name = |line: &str| Some(line.strip_prefix("        ")?.split_once(": \"")?.0.to_owned());
     let names: Vec<String> = topics.flat_map(str::lines).filter_map(name).collect();
@@ -170,6 +170,8 @@ fn code_is_read_without_comments_and_tests() {
     let text = "//! a\nb(); // c\n#[cfg(test)]\nuse d;\n#[cfg(all(test, e))]\nmod f {\n    struct G { h: I }\n}\n#[cfg(testing)]";
     let file = File { path: "j_tests/k.rs".to_owned(), text: text.to_owned() };
     assert_eq!(file.code().collect::<Vec<_>>(), [(1, ""), (2, "b(); "), (9, "#[cfg(testing)]")]);
-    assert!(file.is_test() && says("an_env:: env::x", "env::") && !says("an_env:: unsafe_code", "env::"));
+    assert!(
+        file.is_test() && has_word("an_env:: env::x", "env::") && !has_word("an_env:: unsafe_code", "env::")
+    );
     assert!(matches("src/*|crates/a/*.rs", "crates/a/src/b.rs") && !matches("*/a|src/*.rs", "b/ab/src/c.rs"));
 }

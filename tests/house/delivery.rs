@@ -1,5 +1,5 @@
-//! What delivers the project beside its scripts: workflows run scripts that exist, with flags that these have, the manifest for
-//! krew has the fields that krew requires, and seccomp profiles have the form that container runtimes read.
+//! Files that deliver the project: workflows run existing scripts with existing flags, the manifest for krew has the required
+//! fields, and seccomp profiles have the format of container runtimes.
 
 use crate::repository::{ROOT, none, read};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn jobs() -> Vec<Value> {
 }
 
 #[test]
-fn workflows_run_scripts_that_exist_and_nothing_else() {
+fn workflows_run_only_existing_scripts() {
     let mut run = Vec::new();
     let jobs = jobs();
     let steps = jobs.iter().flat_map(|job| job["steps"].as_array().expect("steps"));
@@ -51,7 +51,7 @@ fn workflows_use_one_rust_that_is_new_enough() {
     assert!(version(used.expect("Rust on Debian")) >= version(oldest), "{images:?} are older than {oldest}");
 }
 
-/// Calls by which a container with CAP_SYS_ADMIN or CAP_SYS_PTRACE changes its node or other processes.
+/// System calls that let a container with CAP_SYS_ADMIN or CAP_SYS_PTRACE change its node or other processes.
 const NEVER: &str = "bpf delete_module finit_module init_module kexec_load mount move_mount open_by_handle_at pidfd_getfd \
                      pivot_root process_vm_writev ptrace umount2 unshare";
 
@@ -80,7 +80,7 @@ fn seccomp_profiles_have_the_form_that_runtimes_read_and_allow_little() {
 }
 
 #[test]
-fn the_manifest_for_krew_has_what_krew_requires() {
+fn krew_manifest_has_all_required_fields() {
     let filled = read("docker/krew/capture.yaml")
         .replace("@VERSION@", "1.2.3")
         .replace("@URL@", "URL")
@@ -93,7 +93,7 @@ fn the_manifest_for_krew_has_what_krew_requires() {
     assert_eq!(manifest["metadata"]["name"], "capture");
     let spec = &manifest["spec"];
     assert_eq!(spec["version"], "v1.2.3");
-    // What `kubectl krew search` shows without shortening it.
+    // `kubectl krew search` truncates longer descriptions.
     let about = spec["shortDescription"].as_str().expect("a description");
     assert!((1..=50).contains(&about.len()), "{about}");
     let platform = |architecture: &str, sum: &str| {

@@ -1,5 +1,5 @@
-//! The numbers of system calls' structures (`header.rs` of `sys` and below it) are those of the kernel's headers, which come with the
-//! C library that Rust links against. The C compiler compares them, as the headers' enums have no values to read off.
+//! Numbers of system calls' structures (`header.rs` of `sys` and below) match the kernel's headers of the linked C library. The C
+//! compiler compares them, since enums in headers have no readable values.
 
 use crate::repository::files;
 use std::{
@@ -25,11 +25,13 @@ fn numbers_are_those_of_the_kernels_headers() {
         .stdin(Stdio::piped())
         .spawn()
         .expect("the C compiler that Rust links with");
-    compiler.stdin.take().expect("a pipe").write_all(claims.as_bytes()).expect("it reads");
-    assert!(compiler.wait().expect("it ends").success(), "the compiler names the wrong numbers above");
+    compiler.stdin.take().expect("a pipe").write_all(claims.as_bytes()).expect("the compiler reads");
+    assert!(
+        compiler.wait().expect("the compiler ends").success(),
+        "the compiler names the wrong numbers above"
+    );
 }
 
-/// `pub const NAME: TYPE = VALUE;`.
 fn claim(line: &str) -> Option<(&str, &str)> {
     let item = line.strip_prefix("pub(crate) const ").or_else(|| line.strip_prefix("pub const "))?;
     let (name, rest) = item.split_once(": ")?;

@@ -1,7 +1,6 @@
-//! The order of files: what a file imports lies below it.
-//!
-//! Two files may name each other, such as a module and a part of it; three or more that do can only be understood
-//! together. Names are followed through re-exports to the files that define them. Cargo holds the same between crates.
+//! The order of files: a file's imports are below it. Two files may import each other, such as a module and its part; three or
+//! more could only be understood together. Names are followed through re-exports to the defining files. Cargo ensures the same
+//! between crates.
 
 use crate::{
     repository::{ROOT, files, none},
@@ -17,7 +16,7 @@ use testkit::folder::Folder;
 
 const MAX_CIRCLE: usize = 2;
 
-/// The modules of `rules`, lowest layer first; each may use its own layer and lower ones.
+/// Modules of `rules`, lowest layer first; each may use its own layer and lower ones.
 const RULES: [&str; 13] = [
     "finding hook intervals",
     "name net number version",
@@ -34,29 +33,28 @@ const RULES: [&str; 13] = [
     "lib",
 ];
 
-/// These do not use each other, but for one that reports what another would do, and one that draws what another walks through.
+/// Modules that must not use each other, except for one that reports another's changes and one that draws another's walk.
 const APART: &str = "render parse plan drift simulate";
 
-const APART_BUT_FOR: [(&str, &str); 2] = [("drift", "plan"), ("render", "simulate")];
+const APART_EXCEPT: [(&str, &str); 2] = [("drift", "plan"), ("render", "simulate")];
 
 const LIBRARY: [&str; 5] = ["events", "backend", "engine", "observe", "lib"];
 
-/// Each module has a place in the layers.
+/// True if the layers let `module` use `used`; modules without a layer may use none.
 fn may_use(layers: &[&str], module: &str, used: &str) -> bool {
     let has = |layer: &str, name| layer.split(' ').any(|known| known == name);
     let layer = |name| layers.iter().position(|layer| has(layer, name));
     let are_apart = module != used && has(APART, module) && has(APART, used);
     layer(used).is_some_and(|other| layer(module).is_some_and(|own| other <= own))
-        && (!are_apart || APART_BUT_FOR.contains(&(module, used)))
+        && (!are_apart || APART_EXCEPT.contains(&(module, used)))
 }
 
-/// A path that code names, and the name that it gets there; `*` for a glob.
+/// A path in code, and its local name; `*` for a glob.
 struct Named {
     path: Vec<String>,
     name: String,
 }
 
-/// A module of a crate, inline ones included.
 #[derive(Default)]
 struct Module {
     parent: usize,
@@ -64,14 +62,12 @@ struct Module {
     children: BTreeMap<String, usize>,
     definitions: BTreeSet<String>,
     imports: Vec<Named>,
-    /// Everything that the module's code names.
     paths: BTreeSet<Vec<String>>,
 }
 
 #[derive(Clone, Copy)]
 enum Found {
     Module(usize),
-    /// Something that a file defines.
     Item(usize),
 }
 
@@ -79,7 +75,7 @@ enum Found {
 struct Crate {
     files: Vec<PathBuf>,
     modules: Vec<Module>,
-    /// The text of each macro, whose calls define and name what it does.
+    /// Body of each macro, which defines and names items at its calls.
     macros: BTreeMap<String, TokenStream>,
 }
 
@@ -89,7 +85,7 @@ impl Crate {
         let tokens = read.open(entry);
         read.module(0, 0, tokens, entry.parent().expect("a folder"));
         for module in &mut read.modules {
-            // A macro is called by its name, or passed to another one that calls it.
+            // A macro is called by name, or passed to another macro that calls it.
             let called = |path: &Vec<String>| read.macros.get(path.last()?).cloned();
             for text in module.paths.iter().filter_map(called).collect::<Vec<_>>() {
                 definitions(text.clone(), &mut module.definitions);
@@ -105,7 +101,6 @@ impl Crate {
         tokens::read(&path.display().to_string(), &text)
     }
 
-    /// Adds a module; its files lie in `folder`.
     fn module(&mut self, parent: usize, file: usize, tokens: TokenStream, folder: &Path) -> usize {
         let number = self.modules.len();
         self.modules.push(Module { parent, file, ..Module::default() });
@@ -140,14 +135,14 @@ impl Crate {
                 _ => rest.push(token),
             }
         }
-        // What groups define is not the module's.
+        // Definitions inside groups are not the module's.
         let items = rest.iter().filter(|token| !matches!(token, TokenTree::Group(_))).cloned();
         definitions(items.collect(), &mut self.modules[number].definitions);
         self.modules[number].add_paths(rest.into_iter().collect());
         number
     }
 
-    /// `None` for a path into another crate.
+    /// Returns `None` for a path into another crate.
     fn resolve(&self, module: usize, path: &[String], depth: usize) -> Option<Found> {
         let (first, rest) = path.split_first()?;
         let here = &self.modules[module];
@@ -187,7 +182,7 @@ impl Crate {
         }
     }
 
-    /// The files that each file names, with what it names there.
+    /// Files imported by each file, with the imported names.
     fn arrows(&self) -> Vec<BTreeMap<usize, BTreeSet<&str>>> {
         let mut arrows = vec![BTreeMap::<_, BTreeSet<_>>::new(); self.files.len()];
         for (number, module) in self.modules.iter().enumerate() {
@@ -214,7 +209,7 @@ impl Module {
     }
 }
 
-/// The paths of code and of imports, whose groups in braces continue a path: `a::{b, c::d}`.
+/// Collects paths in code and imports, whose groups in braces continue a path: `a::{b, c::d}`.
 fn named(tokens: TokenStream, prefix: &[String], found: &mut Vec<Named>) {
     let mut tokens = without_tests(tokens, |_| ()).into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -244,7 +239,7 @@ fn named(tokens: TokenStream, prefix: &[String], found: &mut Vec<Named>) {
         // `a::{self}` names `a`.
         let _ = path.pop_if(|last| last == "self" && !prefix.is_empty());
         let mut name = if is_glob { Some("*".to_owned()) } else { path.last().cloned() };
-        // The name behind `as` is read again as the start of a path, as it is one in code.
+        // The name behind `as` is read again as the start of a path, which it is in code.
         if tokens.next_if(|next| next.to_string() == "as").is_some() {
             name = tokens.peek().map(ToString::to_string);
         }
@@ -252,7 +247,7 @@ fn named(tokens: TokenStream, prefix: &[String], found: &mut Vec<Named>) {
     }
 }
 
-/// The names behind `enum`, `fn` and the like, at any depth. Names that a macro's call gives are no identifiers yet.
+/// Names behind `enum`, `fn` and similar keywords, at any depth. Names given by a macro's call are not identifiers yet.
 fn definitions(tokens: TokenStream, found: &mut BTreeSet<String>) {
     let mut defines = false;
     for token in tokens {
@@ -269,7 +264,6 @@ fn definitions(tokens: TokenStream, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Sets of files each of which leads to all others.
 fn circles(arrows: &[BTreeMap<usize, BTreeSet<&str>>]) -> BTreeSet<Vec<usize>> {
     let reach = |from: usize| {
         let mut reached = BTreeSet::new();
@@ -285,7 +279,7 @@ fn circles(arrows: &[BTreeMap<usize, BTreeSet<&str>>]) -> BTreeSet<Vec<usize>> {
     (0..arrows.len()).map(circle).collect()
 }
 
-/// The circles of a crate that are too large, with what ties each.
+/// Circles of a crate that are too large, with the names that tie them.
 fn knots(entry: &Path, root: &Path) -> Vec<String> {
     let read = Crate::read(entry);
     let arrows = read.arrows();
@@ -313,7 +307,7 @@ fn no_circle_of_files_is_larger_than_two() {
 }
 
 #[test]
-fn modules_use_only_what_lies_below_them() {
+fn modules_use_only_lower_layers() {
     for (folder, layers) in [("rules/src", &RULES[..]), ("src", &LIBRARY)] {
         let folder = Path::new(ROOT).join(folder);
         let read = Crate::read(&folder.join("lib.rs"));

@@ -1,7 +1,5 @@
-//! The project's rules for code, documents and files.
-//!
-//! A program that links little, so that a change of a document is checked in seconds. `readme.rs` needs root and belongs to
-//! `tests/privileged.rs`.
+//! The project's rules for code, documents and files, in a program that links little: a change of a document is checked in
+//! seconds. `readme.rs` needs root and belongs to `tests/privileged.rs`.
 
 mod ceiling;
 mod code;

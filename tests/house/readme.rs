@@ -1,11 +1,11 @@
-//! Every command in README and in docs works: those of `sidecar-init` run here, in a pod-like namespace, each document's in
-//! its order. `tests/house/documents.rs` checks what needs no root.
+//! Every command in README and docs works: those of `sidecar-init` run here, in a pod-like namespace, in the order of each
+//! document. `tests/house/documents.rs` checks the rest, without root.
 
 use super::repository::{ROOT, block_lines, files, guides, is_of_the_program};
 use crate::support::{namespace::Namespace, program::BINARY};
 use std::{env, path::Path};
 
-/// The namespaces that a document names lie under a `/run` that this test alone sees, and go with it.
+/// Named namespaces of a document are below a private `/run` and are removed with it.
 #[test]
 fn commands_of_the_program_succeed_in_the_order_of_their_document() {
     let folder = Path::new(BINARY).parent().expect("a folder").display();
@@ -18,7 +18,7 @@ fn commands_of_the_program_succeed_in_the_order_of_their_document() {
         true => line + " || test $? = 3",
         false => line,
     };
-    // Commands of troubleshooting end as the problem has it: tests/cli/contract.rs holds that they are calls.
+    // Commands of troubleshooting end according to the problem; `tests/cli/contract.rs` checks that they are valid.
     for document in guides().filter(|document| document.path != "docs/troubleshooting.md") {
         let lines = block_lines(document, "sh").into_iter();
         let commands: Vec<String> = lines.filter(is_run).map(allow_differences).collect();

@@ -1,4 +1,4 @@
-//! The files of the repository, as the checks of this folder read them.
+//! The repository's files for the checks of this folder.
 
 use std::{fs, path::Path, process::Command, sync::LazyLock};
 
@@ -6,21 +6,20 @@ pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 static FILES: LazyLock<Vec<File>> = LazyLock::new(list);
 
-/// A file of the repository, by its path from the root. A file that is no text is empty.
+/// A file of the repository, by its path from the root. The content of a file other than UTF-8 is empty.
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
 impl File {
-    /// The lines of code by their numbers, without comments at their ends and without what only tests compile.
+    /// Lines of code with their numbers, without trailing comments and without test code.
     pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = (1..).zip(self.text.lines()).zip(tests(&self.text));
         let kept = lines.filter(|(_, is_of_tests)| !is_of_tests).map(|(line, _)| line);
         kept.map(|(number, line)| (number, line.split("//").next().unwrap_or_default()))
     }
 
-    /// True for a file that only tests compile.
     pub(crate) fn is_test(&self) -> bool {
         let (folders, name) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
         let is_of_tests = |folder: &str| {
@@ -32,7 +31,7 @@ impl File {
     }
 }
 
-/// What git has or would add, in the order of paths.
+/// Files that git tracks or would add, in the order of paths.
 fn list() -> Vec<File> {
     let output = Command::new("git")
         .args(["-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z"])
@@ -52,8 +51,8 @@ fn list() -> Vec<File> {
     paths.into_iter().filter_map(file).collect()
 }
 
-/// The files that a pattern describes: a path, in which `*` is any text. A pattern that describes none fails, so that no check ends
-/// when a folder is moved.
+/// Files that match a pattern: a path, in which `*` is any string. A pattern without a match fails, so that no check is lost when
+/// a folder is moved.
 pub(crate) fn files(pattern: &str) -> Vec<&'static File> {
     let found: Vec<_> = FILES.iter().filter(|file| matches(pattern, &file.path)).collect();
     assert!(!found.is_empty(), "{pattern:?} describes no file: correct the pattern in tests/house");
@@ -80,7 +79,7 @@ pub(crate) fn none(found: impl IntoIterator<Item = String>, remedy: &str) {
     assert!(found.is_empty(), "{remedy}:\n{}", found.join("\n"));
 }
 
-/// The lines of a document's blocks with this mark, those that end with a backslash joined with the next.
+/// Lines of a document's blocks with this mark; a line that ends with a backslash is joined with the next.
 pub(crate) fn block_lines(document: &File, mark: &str) -> Vec<String> {
     let text = document.text.replace("\\\n", "");
     let mark = format!("```{mark}\n");
@@ -88,7 +87,6 @@ pub(crate) fn block_lines(document: &File, mark: &str) -> Vec<String> {
     blocks.flat_map(str::lines).map(str::to_owned).collect()
 }
 
-/// README and the guides, without the pages for developers in the folders below.
 pub(crate) fn guides() -> impl Iterator<Item = &'static File> {
     files("README.md|docs/*.md").into_iter().filter(|file| file.path.matches('/').count() < 2)
 }
@@ -97,7 +95,6 @@ pub(crate) fn is_of_the_program(line: &str) -> bool {
     line.starts_with("sidecar-init ") || line.contains("| sidecar-init ")
 }
 
-/// True for each line of a block that only tests compile.
 pub(crate) fn tests(text: &str) -> Vec<bool> {
     let (mut depth, mut is_pending, mut is_inside) = (0, false, false);
     let mut is_of_tests = |line: &str| {
@@ -124,8 +121,8 @@ pub(crate) fn tests(text: &str) -> Vec<bool> {
     text.split('\n').map(|line| !line.trim().is_empty() && is_of_tests(line)).collect()
 }
 
-/// True for a word that is not a part of another.
-pub(crate) fn says(line: &str, word: &str) -> bool {
+/// True if the word occurs, and not only as part of another.
+pub(crate) fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
         let is_longer = word.starts_with(is_part) && line[..at].ends_with(is_part)

@@ -1,4 +1,4 @@
-//! Code as tokens, without what only tests compile.
+//! Code as tokens, without test code.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::str::FromStr;
@@ -11,7 +11,7 @@ pub(crate) fn is_punct(token: &TokenTree, c: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == c)
 }
 
-/// The tokens of this level without attributes, which a function is given, and without items behind `#[cfg(test)]`.
+/// Tokens of this level without attributes, which are passed to a function, and without items behind `#[cfg(test)]`.
 pub(crate) fn without_tests(tokens: TokenStream, mut attribute: impl FnMut(TokenStream)) -> Vec<TokenTree> {
     let mut kept = Vec::new();
     let mut tokens = tokens.into_iter().peekable();
@@ -21,7 +21,7 @@ pub(crate) fn without_tests(tokens: TokenStream, mut attribute: impl FnMut(Token
             continue;
         }
         let _ = tokens.next_if(|next| is_punct(next, '!'));
-        // `#` before anything else is a part of a macro's pattern.
+        // `#` before any other token belongs to a macro's pattern.
         let Some(TokenTree::Group(group)) = tokens.next_if(|next| matches!(next, TokenTree::Group(_))) else {
             continue;
         };

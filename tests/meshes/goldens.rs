@@ -1,6 +1,4 @@
-//! Every scenario of the catalogue: the preview of its call is the text beside it.
-//!
-//! `UPDATE_GOLDENS=1` writes the texts instead of comparing them.
+//! Every scenario of the catalogue: the preview of its call matches its files. `UPDATE_GOLDENS=1` writes them instead.
 
 use crate::support::catalogue::{Case, FILES, folder, scenarios, table, tables};
 use crate::support::program::{Outcome, Run, binary};
@@ -20,7 +18,6 @@ fn preview(case: &Case, more: &[&str]) -> (String, String) {
     (stdout, stderr)
 }
 
-/// The texts of the scenario's files, as previews print them.
 fn texts(case: &Case) -> [Option<String>; 3] {
     let (rules, stderr) = preview(case, &["--backend=iptables"]);
     let rest = rules.strip_prefix("# iptables-restore\n").expect("the header of IPv4");
@@ -30,7 +27,7 @@ fn texts(case: &Case) -> [Option<String>; 3] {
     };
     let (script, _) = preview(case, &["--backend=nftables"]);
     let script = script.strip_prefix("# nft -f\n").expect("the header of nft");
-    // Without the right to read rules, a preview says that it can't look for Docker's.
+    // Without permission to read rules, a preview warns that it can't check for Docker's.
     let stderr: String = stderr.lines().filter(|line| !line.contains("Docker")).collect();
     let warnings = case.warnings();
     for warning in &warnings {
@@ -40,16 +37,14 @@ fn texts(case: &Case) -> [Option<String>; 3] {
     [Some(v4), v6, Some(script)].map(|text| text.map(str::to_owned))
 }
 
-/// Writes or compares the text of a folder's file; no text means no file.
 fn check_file(case: &Case, file: &str, text: Option<&str>) {
     let path = folder().join(case.name()).join(file);
     match text {
         Some(text) => testkit::golden(path, text),
-        None => assert!(!path.exists(), "{} is not printed any more; remove it", path.display()),
+        None => assert!(!path.exists(), "{} is no longer printed; remove it", path.display()),
     }
 }
 
-/// Compares a text with the one that the table of the case stands for.
 fn check_case(case: &Case, file: &str, text: Option<&str>) {
     let written = case.text(file);
     assert_eq!(written.is_some(), text.is_some(), "{}, {file}", case.name());
@@ -60,7 +55,7 @@ fn check_case(case: &Case, file: &str, text: Option<&str>) {
 }
 
 #[test]
-fn previews_are_the_texts_of_the_catalogue() {
+fn previews_match_the_catalogue() {
     let writes = env::var_os("UPDATE_GOLDENS").is_some();
     let mut printed = BTreeMap::new();
     for case in scenarios(|_| true) {
@@ -73,7 +68,7 @@ fn previews_are_the_texts_of_the_catalogue() {
             printed.insert(format!("{}/{file}", case.name()), text);
         }
     }
-    // The folders that tables are compared with are written by now.
+    // The folders that tables refer to are written first.
     for path in tables() {
         let text = table(&path, |case, file| printed[&format!("{}/{file}", case.name())].clone());
         testkit::golden(&path, &text);
@@ -89,7 +84,7 @@ fn the_catalogue_lists_every_folder_once() {
     links.sort_unstable();
     let cases = scenarios(|_| true);
     for case in &cases {
-        assert!(!case.about().is_empty(), "{} says what it shows", case.name());
+        assert!(!case.about().is_empty(), "{} has a description", case.name());
     }
     let folders = cases.iter().filter(|case| case.has_folder()).map(|case| case.name().to_owned());
     let names = tables().into_iter().map(|path| path.file_name().expect("a name").display().to_string());

@@ -1,11 +1,10 @@
-//! What `diff`, `status` and `clean` claim, each against what has happened.
+//! Claims of `diff`, `status` and `clean`, each compared with the real result.
 
 use crate::oracle::question::usual;
 use crate::oracle::scene::{Disposition, Scene, state};
 use rules::simulate::Verdict;
 use serde_json::Value;
 
-/// The maker of a false claim or answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Explain,
@@ -16,11 +15,9 @@ pub(crate) enum Subject {
     Clean,
 }
 
-/// A claim that is not so.
 pub(crate) struct False {
     pub(crate) subject: Subject,
     pub(crate) text: String,
-    /// The packet that shows it, if one does.
     pub(crate) disposition: Option<Disposition>,
 }
 
@@ -30,7 +27,6 @@ impl False {
     }
 }
 
-/// Tries all claims; removes the mesh's rules in the end.
 pub(crate) fn all(scene: &Scene, dispositions: &[Disposition]) -> Vec<False> {
     if scene.refused.is_some() {
         return refused(scene).into_iter().collect();
@@ -42,7 +38,6 @@ pub(crate) fn all(scene: &Scene, dispositions: &[Disposition]) -> Vec<False> {
         dispositions.iter().filter(|disposition| scene.captures_family(&disposition.packet)).collect();
     let captured: Vec<&Disposition> =
         dispositions.iter().copied().filter(is_captured).filter(|_| !scene.has_routes()).collect();
-    // What is not known of a packet is not a claim.
     let usual = usual(&scene.capture);
     let is_claimed = |disposition: &&Disposition| {
         disposition.predicted.verdict != Verdict::Unknown && usual.contains(&disposition.packet)
@@ -57,7 +52,7 @@ pub(crate) fn all(scene: &Scene, dispositions: &[Disposition]) -> Vec<False> {
     found
 }
 
-/// A change that is refused leaves everything as it was.
+/// A refused change leaves the state unchanged.
 fn refused(scene: &Scene) -> Option<False> {
     let now = state(&scene.pod);
     (now != scene.state_before).then(|| {
@@ -69,7 +64,7 @@ fn refused(scene: &Scene) -> Option<False> {
     })
 }
 
-/// Where `diff` finds nothing, another `apply` changes nothing, and the mesh's usual packets go where its rules take them.
+/// If `diff` finds no difference, another `apply` changes nothing, and the mesh's usual packets follow its rules.
 fn check(scene: &Scene, missed: &[&Disposition]) -> Option<False> {
     let (answer, code) = scene.answer("diff", true);
     let differs = answer["parts"] != Value::Array(Vec::new());
@@ -94,11 +89,11 @@ fn check(scene: &Scene, missed: &[&Disposition]) -> Option<False> {
         .then(|| False::new(Subject::Check, format!("finds nothing, and apply changes {report:#}")))
 }
 
-/// What `status` says is captured, all of it, is captured, unless it says that others decide.
+/// Traffic that `status` reports as captured is captured, unless it reports other deciding rules.
 fn status(scene: &Scene, captured: &[&Disposition]) -> Option<False> {
     let (answer, _) = scene.answer("status", false);
     let findings = answer["findings"].as_array()?;
-    // Codes of listeners and processes say nothing of rules.
+    // Findings about listeners and processes do not concern rules.
     let is_of_rules =
         |finding: &Value| !["SI028", "SI056", "SI057", "SI058"].map(Value::from).contains(&finding["code"]);
     if findings.iter().any(is_of_rules) {
@@ -128,14 +123,13 @@ fn status(scene: &Scene, captured: &[&Disposition]) -> Option<False> {
                 })
             })
     };
-    // The packets by which `status` itself tries its claims.
     let witnesses = captured.iter().filter(|disposition| crate::oracle::is_witness(&disposition.packet));
     for disposition in witnesses {
         if let Some(row) = rows.iter().find(|row| claims(row, disposition))
             && !disposition.agrees(&disposition.meant)
         {
             let text = format!(
-                "says \"{}\", and a packet shows otherwise",
+                "reports \"{}\", and a packet shows otherwise",
                 row["text"].as_str().unwrap_or_default()
             );
             return Some(False {
@@ -147,9 +141,9 @@ fn status(scene: &Scene, captured: &[&Disposition]) -> Option<False> {
     None
 }
 
-/// What others have set is as it was, to the letter.
+/// Rules of other owners are unchanged.
 fn clean(scene: &Scene) -> Option<False> {
-    let cleaned = scene.say(&["clean".to_owned()]);
+    let cleaned = scene.run_tool(&["clean".to_owned()]);
     if !scene.setup.after.is_empty() {
         return None;
     }

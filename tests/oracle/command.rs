@@ -1,22 +1,20 @@
-//! Commands of other programs: how they are run, and how a shell would run them.
+//! Commands of other programs: their execution, and their form in a shell.
 
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
 use std::fmt;
 
-/// One command that makes a foreign rule, or what one stands in.
+/// A command that creates a foreign rule or its container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// A line of `nft -f`.
     Nft(String),
-    /// `-t TABLE` and what `iptables` takes behind it.
+    /// `-t TABLE` and the arguments of `iptables` behind it.
     Iptables(Variant, Family, &'static str, String),
-    /// The words behind `ip`.
     Ip(String),
 }
 
 impl Command {
-    /// Those that one call of a program can take together.
+    /// True if one call of a program can run both commands.
     fn goes_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Nft(_), Self::Nft(_)) | (Self::Ip(_), Self::Ip(_)) => true,
@@ -28,7 +26,7 @@ impl Command {
         }
     }
 
-    /// A policy counts as a rule; what a rule stands in does not.
+    /// A policy counts as a rule; a chain or table does not.
     pub(crate) fn is_rule(&self) -> bool {
         match self {
             Self::Nft(line) => line.starts_with("add rule"),
@@ -39,7 +37,6 @@ impl Command {
 }
 
 impl fmt::Display for Command {
-    /// As a line of a shell script.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nft(line) => write!(f, "nft '{line}'"),
@@ -51,7 +48,6 @@ impl fmt::Display for Command {
     }
 }
 
-/// Runs commands in a namespace; returns those that their programs and the kernel took.
 pub(crate) fn run(namespace: &Namespace, commands: &[Command]) -> Vec<Command> {
     let mut taken = Vec::new();
     for group in commands.chunk_by(Command::goes_with) {
@@ -65,7 +61,7 @@ pub(crate) fn run(namespace: &Namespace, commands: &[Command]) -> Vec<Command> {
     taken
 }
 
-/// Runs commands for one program; nothing of them stays where it refuses one.
+/// Runs commands in one program; a refusal of one reverts all.
 fn run_together(namespace: &Namespace, group: &[Command]) -> bool {
     let mut input = String::new();
     let mut program = (String::from("nft"), vec!["-f", "-"]);
@@ -89,7 +85,7 @@ fn run_together(namespace: &Namespace, group: &[Command]) -> bool {
     }
     match group[0] {
         Command::Iptables(..) => input.push_str("COMMIT\n"),
-        // It would have run those before the one that fails.
+        // `ip` would have run the commands before the failing one.
         Command::Ip(_) if group.len() > 1 => return false,
         Command::Ip(_) | Command::Nft(_) => {}
     }

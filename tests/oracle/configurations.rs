@@ -1,4 +1,4 @@
-//! Meshes with random settings that are valid, for a pod at the addresses of the tests.
+//! Meshes with random valid settings, for a pod at the tests' addresses.
 
 use crate::support::address::{RESOLVERS, SERVICE_CIDRS};
 use crate::support::random::Random;
@@ -11,7 +11,6 @@ pub(crate) const POD_IPS: &str = "10.77.0.2,fd77::2";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Configuration {
     pub(crate) mesh: Mesh,
-    /// Flags with their values, without the dashes.
     pub(crate) flags: Vec<(&'static str, &'static str)>,
 }
 
@@ -87,7 +86,6 @@ impl Configuration {
     }
 }
 
-/// Flags as the library takes them.
 pub(crate) fn raw<'a>(flags: impl Iterator<Item = (&'a str, &'a str)>, mesh: Mesh) -> Raw {
     Raw::of_flags(flags.map(|(flag, value)| {
         let row = settings::of(mesh).find(|row| row.long == flag);

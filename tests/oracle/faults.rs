@@ -1,6 +1,5 @@
-//! Faults found and fixed: rules of other programs beside a mesh's, and one packet each whose verdict must be predicted.
-//!
-//! The packet is sent, and where it lands has to agree with what is predicted.
+//! Regression tests of the oracle: rules of other programs beside a mesh's, and one packet each whose predicted verdict must
+//! agree with its real destination.
 
 use crate::oracle::claims;
 use crate::oracle::command::Command;
@@ -32,9 +31,9 @@ fn scene(mesh: Mesh, flags: Flags, before: &[Command]) -> Scene {
     scene
 }
 
-/// The predicted and the observed verdict must agree.
+/// Sends a packet; the predicted and the observed verdict must agree.
 fn disposition(scene: &mut Scene, packet: Packet) -> Disposition {
-    let disposition = scene.dispositions(&[packet]).pop().expect("it is sent");
+    let disposition = scene.dispositions(&[packet]).pop().expect("a sent packet");
     assert!(
         disposition.agrees(&disposition.predicted),
         "{disposition:?}\n{}",
@@ -57,13 +56,12 @@ fn iptables(table: &'static str, line: &str) -> Command {
     Command::Iptables(Variant::Nft, Family::V4, table, line.to_owned())
 }
 
-/// Of a user that is not a mesh's proxy.
 fn out(to: &str) -> Packet {
     let to: SocketAddr = to.parse().expect("an address");
     Packet { protocol: Protocol::Tcp, is_inbound: false, identity: APP, mark: 0, from: None, to }
 }
 
-/// Of linkerd's proxy, whose calls pass its rules.
+/// A packet of linkerd's proxy, whose calls pass its rules.
 fn out_of_proxy(to: &str) -> Packet {
     Packet { identity: Identity { uid: 2102, gid: 1000 }, ..out(to) }
 }
@@ -73,7 +71,7 @@ fn inbound(to: &str) -> Packet {
 }
 
 #[test]
-fn supplementary_groups_of_a_process_are_not_known() {
+fn supplementary_groups_of_a_process_are_unknown() {
     for not in ["", "! "] {
         let rule = format!("-A OUTPUT -m owner {not}--gid-owner 77 --suppl-groups -j DROP");
         let rules = vec![iptables("filter", &rule)];
@@ -101,14 +99,14 @@ fn behind_tproxy_a_packet_has_the_listeners_socket() {
     ]);
     let packet = inbound("10.77.0.2:8080");
     check(Mesh::Istio, TRANSPARENT, &rules, packet, Verdict::Unknown);
-    // Without TPROXY there is no socket yet, so that the rule is passed.
+    // Without TPROXY the packet has no socket yet, so the rule is passed.
     let mut scene = scene(Mesh::Linkerd, LINKERD, &rules);
     let disposition = disposition(&mut scene, inbound("10.77.0.2:8080"));
     assert!(matches!(disposition.predicted.verdict, Verdict::Redirect(_)), "{disposition:?}");
 }
 
 #[test]
-fn what_mangle_changes_may_be_routed_elsewhere() {
+fn packets_changed_in_mangle_may_be_routed_elsewhere() {
     for change in ["MARK --set-mark 0x77", "TOS --set-tos 0x10", "DSCP --set-dscp 0x08"] {
         let rules = vec![
             iptables("mangle", &format!("-A OUTPUT -j {change}")),
@@ -119,7 +117,7 @@ fn what_mangle_changes_may_be_routed_elsewhere() {
 }
 
 #[test]
-fn chains_of_nat_are_not_asked_about_connections_that_nobody_tracks() {
+fn nat_chains_ignore_untracked_connections() {
     let rules = nft(&[
         "add table ip6 other",
         "add chain ip6 other in { type nat hook prerouting priority 100; policy drop; }",
@@ -129,7 +127,7 @@ fn chains_of_nat_are_not_asked_about_connections_that_nobody_tracks() {
     assert_eq!(disposition(&mut scene, inbound("[fd77::2]:8080")).predicted.verdict, Verdict::Pass);
 }
 
-/// NAT to an address of IPv4 makes the kernel track no connections of IPv6, though its table holds rules of both.
+/// NAT to an IPv4 address makes the kernel track no connections of IPv6, though the table has rules of both.
 #[test]
 fn nat_of_one_family_tracks_no_connections_of_the_other() {
     let rules = nft(&[
@@ -144,9 +142,9 @@ fn nat_of_one_family_tracks_no_connections_of_the_other() {
     assert_eq!(["10.99.0.1:80", "[fd99::1]:80"].map(&mut verdict), [Verdict::Drop, Verdict::Pass]);
 }
 
-/// Behind DNAT the kernel looks up the route again, also by the mark that ambient's rule takes for its own.
+/// After DNAT the kernel looks up the route again, also by the mark of ambient's policy rule.
 #[test]
-fn dnat_leaves_a_packet_here_whose_mark_does() {
+fn dnat_routes_a_packet_again_by_its_mark() {
     let rules = nft(&[
         "add table ip other",
         "add chain ip other out { type nat hook output priority -150; }",
@@ -183,9 +181,9 @@ fn loopback_addresses_do_not_travel() {
     assert_eq!(disposition(&mut scene, inbound("[fd77::2]:8080")).predicted.verdict, Verdict::Unknown);
 }
 
-/// What has a connection already keeps it, be it only the template of a zone.
+/// A packet that has a connection keeps it, even if it is only the template of a zone.
 #[test]
-fn notrack_comes_too_late_for_what_is_tracked() {
+fn notrack_has_no_effect_on_tracked_connections() {
     let chain = |priority: i32| {
         format!("add chain inet other c {{ type filter hook output priority {priority}; policy accept; }}")
     };
@@ -202,7 +200,7 @@ fn notrack_comes_too_late_for_what_is_tracked() {
     check(Mesh::Linkerd, LINKERD, &rules, out("10.99.0.1:80"), Verdict::Pass);
 }
 
-/// At ingress nothing is tracked yet, so that a rule which asks for the mark of a connection ends there.
+/// At ingress nothing is tracked yet, so a rule that reads the connection's mark ends there.
 #[test]
 fn a_mark_of_no_connection_ends_a_rule_of_nft() {
     let rules = nft(&[
@@ -213,7 +211,7 @@ fn a_mark_of_no_connection_ends_a_rule_of_nft() {
     check(Mesh::Linkerd, LINKERD, &rules, inbound("10.77.0.2:8080"), Verdict::Drop);
 }
 
-/// A template of a connection has a mark in some versions of the kernel.
+/// The template of a connection has a mark in some versions of the kernel.
 #[test]
 fn a_mark_of_a_template_may_end_a_rule_of_nft() {
     let rules = nft(&[
@@ -240,7 +238,7 @@ fn rules_of_devices_are_followed() {
     }
 }
 
-/// Packets by a bridge of the namespace meet rules that are not followed; others do not.
+/// Verdicts are unknown for packets over a bridge of the namespace, whose rules are not followed, and known for others.
 #[test]
 fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
     let mut rules = vec![Command::Ip("link add br0 type bridge".to_owned())];
@@ -255,16 +253,16 @@ fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
         let question = ["explain", "--live", "--format=json", "--uid=2102", "--destination=10.99.0.1:80"];
         let words =
             question.iter().map(|word| (*word).to_owned()).chain([format!("--out-interface={interface}")]);
-        let output = scene.say(&words.collect::<Vec<_>>());
+        let output = scene.run_tool(&words.collect::<Vec<_>>());
         let answer: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
         answer["verdict"].clone()
     };
     assert_eq!((explained("eth0"), explained("br0")), ("not_captured".into(), "unknown".into()));
 }
 
-/// `diff` says where rules of others take the mesh's usual packets elsewhere, though its own are as wanted.
+/// `diff` reports foreign rules that divert the mesh's usual packets, even if the mesh's own rules are as desired.
 #[test]
-fn diff_tries_usual_packets() {
+fn diff_checks_usual_packets() {
     let rule = iptables("mangle", "-A OUTPUT -p tcp -j MARK --set-mark 0x539");
     let mut scene = scene(Mesh::Ambient, &[], &[rule]);
     let dispositions = scene.dispositions(&crate::oracle::question::usual(&scene.capture.clone()));
@@ -279,9 +277,9 @@ fn diff_tries_usual_packets() {
     assert!(found.is_empty(), "{}", found.iter().map(|one| one.text.as_str()).collect::<String>());
 }
 
-/// A rule of source NAT that may match may set a mark, or settle the source so that no later chain of NAT is asked.
+/// A source NAT rule that may match may set a mark, or decide the source so that later NAT chains are skipped.
 #[test]
-fn source_nat_that_is_not_known_leaves_marks_and_later_chains_unknown() {
+fn unknown_source_nat_leaves_marks_and_later_chains_unknown() {
     for (unknown, later, rule) in [
         (
             "meta mark set 0x2000 accept",
@@ -302,7 +300,7 @@ fn source_nat_that_is_not_known_leaves_marks_and_later_chains_unknown() {
     }
 }
 
-/// The kernel calls first what was registered last, which can't be read.
+/// The kernel calls the chain that was registered last first, and the order of registration can't be read.
 #[test]
 fn beside_nat_and_conntrack_of_equal_priority_a_chain_may_come_first_or_last() {
     let verdict = |priority: i32, rule: &str| {

@@ -1,15 +1,13 @@
-//! What foreign rules are made of: values that packets of the tests have, or nearly have.
+//! Parts of foreign rules: values that packets of the tests have, or nearly have.
 
 use crate::oracle::command::Command;
 use crate::oracle::{iptables, nft, routes};
 use crate::support::random::Random;
 use crate::support::setting::Family;
 
-/// Ports at which packets of the tests are sent, and one to which only foreign rules lead.
 pub(crate) const PORTS: [u16; 5] = [53, 80, 443, 8080, 9090];
 pub(crate) const FOREIGN_PORT: u16 = 7777;
 
-/// What some other programs have set: in a few tables of nf_tables, by either variant of iptables, beside the rules.
 pub(crate) fn foreign(random: &mut Random, tag: &str) -> Vec<Command> {
     let mut commands = Vec::new();
     let parts = random.of(&[0, 1, 1, 2, 2, 3]);
@@ -27,7 +25,6 @@ pub(crate) fn one(random: &mut Random, list: &[&str]) -> String {
     random.of(list).to_owned()
 }
 
-/// An address or a network of a family: the pod's, somebody's outside, or one that no packet has.
 pub(crate) fn network(random: &mut Random, family: Family) -> String {
     let list: &[&str] = match family {
         Family::V4 => &[
@@ -61,7 +58,6 @@ pub(crate) fn network(random: &mut Random, family: Family) -> String {
     one(random, list)
 }
 
-/// An address that answers: of the pod, or outside.
 pub(crate) fn address(random: &mut Random, family: Family) -> String {
     let list: &[&str] = match family {
         Family::V4 => &["10.77.0.1", "10.77.0.2", "10.99.0.1", "10.98.0.1", "127.0.0.1"],
@@ -70,7 +66,7 @@ pub(crate) fn address(random: &mut Random, family: Family) -> String {
     one(random, list)
 }
 
-/// An address that answers come back to: SNAT to any other loses packets to routers, not to rules.
+/// An address that answers return to: SNAT to any other loses packets at routers, not by rules.
 pub(crate) fn own(family: Family) -> &'static str {
     match family {
         Family::V4 => "10.77.0.2",

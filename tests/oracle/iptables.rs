@@ -1,11 +1,10 @@
-//! Rules such as other programs set with either variant of iptables.
+//! Rules of other programs in either variant of iptables.
 
 use crate::oracle::command::Command;
 use crate::oracle::grammar::{FOREIGN_PORT, address, mark, network, one, own, port};
 use crate::support::random::Random;
 use crate::support::setting::{Family, Variant};
 
-/// Rules of one table of one family, in its chains or in one of their own.
 pub(crate) fn rules(random: &mut Random, tag: &str) -> Vec<Command> {
     let variant = random.of(&[Variant::Nft, Variant::Nft, Variant::Legacy]);
     let family = random.of(&Family::BOTH);
@@ -44,7 +43,7 @@ fn rule(random: &mut Random, table: &str, hook: &str, family: Family, chain: Opt
     words.push(protocol.to_owned());
     for _ in 0..random.of(&[0, 1, 1, 2]) {
         let more = matching(random, protocol, hook, family);
-        // A word of one module may be given once.
+        // An option of a module may occur once.
         let module = more.split(' ').find(|word| word.starts_with("--") || word.len() == 2);
         if !words.iter().any(|word| module.is_some_and(|module| word.contains(module))) {
             words.push(more);

@@ -1,10 +1,8 @@
-//! The standing oracle: foreign rules from a grammar, a mesh's rules beside them, real packets, and what `explain --live`,
-//! `status`, `diff` and `clean` say of it all, against what has happened. `unknown` is allowed, false is not.
-//!
-//! A false answer is made as small as it gets and written as a shell script that shows it without this program.
-//! `ORACLE_SECONDS` says for how long to try (default 60), `ORACLE_CASES` how many configurations at most, `ORACLE_SEED`
-//! where the random numbers start, `ORACLE_JOBS` how many threads work (default 2), `ORACLE_KEEP` behind how many false
-//! answers to stop (default 3). Needs what the kernel tests need; never skips.
+//! The oracle: random foreign rules beside a mesh's rules, real packets, and the answers of `explain --live`, `status`, `diff`
+//! and `clean`, compared with the real result. `unknown` is allowed, false is not. A false answer is minimized and written as a
+//! shell script that shows it without this program. `ORACLE_SECONDS` is the duration (60), `ORACLE_CASES` the maximum number of
+//! configurations, `ORACLE_SEED` the seed, `ORACLE_JOBS` the number of threads (2), `ORACLE_KEEP` the number of false answers to
+//! stop after (3). Needs the programs of the kernel tests; never skips.
 
 use crate::support;
 use crate::support::random;
@@ -38,11 +36,10 @@ use support::pod::APP;
 use support::setting::Family;
 use support::traffic::{Identity, Protocol};
 
-/// Packets tried in each scene; a scene costs more than a packet.
+/// Packets in each scene; a scene costs more than a packet.
 const PACKETS: usize = 40;
-/// One packet in so many is asked about by the program's JSON too.
+/// One packet in this many is also checked in the program's JSON.
 const ASKED: usize = 8;
-/// The longest that a false answer is made smaller.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
@@ -107,13 +104,12 @@ fn answers_are_true() {
         }
     });
     let printed = tally.lock().expect("no panic").printed(start.elapsed().as_secs_f64());
-    // What a test prints is kept from who runs it, but for this.
+    // The only output of this test that is not captured.
     let _ = writeln!(std::io::stderr(), "{printed}");
     let wrong = wrong.into_inner().expect("no panic");
     assert!(wrong.is_empty(), "{printed}\n{} false answers:\n{}", wrong.len(), wrong.join("\n\n"));
 }
 
-/// Tries one scene; returns what was false in it, if anything was.
 fn try_case(seed: u64, tally: &Mutex<Tally>) -> Option<String> {
     let mut random = Random::new(seed.wrapping_mul(0x2545_F491_4F6C_DD1D));
     let setup = setup(&mut random);
@@ -124,7 +120,7 @@ fn try_case(seed: u64, tally: &Mutex<Tally>) -> Option<String> {
     let found = wrong(&mut scene, &dispositions, None)?;
     let setup = scene.setup.clone();
     drop(scene);
-    // What does not happen again is the machine's weather, or depends on packets before: all are tried once more.
+    // A result that is not reproduced is due to the machine or to earlier packets: all are sent once more.
     let again = reproduce(&setup, &packets, found.subject);
     let (setup, found) = match again {
         Some(again) => smallest(setup, &packets, again),
@@ -141,7 +137,7 @@ fn setup(random: &mut Random) -> Setup {
     Setup { configuration, backend, before, after }
 }
 
-/// Packets of everybody, those among them by which `status` tries its claims.
+/// Packets of every party, including those by which `status` checks its claims.
 fn random_packets(random: &mut Random, configuration: &Configuration) -> Vec<Packet> {
     let (proxy, proxy_mark) = scene::proxy(&configuration.capture());
     let mut packets: Vec<Packet> = witnesses();
@@ -171,7 +167,6 @@ fn outside(family: Family) -> std::net::IpAddr {
     if family == Family::V4 { [192, 0, 2, 1].into() } else { [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into() }
 }
 
-/// An unused address, by which `status` and `diff` try what is captured.
 fn elsewhere(family: Family) -> std::net::IpAddr {
     match family {
         Family::V4 => [192, 0, 2, 10].into(),
@@ -179,7 +174,7 @@ fn elsewhere(family: Family) -> std::net::IpAddr {
     }
 }
 
-/// One for each claim that `status` may make of all traffic: from the application, from outside, for a name.
+/// A packet for each claim of `status` about all traffic: from the application, from outside, and a DNS query.
 fn witnesses() -> Vec<Packet> {
     let of = |family: Family| {
         let elsewhere = elsewhere(family);
@@ -205,7 +200,7 @@ fn is_witness(packet: &Packet) -> bool {
     witnesses().contains(packet)
 }
 
-/// The first false answer of a scene; of one subject, where that is given.
+/// First false answer of a scene, of one subject if given.
 fn wrong(scene: &mut Scene, dispositions: &[Disposition], only: Option<Subject>) -> Option<False> {
     let is_meant = |subject: Subject| only.is_none_or(|only| only == subject);
     if is_meant(Subject::Explain)
@@ -227,7 +222,7 @@ fn wrong(scene: &mut Scene, dispositions: &[Disposition], only: Option<Subject>)
     claims::all(scene, dispositions).into_iter().find(|found| is_meant(found.subject))
 }
 
-/// `None` where program and library say the same of a packet.
+/// Compares program and library; `None` if they agree on a packet.
 fn json(scene: &Scene, disposition: &Disposition) -> Option<False> {
     let answer = scene.explained(&disposition.packet, disposition.source);
     let (verdict, port) = match disposition.predicted.verdict {
@@ -247,14 +242,13 @@ fn json(scene: &Scene, disposition: &Disposition) -> Option<False> {
     })
 }
 
-/// The same false answer in the same scene, made again.
 fn reproduce(setup: &Setup, packets: &[Packet], subject: Subject) -> Option<False> {
     let mut scene = Scene::new(setup);
     let dispositions = if scene.refused.is_some() { Vec::new() } else { scene.dispositions(packets) };
     wrong(&mut scene, &dispositions, Some(subject))
 }
 
-/// Takes packets, commands and flags away as long as the answer stays false.
+/// Removes packets, commands and flags as long as the answer stays false.
 fn smallest(mut setup: Setup, packets: &[Packet], mut found: False) -> (Setup, False) {
     let deadline = Instant::now() + TIMEOUT;
     let (subject, mut packets) = (found.subject, packets.to_vec());

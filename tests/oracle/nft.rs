@@ -1,4 +1,4 @@
-//! Tables of nf_tables such as other programs make, as lines of `nft`.
+//! Tables of nf_tables as set by other programs, as lines of `nft`.
 
 use crate::oracle::command::Command;
 use crate::oracle::grammar::{FOREIGN_PORT, address, id, mark, network, one, own, port};
@@ -8,12 +8,12 @@ use crate::support::setting::Family;
 struct Place<'a> {
     table: &'a str,
     family: &'a str,
-    /// `filter`, `nat` or `route`; empty for a chain that rules alone lead to.
+    /// `filter`, `nat` or `route`; empty for a chain without a hook.
     kind: &'a str,
     hook: &'a str,
 }
 
-/// A table with a chain or two of hooks, and perhaps one that those lead to.
+/// A table with one or two base chains, and perhaps a chain that they jump to.
 pub(crate) fn table(random: &mut Random, tag: &str) -> Vec<Command> {
     let family = random.of(&["ip", "ip6", "inet", "inet", "inet", "netdev", "bridge"]);
     let name = match random.one_in(6) && matches!(family, "ip" | "ip6") {
@@ -73,7 +73,7 @@ fn base(random: &mut Random, family: &str) -> (&'static str, &'static str, i32) 
     }
 }
 
-/// Rules for a chain, as lines for the chain `more`.
+/// Rules for a chain; `leads_on` allows jumps to the chain `more`.
 fn rules(random: &mut Random, place: &Place<'_>, leads_on: bool) -> Vec<String> {
     let Place { table, family, .. } = place;
     let count = random.of(&[1, 2, 2, 3]);
@@ -150,7 +150,7 @@ fn matching(random: &mut Random, place: &Place<'_>) -> String {
     }
 }
 
-/// A match of an interface that packets of the hook have, mostly.
+/// A match of an interface that packets of the hook usually have.
 fn interface(random: &mut Random, place: &Place<'_>, name: &str) -> String {
     let way = match place.hook {
         "output" | "postrouting" | "egress" => "oif",

@@ -1,7 +1,6 @@
-//! Packets, and where they land: sockets at every place where one may arrive, in the pod and outside.
-//!
-//! A TCP segment that starts a connection carries its number as data (TCP Fast Open without cookies, RFC 7413), so that a
-//! listener has it as soon as the segment has arrived, whatever becomes of the answer. Many packets are under way at once.
+//! Packets and their destinations: sockets at every possible destination, in the pod and outside. A TCP segment that starts a
+//! connection carries its number as data (TCP Fast Open without cookies, RFC 7413), so that a listener has it as soon as the
+//! segment arrives, independent of the answer. Many packets are in flight at once.
 
 use crate::support::namespace::Namespace;
 use crate::support::setting::Family;
@@ -18,15 +17,12 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The first packet of a connection, or a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Packet {
     pub(crate) protocol: Protocol,
-    /// Sent from outside to the pod.
     pub(crate) is_inbound: bool,
     pub(crate) identity: Identity,
     pub(crate) mark: u32,
-    /// The address to send from, where the kernel is not to choose.
     pub(crate) from: Option<IpAddr>,
     pub(crate) to: SocketAddr,
 }
@@ -40,20 +36,17 @@ impl Packet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Landing {
     pub(crate) is_in_pod: bool,
-    /// The port to which the socket is bound that got it.
     pub(crate) listener: u16,
-    /// The address to which it came, as that socket sees it.
     pub(crate) at: SocketAddr,
 }
 
-/// A packet on its way; its socket keeps its port from being used again.
+/// A sent packet; its socket keeps the port from being reused.
 pub(crate) struct Sent {
     number: u64,
     pub(crate) source: SocketAddr,
     _socket: OwnedFd,
 }
 
-/// A listener.
 struct Ear {
     socket: Socket,
     is_in_pod: bool,
@@ -74,10 +67,9 @@ impl AsFd for Socket {
     }
 }
 
-/// Listeners, and what they have heard.
 pub(crate) struct Ears {
     ears: Vec<Ear>,
-    /// Connections whose number has not come yet.
+    /// Connections whose number has not arrived yet.
     silent: Vec<(TcpStream, Landing)>,
     heard: BTreeMap<u64, BTreeSet<Landing>>,
     sent: u64,
@@ -112,7 +104,7 @@ impl Ears {
         }
     }
 
-    /// Sends packets from a namespace; `None` for those that the kernel refuses before they meet any rule.
+    /// Sends packets from a namespace; `None` for a packet that the kernel refuses before any rule.
     pub(crate) fn send(&mut self, home: &Namespace, packets: &[&Packet]) -> Vec<Option<Sent>> {
         let first = self.sent;
         self.sent += packets.len() as u64;
@@ -122,24 +114,23 @@ impl Ears {
         })
     }
 
-    /// Waits until nothing has arrived for a while.
     pub(crate) fn settle(&mut self, quiet: Duration) {
         let deadline = Instant::now() + quiet * 20;
-        while Instant::now() < deadline && self.hear(quiet) {}
+        while Instant::now() < deadline && self.receive(quiet) {}
     }
 
     pub(crate) fn landings(&self, sent: &Sent) -> Vec<Landing> {
         self.heard.get(&sent.number).into_iter().flatten().copied().collect()
     }
 
-    /// Takes what has arrived; false if nothing does in this time.
-    fn hear(&mut self, quiet: Duration) -> bool {
+    /// Reads arrivals; returns false without one in this time.
+    fn receive(&mut self, quiet: Duration) -> bool {
         let ears = self.ears.iter().map(|ear| ear.socket.as_fd());
         let sockets = ears.chain(self.silent.iter().map(|(stream, _)| stream.as_fd()));
         let mut requested: Vec<PollFd<'_>> =
             sockets.map(|socket| PollFd::new(socket, PollFlags::POLLIN)).collect();
         let timeout = PollTimeout::try_from(quiet).expect("a short time");
-        if poll(&mut requested, timeout).expect("sockets can be asked") == 0 {
+        if poll(&mut requested, timeout).expect("sockets can be polled") == 0 {
             return false;
         }
         let (mut connected, mut received) = (std::mem::take(&mut self.silent), Vec::new());
@@ -180,7 +171,6 @@ fn connections(listener: &TcpListener, ear: &Ear) -> Vec<(TcpStream, Landing)> {
     found
 }
 
-/// Datagrams that have come in, by the numbers in them.
 fn datagrams(socket: &OwnedFd, ear: &Ear) -> Vec<([u8; 8], Landing)> {
     let mut found = Vec::new();
     loop {
@@ -232,7 +222,7 @@ fn out(packet: &Packet, number: u64) -> nix::Result<Sent> {
     let (to, data) = (SockaddrStorage::from(packet.to), number.to_be_bytes());
     let fd = socket.as_raw_fd();
     match packet.protocol {
-        // That no answer has come yet, or that a rule has dropped the packet, is not a reason to ask nothing about it.
+        // Neither a missing answer nor a drop by a rule is an error here.
         Protocol::Tcp => {
             let _ = sendto(fd, &data, &to, MsgFlags::from_bits_retain(libc::MSG_FASTOPEN));
         }
@@ -254,7 +244,6 @@ fn open(family: AddressFamily, protocol: Protocol) -> nix::Result<OwnedFd> {
     socket(family, kind, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)
 }
 
-/// The address, of IPv4 where it is one of that in the form of IPv6.
 fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     let v4 = storage.as_sockaddr_in().map(|v4| SocketAddr::from(*v4));
     let address = v4.or_else(|| storage.as_sockaddr_in6().map(|v6| SocketAddr::from(*v6)))?;

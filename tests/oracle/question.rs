@@ -1,4 +1,4 @@
-//! Questions about packets: as flags of `explain`, as the library takes them, and those that the commands ask themselves.
+//! Queries about packets: as flags of `explain`, as library calls, and the usual packets of commands.
 
 use crate::oracle::configurations::raw;
 use crate::oracle::grammar::PORTS;
@@ -14,7 +14,6 @@ use mesh::{Capture, Mesh};
 use rules::simulate::Direction;
 use std::net::{IpAddr, SocketAddr};
 
-/// The question to `explain`, as flags without dashes.
 pub(crate) fn question(packet: &Packet, source: SocketAddr) -> Vec<(&'static str, String)> {
     let protocol = if packet.protocol == Protocol::Tcp { "tcp" } else { "udp" };
     let mut words = vec![
@@ -42,7 +41,7 @@ pub(crate) fn simulated(packet: &Packet, source: SocketAddr, pod: &PodContext) -
     read.unwrap_or_else(|| panic!("{words:?}: {:?}", reader.finish()))
 }
 
-/// The packets by which `diff` tries the mesh's rules, as far as somebody is where they go.
+/// Packets by which `diff` checks the mesh's rules, as far as their destination answers.
 pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
     let addresses = Family::BOTH.map(|family| Place::Pod.ip(family));
     let pod = PodContext::new(addresses, Some(&**capture));

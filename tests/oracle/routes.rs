@@ -1,4 +1,4 @@
-//! Policy rules and routes such as other programs set.
+//! Policy rules and routes as set by other programs.
 
 use crate::oracle::command::Command;
 use crate::oracle::grammar::mark;
@@ -12,7 +12,7 @@ pub(crate) fn objects(random: &mut Random) -> Vec<Command> {
         Family::V6 => ("-6", "fd77::1", "fd99::/16"),
     };
     let table = random.of(&[77, 133, 4000]);
-    // Routes that lead where the packet goes anyway.
+    // Routes to where the packet goes anyway.
     let mut lines = vec![format!("{flag} route add default via {gateway} dev eth0 table {table}")];
     lines.push(format!("{flag} rule add fwmark {} lookup {table}", mark(random)));
     let odd = [

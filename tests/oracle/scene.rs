@@ -1,4 +1,4 @@
-//! A pod with a mesh's rules and those of others, somebody outside, and what the tool says of packets between them.
+//! A pod with a mesh's rules and foreign ones, a host outside, and the tool's answers about packets between them.
 
 use crate::oracle::command::{self, Command};
 use crate::oracle::configurations::Configuration;
@@ -22,17 +22,15 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Enough to make the scene again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setup {
     pub(crate) configuration: Configuration,
     pub(crate) backend: &'static str,
-    /// Set by others before the mesh's rules come, and afterwards.
+    /// Foreign rules set before the mesh's rules, and afterwards.
     pub(crate) before: Vec<Command>,
     pub(crate) after: Vec<Command>,
 }
 
-/// Shared by the tests and the scripts.
 pub(crate) const POD_LINK: &str = "link set eth0 address 02:00:00:00:00:02
 route add default via 10.77.0.1
 route add default via fd77::1
@@ -51,8 +49,8 @@ addr add 2001:db8::1 dev lo nodad
 addr add 2001:db8::a dev lo nodad
 neigh replace 10.77.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
 neigh replace fd77::2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent";
-/// For both namespaces: listeners and callers without cookies (`TFO_*` of `net/tcp.h`), a pod that forwards what
-/// rules send on, and somebody outside who takes packets of its own addresses back.
+/// For both namespaces: TCP Fast Open without cookies on both sides (`TFO_*` of `net/tcp.h`), a pod that forwards, and an outside
+/// host that accepts packets from its own addresses.
 pub(crate) const PARAMETERS: [(&str, &str); 4] = [
     ("ipv4/tcp_fastopen", "1543"),
     ("ipv4/ip_forward", "1"),
@@ -61,13 +59,12 @@ pub(crate) const PARAMETERS: [(&str, &str); 4] = [
 ];
 
 pub(crate) struct Scene {
-    /// With those of the commands that were taken.
+    /// With only the accepted commands.
     pub(crate) setup: Setup,
     pub(crate) capture: Capture,
     pub(crate) pod: Namespace,
     outside: Namespace,
     ears: Ears,
-    /// The reason, where `apply` has refused.
     pub(crate) refused: Option<String>,
     pub(crate) state_before: String,
     views: ByFamily<View>,
@@ -75,14 +72,13 @@ pub(crate) struct Scene {
     addresses: Vec<IpAddr>,
 }
 
-/// A packet, what should become of it, and what did.
 #[derive(Clone, Debug)]
 pub(crate) struct Disposition {
     pub(crate) packet: Packet,
     pub(crate) source: SocketAddr,
-    /// By the tool, over all rules that are there.
+    /// By the tool, over all existing rules.
     pub(crate) predicted: Outcome,
-    /// By the mesh's rules alone.
+    /// By the mesh's rules only.
     pub(crate) meant: Outcome,
     pub(crate) landings: Vec<Landing>,
 }
@@ -115,7 +111,7 @@ impl Scene {
             outside,
         };
         let applied = scene.apply();
-        // Rules of others that decide before ours are a warning.
+        // Foreign rules that decide before the mesh's are a warning.
         if !matches!(applied.code, Some(0 | 3)) {
             scene.refused = Some(applied.stderr.clone());
             return scene;
@@ -140,21 +136,21 @@ impl Scene {
     pub(crate) fn apply(&self) -> program::Outcome {
         let words = self.setup.configuration.words();
         let backend = format!("--backend={}", self.setup.backend);
-        self.say(&[&["apply".to_owned(), backend, "--format=json".to_owned()], &words[..]].concat())
+        self.run_tool(&[&["apply".to_owned(), backend, "--format=json".to_owned()], &words[..]].concat())
     }
 
-    pub(crate) fn say(&self, words: &[String]) -> program::Outcome {
+    pub(crate) fn run_tool(&self, words: &[String]) -> program::Outcome {
         self.pod.outcome(program::binary(&[]).args(words))
     }
 
     pub(crate) fn answer(&self, command: &str, with_flags: bool) -> (Value, Option<i32>) {
         let mut words = vec![command.to_owned(), "--format=json".to_owned()];
         words.extend(if with_flags { self.setup.configuration.words() } else { Vec::new() });
-        let output = self.say(&words);
+        let output = self.run_tool(&words);
         (serde_json::from_str(&output.stdout).unwrap_or(Value::Null), output.code)
     }
 
-    /// Sends packets and looks where they land; packets that land otherwise than the tool says are looked at for longer.
+    /// Sends packets and reads their destinations; packets that differ from the prediction are waited for longer.
     pub(crate) fn dispositions(&mut self, packets: &[Packet]) -> Vec<Disposition> {
         let mut sent: Vec<(&Packet, Sent)> = Vec::new();
         for is_inbound in [false, true] {
@@ -190,13 +186,13 @@ impl Scene {
         dispositions
     }
 
-    /// Where others have set policy rules or routes, the program asks the kernel by which way packets leave.
+    /// True with foreign policy rules or routes: then the program gets a packet's route from the kernel.
     pub(crate) fn has_routes(&self) -> bool {
         let mut commands = self.setup.before.iter().chain(&self.setup.after);
         commands.any(|command| matches!(command, Command::Ip(_)))
     }
 
-    /// An answer that says why a packet is not sent at all says that it never arrives.
+    /// The program's outcome; an answer that a packet is not sent counts as not arriving.
     fn answered(&self, disposition: &Disposition) -> Outcome {
         let answer = self.explained(&disposition.packet, disposition.source);
         let number =
@@ -221,7 +217,7 @@ impl Scene {
         let question = question(packet, source);
         let flags = question.iter().map(|(flag, value)| format!("--{flag}={value}"));
         let words = ["explain", "--live", "--format=json"].map(str::to_owned).into_iter().chain(flags);
-        let output = self.say(&words.collect::<Vec<_>>());
+        let output = self.run_tool(&words.collect::<Vec<_>>());
         serde_json::from_str(&output.stdout).unwrap_or_default()
     }
 
@@ -262,7 +258,7 @@ impl Scene {
 }
 
 impl Disposition {
-    /// A verdict that is not known says nothing false.
+    /// An unknown verdict agrees with everything.
     pub(crate) fn agrees(&self, outcome: &Outcome) -> bool {
         let at_proxy = |ports: rules::PortRange| {
             let is_there = |one: &Landing| {
@@ -299,7 +295,6 @@ pub(crate) fn proxy(capture: &Capture) -> (Identity, u32) {
     (Identity { uid, gid }, proxy.mark.map_or(0, |mark| mark.value))
 }
 
-/// Somebody at each port of the proxy, at each that is called, and at the one that foreign rules name.
 fn listen(capture: &Capture, pod: &Namespace, outside: &Namespace) -> Ears {
     let mut ears = Ears::new();
     let (owner, _) = proxy(capture);
@@ -321,7 +316,6 @@ fn listen(capture: &Capture, pod: &Namespace, outside: &Namespace) -> Ears {
     ears
 }
 
-/// All rules of a namespace as their programs list them, without what packets have counted.
 pub(crate) fn state(namespace: &Namespace) -> String {
     let mut text = namespace.stdout("nft", &["--stateless", "list", "ruleset"]);
     for family in Family::BOTH {
@@ -335,7 +329,7 @@ pub(crate) fn state(namespace: &Namespace) -> String {
     for words in ["-4 rule", "-6 rule", "-4 route show table all", "-6 route show table all", "addr show lo"]
     {
         let listed = namespace.stdout("ip", &words.split(' ').collect::<Vec<_>>());
-        // The kernel adds those of links and addresses a moment after they are up.
+        // The kernel adds routes of links and addresses a moment after they are up.
         let is_kernels = |line: &str| line.contains("fe80:") || line.contains("proto kernel");
         text.extend(listed.lines().filter(|line| !is_kernels(line)).map(|line| format!("{line}\n")));
     }

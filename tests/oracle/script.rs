@@ -1,4 +1,4 @@
-//! A shell script that plays a scene again, with programs that everybody has.
+//! A shell script that reproduces a scene with common programs.
 
 use crate::oracle::claims::{False, Subject};
 use crate::oracle::packets::Packet;
@@ -19,7 +19,6 @@ until [ "$(readlink /proc/$outside/ns/net)" != "$(readlink /proc/self/ns/net)" ]
 out() { nsenter -t $outside -n "$@"; }
 "#;
 
-/// Listens at ports of all addresses and says what arrives.
 const LISTENER: &str = r#"listener='
 import ctypes, select, socket, sys
 name, uid, gid, ears = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), {}
@@ -87,7 +86,7 @@ pub(crate) fn script(setup: &Setup, capture: &Capture, wrong: &False, seed: u64)
     }
     let _ = writeln!(text, "$sidecar apply --backend={} {words}", setup.backend);
     setup.after.iter().for_each(|command| text.push_str(&format!("{command}\n")));
-    text.push_str("\n# What happens, and what is said.\n");
+    text.push_str("\n# The result, and the answer.\n");
     match &wrong.disposition {
         Some(disposition) => {
             text.push_str(LISTENER);

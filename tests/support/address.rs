@@ -1,4 +1,4 @@
-//! The map: which places a pod can talk to, and their addresses in both families.
+//! Places that a pod can connect to, and their addresses in both families.
 //!
 //! ```text
 //!  VM ── vm0 ┐         ┌ eth0 ── eth0 ┐
@@ -10,35 +10,28 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::setting::Family;
 
-/// The CIDRs around `Place::Service`, of both families.
+/// CIDRs around `Place::Service`, of both families.
 pub(crate) const SERVICE_CIDRS: &str = "10.99.0.0/16,fd99::/16";
-/// `Place::Resolver` as `--dns-servers` takes it, of both families.
+/// `Place::Resolver` in the format of `--dns-servers`, of both families.
 pub(crate) const RESOLVERS: &str = "10.88.0.10,fd88::10";
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Place {
-    /// The pod, at eth0.
     Pod,
-    /// The pod, at its second NIC.
     PodSecondNic,
-    /// 127.0.0.1 or ::1 of the pod.
     Loopback,
-    /// 127.0.0.6 or ::6 of the pod, where the proxy's own deliveries come from.
+    /// 127.0.0.6 or ::6 of the pod, the source of the proxy's deliveries.
     Six,
-    /// The other end of eth0.
     Neighbour,
-    /// The other end of the pod's second NIC.
     SecondNeighbour,
     /// A host that tests list in CIDRs; reached over eth0.
     Service,
     /// A host that no test lists; reached over eth0.
     Elsewhere,
-    /// The DNS server; reached over eth0.
     Resolver,
-    /// The pod's end of the link to the VM.
     VmGateway,
     Machine,
-    /// Where the host's own calls come from, with ambient; reached over eth0.
+    /// Source of the host's own calls, with ambient; reached over eth0.
     Probe,
 }
 
@@ -78,7 +71,6 @@ impl Place {
     }
 }
 
-/// All addresses of the host, at `port`.
 pub(crate) fn any(family: Family, port: u16) -> SocketAddr {
     match family {
         Family::V4 => (Ipv4Addr::UNSPECIFIED, port).into(),

@@ -1,8 +1,6 @@
-//! Tables of calls and where each must land.
-//!
-//! A call is made with a listener at the very address that is called, so that "not captured" is seen as an
-//! arrival there and not only as a missing arrival at the proxy. Every arrival is checked whole: who
-//! answered, the client's address as the listener saw it, and `SO_ORIGINAL_DST`.
+//! Tables of calls with their expected listener. Each call has a listener at its destination, so that "not captured" is an
+//! arrival there and not only a missing arrival at the proxy. Arrivals are checked completely: the listener, the client's address
+//! as the listener saw it, and `SO_ORIGINAL_DST`.
 
 use std::net::SocketAddr;
 
@@ -14,20 +12,15 @@ use super::traffic::{Arrival, Call, Identity, Protocol};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Caller {
-    /// uid and gid 1000, in the pod.
     App,
-    /// uid 1000, gid 2000, in the pod.
     AppOfGroup2000,
-    /// The proxy or the agent, as injection runs them.
+    /// The proxy or the agent with their identity in injection.
     Proxy,
-    /// uid 1337 with a group that means nothing.
     ProxyUser,
-    /// gid 1337 with a user that means nothing.
     ProxyGroup,
-    /// The proxy calling from 127.0.0.6 or ::6, as it does when it delivers to the application.
+    /// The proxy calling from 127.0.0.6 or ::6, as in deliveries to the application.
     ProxyFromSix,
     Outside,
-    /// The virtual machine behind the pod.
     Vm,
 }
 
@@ -37,18 +30,16 @@ pub(crate) enum Landing {
     Outbound,
     /// At the proxy's port for inbound traffic, with the original destination known.
     Inbound,
-    /// At the agent's DNS port.
     Agent,
-    /// At the address that was called, untouched.
+    /// At the destination, not captured.
     Passes,
 }
 
-/// Caller, protocol, place and port called, and the landing expected.
 pub(crate) type Case = (Caller, Protocol, Place, u16, Landing);
 
-/// Makes every call of the table; panics with all that landed elsewhere than expected.
+/// Makes every call of the table; panics with all unexpected landings.
 pub(crate) fn check(pod: &Pod, table: &[Case]) {
-    // What set the rules may have added ::6.
+    // Setting the rules may have added ::6.
     pod.inside.wait_for_addresses();
     let wrong: Vec<String> = table.iter().filter_map(|case| try_case(pod, case).err()).collect();
     assert!(
@@ -104,17 +95,17 @@ fn lands(mode: Mode, case: &Case, from: SocketAddr, to: SocketAddr, seen: &Arriv
     };
     let addressed = match landing {
         Landing::Outbound => seen.original == Some(to),
-        // TPROXY leaves the packet alone, so that the socket itself stands for the address that was called.
+        // TPROXY does not change the packet, so the socket's own address is the called one.
         Landing::Inbound if mode == Mode::Tproxy && caller == Caller::Outside => {
             seen.local == to && seen.original == Some(to)
         }
         Landing::Inbound => seen.original == Some(to),
-        // UDP has no SO_ORIGINAL_DST; that the caller got its answer shows that the translation is undone.
+        // UDP has no SO_ORIGINAL_DST; the caller's answer shows that the translation is reverted.
         Landing::Agent => seen.original.is_none_or(|original| original == to),
         Landing::Passes => seen.local == to && seen.original.is_none_or(|original| original == to),
     };
-    // The kernel gives a translated connection another port of its client where the listener has an earlier one from that
-    // port (`nf_nat_used_tuple`): clients may use a port for several destinations.
+    // The kernel gives a translated connection another client port if the listener has an earlier one from that port
+    // (`nf_nat_used_tuple`): clients may use a port for several destinations.
     let is_caller = seen.peer == from || landing != Landing::Passes && seen.peer.ip() == from.ip();
     seen.listener == expected && is_caller && addressed
 }

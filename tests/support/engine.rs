@@ -1,4 +1,4 @@
-//! The engine, called as the front ends call it, without their looking at what is odd.
+//! The engine, called like the front ends call it, without their lint.
 
 use mesh::sources::{NullHost, Raw};
 use mesh::{Capture, CapturePolicy, Mesh, OWNERS, Setting};
@@ -27,9 +27,8 @@ pub(crate) fn apply(namespace: &Namespace, capture: &Capture, variant: Variant) 
     namespace.run(apply).expect("rules and routing are set")
 }
 
-/// The number of steps.
 pub(crate) fn clean(namespace: &Namespace, mesh: Mesh) -> usize {
     let owner = mesh.ownership();
     let cleaned = namespace.run(|| engine::clean(&mut kernel(owner), owner, OWNERS));
-    cleaned.expect("it is cleaned").steps.len()
+    cleaned.expect("cleaned").steps.len()
 }

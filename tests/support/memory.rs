@@ -1,4 +1,4 @@
-//! A backend in memory: the kernel's part in tests of the life cycle, with faults at will.
+//! A backend in memory for tests of the life cycle, with faults on demand.
 
 use rules::desired::StaleFlows;
 use sidecar_init::backend::{Backend, CommitStep, Error, Snapshot, Variant};
@@ -7,12 +7,12 @@ use sidecar_init::backend::{Backend, CommitStep, Error, Snapshot, Variant};
 pub(crate) struct Memory {
     pub(crate) snapshot: Snapshot,
     pub(crate) committed: Vec<CommitStep>,
-    /// Commits that still work before one fails; `None` if all do.
+    /// Commits that succeed before one fails; `None` if all do.
     pub(crate) fails_after: Option<usize>,
-    /// Tables of a failing step that take effect all the same.
+    /// Tables of a failing step that take effect nonetheless.
     pub(crate) tables_before_fault: usize,
     pub(crate) stays_broken: bool,
-    /// Commits that still fail because another program has changed the rules meanwhile.
+    /// Commits that fail because of a concurrent change by another program.
     pub(crate) conflicts: u32,
     pub(crate) programs: Vec<Variant>,
     pub(crate) stale_flows: usize,

@@ -1,4 +1,4 @@
-//! What the scenes are played with: namespaces, real traffic, a pod with its surroundings, programs, and tables of cases.
+//! Parts of scenes: namespaces, real traffic, a pod with its surroundings, programs, and tables of cases.
 
 pub(crate) mod address;
 pub(crate) mod case;

@@ -1,4 +1,4 @@
-//! Mount namespaces: paths that programs have fixed are the test's alone in there.
+//! Mount namespaces, in which fixed paths of programs are private.
 
 use std::panic::resume_unwind;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::thread;
 
 use nix::sched::{CloneFlags, unshare};
 
-/// Does `work` on a thread with a mount namespace, in which `/run` is empty.
+/// Runs `work` on a thread with a mount namespace in which `/run` is empty.
 pub(crate) fn in_mount_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let inside = || {
         unshare_mounts();

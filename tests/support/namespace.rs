@@ -1,10 +1,7 @@
-//! A network namespace that exists exactly as long as this process holds it open.
-//!
-//! It is made by a thread that ends at once; an open descriptor of `/proc/thread-self/ns/net` is all that
-//! keeps it. No name under `/run/netns`, no mount: when the test process ends, in whatever way, the kernel
-//! frees it. Other programs open it as `/proc/PID/fd/N`.
-//!
-//! Work inside is done on a thread made for it, so a panic can't leave a thread of the test runner in there.
+//! A network namespace that exists exactly as long as this process holds it open. A thread creates it and ends; only an open
+//! descriptor of `/proc/thread-self/ns/net` keeps it, without a name under `/run/netns` or a mount: when the test process ends,
+//! in any way, the kernel frees it. Other programs open it as `/proc/PID/fd/N`. Work inside runs on a new thread, so a panic
+//! can't leave a thread of the test runner there.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -20,10 +17,10 @@ use super::program::{self, Outcome, Run};
 use super::setting::{Family, Variant};
 use super::wait;
 
-/// The kernel's own routes, to addresses of the machine; from linux/ipv6_route.h.
+/// Flag of the kernel's own routes to local addresses, from linux/ipv6_route.h.
 const RTF_LOCAL: u32 = 0x8000_0000;
 
-/// The index of the next near end of a veth pair.
+/// Index of the next near end of a veth pair.
 static NEAR_INDEX: AtomicU32 = AtomicU32::new(1000);
 
 /// A network namespace made by this process, with `lo` up and without duplicate address detection.
@@ -43,9 +40,8 @@ impl Namespace {
         });
         let handle = maker.join().unwrap_or_else(|panic| resume_unwind(panic));
         let namespace = Namespace { handle };
-        // Duplicate address detection would hold back link-local addresses, and with them IPv6 as a whole,
-        // for a second or two. (`nodad` says the same of single addresses; those are usable without any
-        // delay.)
+        // Duplicate address detection would delay link-local addresses, and with them all of IPv6, for a second or two. (`nodad`
+        // disables it for single addresses.)
         for scope in ["all", "default"] {
             namespace.set(&format!("ipv6/conf/{scope}/accept_dad"), "0");
         }
@@ -53,12 +49,11 @@ impl Namespace {
         namespace
     }
 
-    /// A path for other programs while this process lives.
     pub(crate) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", process::id(), self.handle.as_raw_fd())
     }
 
-    /// Runs `work` on a new thread inside and returns its value; a panic inside goes on outside.
+    /// Runs `work` on a new thread inside and returns its value; a panic is propagated.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let inside = scope.spawn(|| {
@@ -70,7 +65,6 @@ impl Namespace {
         })
     }
 
-    /// Runs a program inside with `input` as its standard input, whatever its exit status.
     pub(crate) fn output(&self, program: &str, arguments: &[&str], input: &str) -> Outcome {
         self.run(|| program::output(program, arguments, input))
     }
@@ -95,29 +89,29 @@ impl Namespace {
         self.fed("nft", &["-f", "-"], script);
     }
 
-    /// Adds rules by a program of iptables, as text for its `-restore`.
+    /// Adds rules with the `-restore` program of iptables.
     #[track_caller]
     pub(crate) fn restore(&self, variant: Variant, family: Family, text: &str) {
-        // The nft variant has no lock to wait for.
+        // The nft variant takes no lock.
         let arguments: &[&str] =
             if variant == Variant::Legacy { &["--noflush", "--wait=60"] } else { &["--noflush"] };
         self.fed(&variant.program(family, "-restore"), arguments, text);
     }
 
-    /// Runs lines of `ip` commands, written without the leading `ip`; addresses that they add can be used then.
+    /// Runs lines of `ip` commands without the leading `ip`, and waits until added addresses are usable.
     pub(crate) fn ip(&self, commands: &str) {
         self.fed("ip", &["-batch", "-"], commands);
         self.wait_for_addresses();
     }
 
-    /// Adds a link called `eth0` with an address, as a pod's network plugin does.
+    /// Adds a link `eth0` with an address, like a pod's network plugin.
     pub(crate) fn eth0(&self, address: &str) {
         let link = "link add eth0 type veth peer name far";
         self.ip(&format!("{link}\naddr add {address} dev eth0\nlink set eth0 up"));
     }
 
-    /// Waits until each IPv6 address of a link that is up has its local route. The kernel makes that in a work queue, which
-    /// on a busy machine runs after the program that added the address has ended; packets to it are lost until then.
+    /// Waits until each IPv6 address of a link that is up has its local route. The kernel adds it in a work queue, on a busy
+    /// machine after the program that added the address has ended; packets to it are lost until then.
     pub(crate) fn wait_for_addresses(&self) {
         wait::until_ok(|| match self.run(addresses_without_route) {
             missing if missing.is_empty() => Ok(()),
@@ -132,7 +126,6 @@ impl Namespace {
     }
 }
 
-/// IPv6 addresses of links that are up to which no local route leads, in this thread's network namespace.
 fn addresses_without_route() -> Vec<String> {
     let routes = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
     let addresses = getifaddrs().unwrap_or_else(|error| panic!("listing addresses failed: {error}"));
@@ -152,7 +145,7 @@ fn addresses_without_route() -> Vec<String> {
     without_route.collect()
 }
 
-/// A namespace that somebody else has made, by an open file of it; kept as long as ours are.
+/// Wraps an open namespace of another program; kept open like those made here.
 impl From<File> for Namespace {
     fn from(handle: File) -> Namespace {
         Namespace { handle }
@@ -164,9 +157,8 @@ pub(crate) type End<'a> = (&'a Namespace, &'a str, [&'a str; 2]);
 
 /// Joins two namespaces by a veth pair and sets both ends up.
 pub(crate) fn join(near: End<'_>, far: End<'_>) {
-    // The kernel takes a NIC whose peer has the same index for one without a peer, and may let a second pass
-    // before IPv6 hears that its link is up. Far ends count from 2, so that near ends never meet their
-    // number.
+    // The kernel treats a NIC whose peer has the same index as one without a peer, and may take a second until IPv6 sees its link
+    // up. Far ends count from 2, so near ends never have their number.
     let index = NEAR_INDEX.fetch_add(1, Ordering::Relaxed);
     let ((namespace, nic, _), (peer_namespace, peer, _)) = (near, far);
     let peer_path = peer_namespace.path();

@@ -1,4 +1,4 @@
-//! The note of how our table was made, taken out of listings: it names a time and a command, so no two runs make the same.
+//! Removes the provenance chain of the native table from listings: it has a time and a command, so it differs in every run.
 
 pub(crate) fn without_note(listing: &str) -> String {
     const END: &str = "\n\t}\n";

@@ -1,5 +1,5 @@
-//! A pod and its surroundings: its namespace with a proxy's listeners, a second namespace for everything
-//! outside, on request a third for a virtual machine behind the pod, and the binary to set the rules with.
+//! A pod and its surroundings: its namespace with a proxy's listeners, a second namespace for everything outside, optionally a
+//! third for a virtual machine behind the pod, and calls of the binary.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,26 +16,20 @@ use super::traffic::{Arrival, Identity, Listener, Protocol, Socket};
 const OUTBOUND_PORT: u16 = 15001;
 const INBOUND_PORT: u16 = 15006;
 const AGENT_PORT: u16 = 15053;
-/// The application, and everybody outside.
 pub(crate) const APP: Identity = Identity { uid: 1000, gid: 1000 };
-/// The longest that one run of the binary may take; it waits for iptables' lock, never for the network. `timeout` counts,
-/// because a handler of SIGCHLD would interrupt other tests.
+/// Time limit of a run of the binary, which waits for iptables' lock, never for the network. `timeout` enforces it, because a
+/// handler of SIGCHLD would interrupt other tests.
 const RUN_LIMIT: &str = "60s";
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Answerer {
-    /// The proxy's listener for outbound traffic.
     Outbound,
-    /// The proxy's listener for inbound traffic.
     Inbound,
-    /// The agent's DNS listener.
     Agent,
-    /// Whoever listens at the address that was called.
     Destination,
 }
 
-/// The proxy and agent as injection runs them: TPROXY needs a proxy that runs as root, known by its group
-/// alone.
+/// Identity of the proxy and agent in injection: TPROXY needs a proxy that runs as root, identified only by its group.
 pub(crate) fn proxy_identity(mode: Mode) -> Identity {
     match mode {
         Mode::Redirect => Identity { uid: 1337, gid: 1337 },
@@ -43,7 +37,7 @@ pub(crate) fn proxy_identity(mode: Mode) -> Identity {
     }
 }
 
-/// A pod; what its listeners see comes out of [`Pod::arrivals`].
+/// A pod; arrivals at its listeners are read by [`Pod::arrivals`].
 pub(crate) struct Pod {
     pub(crate) setting: Setting,
     pub(crate) inside: Namespace,
@@ -79,22 +73,21 @@ impl Pod {
         pod
     }
 
-    /// Puts a virtual machine behind the pod, on the pod's NIC `vm0`, for which the pod forwards.
+    /// Attaches a virtual machine behind the pod, at the NIC `vm0`, for which the pod forwards.
     pub(crate) fn attach_vm(&mut self) {
         self.vm = Some(machine_behind(&self.inside, &self.outside));
     }
 
-    /// Sets the rules for both families in the setting's variant and mode; `flags` come on top.
+    /// Sets the rules for both families in the setting's variant and mode, with additional flags.
     pub(crate) fn apply(&self, flags: &[&str]) {
         self.apply_with(&[], &[&["--dual-stack"], flags].concat());
     }
 
-    /// The same with environment variables, and without the flag for both families.
+    /// Sets the rules with environment variables, without the flag for both families.
     pub(crate) fn apply_with(&self, environment: &[(&str, &str)], flags: &[&str]) {
         self.run(environment, &[self.setting.variant.flags(), flags].concat());
     }
 
-    /// The same without saying which variant.
     pub(crate) fn run(&self, environment: &[(&str, &str)], flags: &[&str]) {
         let mut command = Command::new("timeout");
         command.env_clear().env("PATH", PATH).envs(environment.iter().copied());
@@ -116,12 +109,10 @@ impl Pod {
         listeners.entry((socket.protocol, socket.address)).or_insert_with(listener);
     }
 
-    /// All that has arrived anywhere since the last time.
     pub(crate) fn arrivals(&self) -> Vec<Arrival<Answerer>> {
         self.noted.try_iter().collect()
     }
 
-    /// The pod's rules of both families as the variant lists them, without remarks and packet counts.
     pub(crate) fn rules(&self) -> String {
         match self.setting.variant {
             Variant::Native => self.inside.stdout("nft", &["--stateless", "list", "ruleset"]),
@@ -142,7 +133,6 @@ pub(crate) fn machine_behind(inside: &Namespace, outside: &Namespace) -> Namespa
     vm
 }
 
-/// The namespaces of a pod and of what is outside, joined at `eth0`, over which the pod's traffic leaves.
 pub(crate) fn joined() -> (Namespace, Namespace) {
     let (inside, outside) = (Namespace::new(), Namespace::new());
     join(
@@ -158,7 +148,6 @@ fn connect(inside: &Namespace, outside: &Namespace) {
     stand_for(outside, &[Place::Service, Place::Elsewhere, Place::Resolver]);
 }
 
-/// Gives a host the addresses of these places.
 pub(crate) fn stand_for(host: &Namespace, places: &[Place]) {
     for place in places {
         let [v4, v6] = Family::BOTH.map(|family| place.ip(family));

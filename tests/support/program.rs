@@ -1,4 +1,4 @@
-//! Programs that tests run, the binary under test among them, and programs that tests put somewhere to run them.
+//! Programs run by tests, including the binary under test, and programs that tests install.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_sidecar-init");
 
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// No code where a signal ended the program.
+/// Result of a program; without a code if a signal ended it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
@@ -38,7 +38,7 @@ impl Outcome {
 
     #[track_caller]
     pub(crate) fn success(self) -> Outcome {
-        self.with(0, "it must succeed")
+        self.with(0, "a call that must succeed")
     }
 
     pub(crate) fn text(&self) -> String {
@@ -59,14 +59,13 @@ impl Run for Command {
     }
 }
 
-/// The binary under test, ready to be started, with nothing in its environment but `PATH`.
 pub(crate) fn binary(arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command.env_clear().env("PATH", PATH).args(arguments).stdin(Stdio::null());
     command
 }
 
-/// Words to be run as another user, who has these capabilities alone: none, or such as `,+net_admin`.
+/// A command run as another user with only these capabilities: none, or such as `,+net_admin`.
 pub(crate) fn as_user(id: u32, capabilities: &str, words: &[&str]) -> Command {
     let mut command = Command::new("setpriv");
     command.env_clear().env("PATH", PATH).stdin(Stdio::null());
@@ -77,7 +76,6 @@ pub(crate) fn as_user(id: u32, capabilities: &str, words: &[&str]) -> Command {
     command
 }
 
-/// Whatever its exit status.
 pub(crate) fn output(program: &str, arguments: &[&str], input: &str) -> Outcome {
     let mut command = Command::new(program);
     command.args(arguments);
@@ -90,9 +88,9 @@ pub(crate) fn fed(command: Command, input: impl Into<Vec<u8>>) -> Outcome {
 }
 
 pub(crate) fn finish(mut child: Child, input: impl AsRef<[u8]>) -> Outcome {
-    // A program that stops reading early says why by its exit status.
+    // A program that stops reading early reports the reason by its exit status.
     let _ = child.stdin.take().expect("standard input is piped").write_all(input.as_ref());
-    child.wait_with_output().expect("it ends").into()
+    child.wait_with_output().expect("the program ends").into()
 }
 
 #[track_caller]
@@ -105,24 +103,21 @@ pub(crate) fn is_running(command: &str) -> bool {
     search.env("PATH", PATH).args(["-f", &format!("^{command}$")]).outcome().succeeded()
 }
 
-/// Copies a program, for all users to run.
-///
-/// Another process writes it, here and in [`script`]. A file that is open for writing in this one is open for a moment in
-/// whatever another test starts meanwhile, and the kernel runs no file that is (`ETXTBSY`).
+/// Copies a program, executable for all users. Another process writes it, here and in [`script`]. A file open for writing in this
+/// process is open for a moment in programs that other tests start meanwhile, and the kernel does not execute such a file
+/// (`ETXTBSY`).
 pub(crate) fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     let mut install = Command::new("/usr/bin/install");
     let status = install.args(["-m", "755"]).arg(from.as_ref()).arg(to.as_ref()).status();
     assert!(status.expect("install starts").success(), "{}", to.as_ref().display());
 }
 
-/// A folder with a copy of a program, by the name `sidecar-init`.
 pub(crate) fn folder_with(program: impl AsRef<Path>, name: &str) -> Folder {
     let folder = Folder::new(name);
     copy(program, folder.join("sidecar-init"));
     folder
 }
 
-/// Writes a script, for all users to run.
 pub(crate) fn script(path: impl AsRef<Path>, text: impl AsRef<str>) {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "/bin/cat >\"$0\" && /bin/chmod 755 \"$0\""]).arg(path.as_ref()).stdin(Stdio::piped());
@@ -130,5 +125,5 @@ pub(crate) fn script(path: impl AsRef<Path>, text: impl AsRef<str>) {
     let mut input = child.stdin.take().expect("a pipe");
     input.write_all(text.as_ref().as_bytes()).expect("the shell reads");
     drop(input);
-    assert!(child.wait().expect("it ends").success(), "{}", path.as_ref().display());
+    assert!(child.wait().expect("the shell ends").success(), "{}", path.as_ref().display());
 }

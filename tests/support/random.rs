@@ -1,4 +1,4 @@
-//! Random choices that a seed repeats.
+//! Random choices, repeatable by a seed.
 
 use fastrand::Rng;
 use std::env;
@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// A number that the environment may set: a seed, or how many cases are tried.
+/// A number from the environment: a seed, or a number of cases.
 pub(crate) fn number<T: FromStr>(variable: &str, default: T) -> T {
     match env::var(variable) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text:?} is not a number")),

@@ -1,6 +1,6 @@
-//! Tests that differ in their arguments alone.
+//! Tests that differ only in their arguments.
 
-/// Makes a test of each row: its name, and the call that it makes. They run beside each other, and a failure names its row.
+/// Makes a test of each row: its name and its call. They run in parallel, and a failure has its row's name.
 macro_rules! rows {
     ($($(#[$about:meta])* $name:ident: $call:expr;)+) => {$(
         $(#[$about])*

@@ -5,7 +5,6 @@ use testkit::command_line::Program;
 
 pub(crate) const PROGRAM: Program = Program { path: BINARY, name: "sidecar-init" };
 
-/// Compares the sessions of a file.
 pub(crate) fn check(name: &str) {
     let root = env!("CARGO_MANIFEST_DIR");
     PROGRAM.sessions(format!("{root}/tests/sessions/{name}.txt"), &[("ROOT", root)]);

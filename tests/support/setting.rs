@@ -1,11 +1,11 @@
-//! The dimensions that scenes are repeated over. A scene that fails is followed by its setting.
+//! Dimensions that scenes are repeated over; a failure reports its setting.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::scope;
 
-/// What holds the rules: one of the two implementations of iptables, or our own table of nf_tables.
+/// Implementation of the rules: one of the two variants of iptables, or the native nf_tables table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Variant {
     Legacy,
@@ -23,13 +23,13 @@ impl Variant {
         }
     }
 
-    /// Those that a test goes through: of iptables the legacy variant too where everything is tried.
+    /// Variants for a test; the legacy variant of iptables only if everything is tested.
     pub(crate) fn tried() -> &'static [Variant] {
         let all = &[Variant::Native, Variant::Nft, Variant::Legacy];
         if scope::all() { all } else { &all[..2] }
     }
 
-    /// The name that `--backend` knows it by.
+    /// The value of `--backend`.
     pub(crate) fn backend(self) -> &'static str {
         match self {
             Variant::Legacy => "iptables-legacy",
@@ -61,7 +61,6 @@ pub(crate) fn backends() -> impl Iterator<Item = &'static str> {
     Variant::tried().iter().map(|variant| variant.backend())
 }
 
-/// The address family that the traffic of a test belongs to. The pod itself always has both.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Family {
     V4,
@@ -72,7 +71,6 @@ impl Family {
     pub(crate) const BOTH: [Family; 2] = [Family::V4, Family::V6];
 }
 
-/// How inbound traffic is brought to the proxy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Mode {
     Redirect,
@@ -82,7 +80,7 @@ pub(crate) enum Mode {
 impl Mode {
     pub(crate) const BOTH: [Mode; 2] = [Mode::Redirect, Mode::Tproxy];
 
-    /// The name that `--istio-inbound-interception-mode` knows it by.
+    /// The value of `--istio-inbound-interception-mode`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Mode::Redirect => "REDIRECT",
@@ -104,7 +102,7 @@ impl fmt::Display for Setting {
     }
 }
 
-/// Plays a scene in every variant that a test goes through, in both families and in these modes.
+/// Plays a scene in every variant for a test, in both families and in these modes.
 pub(crate) fn in_each(modes: &[Mode], scene: impl Fn(Setting)) {
     for &variant in Variant::tried() {
         for family in Family::BOTH {

@@ -9,10 +9,8 @@ use std::process::{Command, Stdio};
 use nix::fcntl::OFlag;
 use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 
-/// The end of a person, and that of a program, with this number of columns.
-///
-/// Neither is inherited by the programs that other tests start meanwhile, as those of `openpty` are: what is read from the
-/// first ends when the last program closes the second.
+/// A user's end and a program's end of a terminal with `columns` columns. Unlike those of `openpty`, neither is inherited by
+/// programs that other tests start meanwhile: reading the first ends when the last program closes the second.
 pub(crate) fn terminal(columns: u16) -> (File, File) {
     let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).expect("a pseudo-terminal");
     grantpt(&master).and_then(|()| unlockpt(&master)).expect("a pseudo-terminal");
@@ -29,7 +27,7 @@ pub(crate) fn copy(end: &File) -> Stdio {
     end.try_clone().expect("a descriptor is free").into()
 }
 
-/// What a terminal of this width displays of a command, standard error included, and whether the command succeeded.
+/// Output of a command in a terminal of this width, standard error included, and true if the command succeeded.
 pub(crate) fn displayed(columns: u16, mut command: Command) -> (String, bool) {
     let (mut master, slave) = terminal(columns);
     command.stdin(copy(&slave)).stdout(copy(&slave)).stderr(copy(&slave));

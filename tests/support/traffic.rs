@@ -1,13 +1,7 @@
-//! Real connections and datagrams: listeners that write down what reached them, and clients of any user and
-//! group.
-//!
-//! The kernel's owner match reads the filesystem uid and gid that a socket was created with. Those are per
-//! thread, so a client sets them on its own thread: no process is started, nothing else in the test changes
-//! its identity.
-//!
-//! Time limits bound a failing test; no test depends on how fast something happens. A listener notes an
-//! arrival before it answers, so a client that has its answer can be sure that the arrival is there to be
-//! read.
+//! Real connections and datagrams: listeners that record arrivals, and clients of any user and group. The kernel's owner match
+//! reads the filesystem uid and gid that a socket was created with. Those are per thread, so a client sets them on its own
+//! thread: no process is started, and the rest of the test keeps its identity. Time limits bound a failing test; no test depends
+//! on speed. A listener records an arrival before it answers, so an answered client can read it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -29,7 +23,7 @@ use super::namespace::Namespace;
 use super::wait::TIMEOUT;
 
 const QUESTION: &[u8] = b"?";
-/// A question after which another may follow: the listener closes the connection behind any other.
+/// A question with more to follow: after any other, the listener closes the connection.
 pub(crate) const QUESTION_OF_MORE: &[u8] = b"+";
 const ANSWER: &[u8] = b"!";
 
@@ -45,13 +39,13 @@ pub(crate) struct Identity {
     pub(crate) gid: u32,
 }
 
-/// What a listener saw of one connection or datagram; `listener` is the name it was started with.
+/// A connection or datagram as seen by a listener; `listener` is the name it was started with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Arrival<Name> {
     pub(crate) listener: Name,
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
-    /// `SO_ORIGINAL_DST`: none for UDP, and none where the connection is not tracked.
+    /// `SO_ORIGINAL_DST`: `None` for UDP and for untracked connections.
     pub(crate) original: Option<SocketAddr>,
 }
 
@@ -62,14 +56,13 @@ pub(crate) struct Socket {
     pub(crate) owner: Identity,
 }
 
-/// Listens until it is dropped.
 pub(crate) struct Listener {
     socket: OwnedFd,
     worker: Option<JoinHandle<()>>,
 }
 
 impl Listener {
-    /// The socket is bound when this returns.
+    /// Starts the listener; the socket is bound on return.
     pub(crate) fn start<Name: Copy + Send + 'static>(
         namespace: &Namespace,
         Socket { protocol, address, owner }: Socket,
@@ -88,7 +81,7 @@ impl Listener {
         });
         let served = socket.try_clone().expect("a descriptor is free");
         let worker = thread::spawn(move || {
-            // A connection that is accepted belongs to whoever accepts it.
+            // An accepted connection belongs to the accepting thread's identity.
             assume(owner);
             match protocol {
                 Protocol::Tcp => serve_tcp(&served.into(), name, &arrivals),
@@ -98,7 +91,7 @@ impl Listener {
         Listener { socket, worker: Some(worker) }
     }
 
-    /// Lets the socket stand for addresses that the host does not have, as the target of TPROXY has to.
+    /// Lets the socket accept foreign destination addresses, as the target of TPROXY must.
     pub(crate) fn make_transparent(&self) {
         setsockopt(&self.socket, sockopt::IpTransparent, &true)
             .unwrap_or_else(|error| panic!("IP_TRANSPARENT failed ({error}): CAP_NET_ADMIN is needed"));
@@ -118,7 +111,6 @@ impl Drop for Listener {
 fn serve_tcp<Name: Copy + Send>(socket: &TcpListener, name: Name, arrivals: &Sender<Arrival<Name>>) {
     thread::scope(|scope| {
         while let Ok((stream, peer)) = socket.accept() {
-            // Whoever waits for the answer reports a failure better than this thread could.
             scope.spawn(move || answer(&stream, peer, name, arrivals));
         }
     });
@@ -158,8 +150,8 @@ fn serve_udp<Name: Copy>(
     }
 }
 
-/// What a socket with a time limit receives. A child of another test that ends while its thread starts the next one signals
-/// any thread, and on such a socket the kernel does not go on by itself.
+/// Receives from a socket with a time limit. The end of another test's child may signal this thread, and with a time limit the
+/// kernel does not resume the call by itself.
 pub(crate) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match socket.recv(buffer) {
@@ -182,16 +174,15 @@ fn original_destination(stream: &TcpStream, local: SocketAddr) -> Option<SocketA
 pub(crate) struct Call {
     pub(crate) protocol: Protocol,
     pub(crate) identity: Identity,
-    /// The address to call from, if the kernel is not to choose; port 0 leaves the port to the kernel.
+    /// Source address, unless the kernel chooses it; with port 0 the kernel chooses the port.
     pub(crate) from: Option<SocketAddr>,
-    /// `SO_MARK`. Marked calls may come from addresses that the host does not have.
+    /// `SO_MARK`. Marked calls may use source addresses that are not local.
     pub(crate) mark: Option<u32>,
     pub(crate) to: SocketAddr,
 }
 
 impl Call {
-    /// Places the call from inside `namespace`; returns the address that it was made from once it is
-    /// answered.
+    /// Makes the call in `namespace`; returns its source address once it is answered.
     pub(crate) fn place(&self, namespace: &Namespace) -> io::Result<SocketAddr> {
         let mut exchange = File::from(self.open(namespace)?);
         let from = getsockname::<SockaddrStorage>(exchange.as_raw_fd())?;
@@ -200,7 +191,7 @@ impl Call {
         Ok(socket_address(&from))
     }
 
-    /// A connected socket inside `namespace`, over which nothing was said yet.
+    /// A connected socket in `namespace`, without data sent yet.
     pub(crate) fn open(&self, namespace: &Namespace) -> io::Result<OwnedFd> {
         namespace.run(|| {
             assume(self.identity);
@@ -208,10 +199,9 @@ impl Call {
         })
     }
 
-    /// The same for the user and in the namespace of this thread.
-    ///
-    /// An address that an earlier call has just left is waited for: that call may still wait for its last acknowledgment, and
-    /// another test that starts a program at this moment has a copy of its descriptor between fork and exec.
+    /// Connects with the user and the namespace of this thread. Waits for a source address that an earlier call has just left:
+    /// that call may still wait for its last acknowledgment, and a program started by another test has a copy of its descriptor
+    /// between fork and exec.
     pub(crate) fn connect(&self) -> io::Result<OwnedFd> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
@@ -243,7 +233,7 @@ impl Call {
             setsockopt(&socket, sockopt::ReuseAddr, &(self.protocol == Protocol::Tcp))?;
             bind(socket.as_raw_fd(), &SockaddrStorage::from(from))?;
         }
-        // With a time limit the kernel does not go on by itself where a signal interrupts; a second call does.
+        // With a time limit, the kernel does not resume the call after a signal; a second call does.
         loop {
             match connect(socket.as_raw_fd(), &SockaddrStorage::from(self.to)) {
                 Err(Errno::EINTR) => {}
@@ -253,12 +243,12 @@ impl Call {
     }
 }
 
-/// Makes the sockets that this thread creates from now on belong to `identity`.
+/// Sets the owner of the sockets that this thread creates from now on.
 pub(crate) fn assume(identity: Identity) {
     let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
     setfsgid(gid);
     setfsuid(uid);
-    // The calls never report a failure, but they return the value that was in force.
+    // The calls never report a failure, but they return the previous value.
     assert_eq!(
         (setfsuid(uid), setfsgid(gid)),
         (uid, gid),

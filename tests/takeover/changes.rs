@@ -1,9 +1,9 @@
-//! Every change from one thing wanted to another, in memory: from nothing and to nothing, between captures of a mesh and from
-//! one mesh to another, by every backend to every other. It arrives, something captures at every moment, and whatever breaks on
-//! the way leaves the old state or says what is left.
+//! Every change between two goals, in memory: from and to an empty state, between captures of a mesh and between meshes, from
+//! every backend to every other. It reaches the goal, traffic is captured at every moment, and a failure at any step restores the
+//! old state or reports the remaining changes.
 
 use crate::support::{memory::Memory, scope};
-use crate::takeover::memory::{captures, holding, read_by, same, strangers};
+use crate::takeover::memory::{captures, foreign_rules, holding, read_by, same};
 use crate::takeover::meshes::{Goal, options};
 use mesh::{Mesh, OWNERS};
 use rules::{Family, Ownership};
@@ -20,7 +20,7 @@ const IPV4: Goal = Goal {
     addresses: "10.77.0.2",
 };
 
-/// What is there, and what is wanted in its place; nothing, to clean.
+/// An old and a new goal; `None` is an empty state.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     old: Option<Goal>,
@@ -49,7 +49,7 @@ impl Change {
         match goal {
             Some(goal) => holding(goal, backend, self.owner()),
             None => {
-                let memory = strangers();
+                let memory = foreign_rules();
                 let snapshot = read_by(self.owner(), &memory.snapshot, self.owner());
                 Memory { snapshot, ..memory }
             }
@@ -73,12 +73,10 @@ impl Change {
         done.map_err(|error| error.to_string())
     }
 
-    /// Its steps where nothing breaks.
     fn steps(self) -> Vec<CommitStep> {
         self.run(&mut self.before()).expect("nothing breaks").steps
     }
 
-    /// The families that both states capture.
     fn families(self) -> Vec<Family> {
         let (before, after) = (self.before().snapshot, self.after());
         let both = |family: &Family| captures(&before, *family) && captures(&after, *family);
@@ -86,7 +84,7 @@ impl Change {
     }
 }
 
-/// Each point of failure: a step, and how many of its tables take effect.
+/// Calls `check` for each point of failure: a step, and the number of its tables that take effect.
 fn for_each_failure(mut check: impl FnMut(Change, &[CommitStep], Memory)) {
     for change in Change::all(48) {
         let (steps, memory) = (change.steps(), change.before());
@@ -113,7 +111,7 @@ fn assert_same(change: Change, found: &Snapshot, expected: &Snapshot, when: &str
 }
 
 #[test]
-fn a_change_captures_at_every_moment_arrives_and_rests() {
+fn change_captures_at_every_moment_and_is_idempotent() {
     for change in Change::all(144) {
         let (mut memory, families) = (change.before(), change.families());
         for step in change.steps() {
@@ -129,11 +127,11 @@ fn a_change_captures_at_every_moment_arrives_and_rests() {
 }
 
 #[test]
-fn a_failure_anywhere_brings_the_old_state_back() {
+fn failure_at_any_step_restores_the_old_state() {
     let mut failures = 0;
     for_each_failure(|change, _, mut memory| {
         let before = memory.snapshot.clone();
-        let printed = change.run(&mut memory).expect_err("it was asked to fail");
+        let printed = change.run(&mut memory).expect_err("the fault");
         assert!(printed.ends_with("the old state is back in place"), "{change:?}: {printed}");
         assert_same(change, &memory.snapshot, &before, &printed);
         failures += 1;
@@ -141,14 +139,14 @@ fn a_failure_anywhere_brings_the_old_state_back() {
     assert!(failures > 200, "{failures}");
 }
 
-/// Where the way back is barred too, the message says what is left, and the next call mends everything.
+/// If reverting fails too, the error lists the remaining changes, and the next call repairs the state.
 #[test]
-fn what_can_not_be_taken_back_is_told_and_mended() {
+fn unreverted_steps_are_reported_and_repaired() {
     let mut left = 0;
     for_each_failure(|change, _, memory| {
         let before = memory.snapshot.clone();
         let mut memory = Memory { stays_broken: true, ..memory };
-        let printed = change.run(&mut memory).expect_err("it was asked to fail");
+        let printed = change.run(&mut memory).expect_err("the fault");
         match printed.split_once("left undone:") {
             Some((_, steps)) => {
                 assert!(steps.lines().skip(1).count() > 0, "{change:?}: {printed}");
@@ -158,12 +156,12 @@ fn what_can_not_be_taken_back_is_told_and_mended() {
             }
             None => assert_same(change, &memory.snapshot, &before, &printed),
         }
-        // What a program has done in part before all failed may be no capture.
+        // A program's partial work before the total failure may leave no capture.
         if memory.tables_before_fault == 0 {
             assert_captured(change, &change.families(), &memory, &printed);
         }
         memory.fails_after = None;
-        change.run(&mut memory).expect("nothing breaks any more");
+        change.run(&mut memory).expect("nothing breaks");
         assert_same(change, &memory.snapshot, &change.after(), &printed);
     });
     assert!(left > 100, "{left}");
@@ -232,7 +230,7 @@ fn printed(old: Goal, from: BackendName, new: Goal, to: BackendName) -> Vec<Stri
 }
 
 #[test]
-fn it_is_one_step_where_the_kernel_can_do_it_in_one() {
+fn change_is_one_step_where_the_kernel_allows_it() {
     let check = |old, new, backend, expected: &[&str]| {
         assert_eq!(printed(old, backend, new, backend), expected, "{old:?} to {new:?}");
     };
@@ -248,7 +246,7 @@ fn it_is_one_step_where_the_kernel_can_do_it_in_one() {
         BackendName::Nftables,
         &["replacing the nf_tables table sidecar_init by sidecar_init_ambient"],
     );
-    // A chain whose name both use changes hands within the table's commit.
+    // A chain whose name both use changes its owner within the table's commit.
     let tables =
         ["IPv4 rules (iptables-nft: mangle, nat, raw)", "IPv6 rules (iptables-nft: mangle, nat, raw)"];
     for (old, new) in [

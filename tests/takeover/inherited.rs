@@ -1,5 +1,5 @@
-//! Upstream's rules taken over, in the place of `istio-iptables`: what it has made with the same flags is as desired, becomes ours without a moment
-//! in between, and goes without a trace.
+//! Takeover of upstream's rules as a replacement of `istio-iptables`: with the same flags they are as desired, change their owner
+//! without interruption, and are removed completely.
 
 use crate::apply::stage::{VARIANTS, call, same, state};
 use crate::support::namespace::{Namespace, run, succeed};
@@ -12,11 +12,11 @@ use crate::takeover::upstream;
 const V4: &[&str] = &["--pod-ips", "10.77.0.2", "-u", "1337", "-g", "1337"];
 const V6: &[&str] = &["--pod-ips", "10.77.0.2,fd77::2", "--dual-stack", "-u", "1337", "-g", "1337"];
 
-/// More than upstream and we write alike: it has a rule for each.
+/// More than fit into one rule: upstream has a rule for each.
 const MANY: &str =
     "2000,2002,2004,2006,2008,2010,2012,2014,2016,2018,2020,2022,2024,2026,2028,2030,2032,2034";
 
-/// Families, and flags beside them. Tests name some by their place.
+/// Families and other flags. Tests refer to some by index.
 const CONFIGURATIONS: [(&[&str], &[&str]); 28] = [
     (V4, &["-b", "*", "-i", "*"]),
     (V6, &["-b", "*", "-i", "*", "-d", "15090,15021", "-x", "10.9.0.0/16"]),
@@ -50,7 +50,7 @@ const CONFIGURATIONS: [(&[&str], &[&str]); 28] = [
 
 fn flags(index: usize) -> Vec<&'static str> {
     let (families, more) = CONFIGURATIONS[index];
-    // What is said twice counts the last time; not here, where the flag is a list.
+    // The last value of a repeated flag counts, except here, where the flag is a list.
     match more.contains(&"-u") {
         true => [&families[..families.len() - 4], &["-g", "1337"], more].concat(),
         false => [families, more].concat(),
@@ -58,19 +58,19 @@ fn flags(index: usize) -> Vec<&'static str> {
 }
 
 rows! {
-    what_upstream_has_made_is_as_wanted_and_becomes_ours_legacy: becomes_ours(Variant::Legacy);
-    what_upstream_has_made_is_as_wanted_and_becomes_ours_nft: becomes_ours(Variant::Nft);
+    upstream_rules_are_as_desired_and_taken_over_legacy: is_taken_over(Variant::Legacy);
+    upstream_rules_are_as_desired_and_taken_over_nft: is_taken_over(Variant::Nft);
 }
 
 fn configurations() -> Vec<Vec<&'static str>> {
     scope::of((0..CONFIGURATIONS.len()).map(flags).collect(), 4)
 }
 
-fn becomes_ours(variant: Variant) {
+fn is_taken_over(variant: Variant) {
     for flags in configurations() {
         let what = format!("{variant:?} {flags:?}");
         let (namespace, ours) = (Namespace::new(), Namespace::new());
-        // Cleaning is not told what the flags were.
+        // Clean does not know the flags.
         let untouched = everything(&ours);
         upstream::set(&ours, variant, &flags);
         succeed(&ours, &["clean"]);
@@ -79,8 +79,8 @@ fn becomes_ours(variant: Variant) {
         upstream::set(&namespace, variant, &flags);
         let before = state(&namespace);
         run(&namespace, &[&["diff"], &flags[..]].concat()).with(0, &what);
-        same(&before, &state(&namespace), "check changed something");
-        // Not even the drop-in without --reconcile, which refuses to replace what differs.
+        same(&before, &state(&namespace), "check changed the state");
+        // Not even the drop-in without --reconcile, which refuses to replace differences.
         run(&namespace, &[&["istio-iptables"], &flags[..]].concat()).with(0, &what);
         succeed(&ours, &call("apply", variant, &flags));
         same(&as_packets_meet_it(&state(&ours)), &as_packets_meet_it(&state(&namespace)), &what);
@@ -91,8 +91,8 @@ fn becomes_ours(variant: Variant) {
     }
 }
 
-/// The kernel numbers policy rules from above, so that ours, made beside theirs, has another number than made alone; and
-/// where nothing else is to do, an address stays as it was added.
+/// The kernel numbers policy rules downwards, so a rule made beside an existing one has another number; and an added address
+/// is unchanged if nothing else changes.
 fn as_packets_meet_it(state: &str) -> String {
     let number = |line: &str| match line.split_once(":\t") {
         Some((number, rest)) if number.bytes().all(|b| b.is_ascii_digit()) => rest.to_owned(),
@@ -101,9 +101,9 @@ fn as_packets_meet_it(state: &str) -> String {
     state.lines().map(number).collect::<Vec<_>>().join("\n")
 }
 
-/// Until 1.20 its jump was for TCP alone, which is enough where UDP is not captured.
+/// Until 1.20 the jump was only for TCP, which is sufficient without UDP capture.
 #[test]
-fn what_upstream_made_until_1_20_is_as_wanted_too() {
+fn rules_of_upstream_1_20_are_as_desired() {
     for variant in VARIANTS {
         for index in scope::of(vec![0, 3, 6, 12, 15], 1) {
             let (namespace, flags) = (Namespace::new(), flags(index));
@@ -121,11 +121,11 @@ fn what_upstream_made_until_1_20_is_as_wanted_too() {
             succeed(&namespace, &["clean"]);
             same(&empty, &everything(&namespace), &format!("{variant:?} {flags:?}"));
         }
-        // Queries over UDP would pass.
+        // DNS queries over UDP would not be captured.
         let (namespace, dns) = (Namespace::new(), flags(10));
         upstream::set_1_20(&namespace, variant, &dns);
         run(&namespace, &[&["diff"], &dns[..]].concat()).with(3, "with DNS");
-        // With TPROXY, its rule against invalid packets stands among others of its table.
+        // With TPROXY, its rule against invalid packets is among other owners' rules of its table.
         let (namespace, tproxy) = (Namespace::new(), flags(13));
         let empty = everything(&namespace);
         upstream::set_1_20(&namespace, variant, &tproxy);
@@ -135,7 +135,7 @@ fn what_upstream_made_until_1_20_is_as_wanted_too() {
 }
 
 #[test]
-fn upstream_gives_way_to_other_flags() {
+fn upstream_is_replaced_by_other_flags() {
     for variant in VARIANTS {
         for (index, to) in scope::of(vec![(13, 1), (15, 13), (8, 13), (17, 0), (3, 9)], 1) {
             let (from, to) = (flags(index), flags(to));
@@ -151,7 +151,7 @@ fn upstream_gives_way_to_other_flags() {
     }
 }
 
-/// Though some resemble upstream's.
+/// Some of them resemble upstream's.
 #[test]
 fn rules_of_others_beside_upstream_stay() {
     let others = "*nat\n-A POSTROUTING -o eth7 -j RETURN\n-A PREROUTING -i eth7 -p tcp -j RETURN\n-A OUTPUT -o eth7 -m comment --comment \"mine\" -j RETURN\nCOMMIT\n*mangle\n-A PREROUTING -p udp -m mark --mark 1337 -j CONNMARK --save-mark\n-A PREROUTING -m conntrack --ctstate INVALID,NEW -j DROP\nCOMMIT\n";
@@ -167,10 +167,9 @@ fn rules_of_others_beside_upstream_stay() {
     }
 }
 
-/// What anybody may have made is left where nothing of upstream's stands beside it, and cleaning does not say that
-/// nothing is left.
+/// Rules without a certain owner are kept where none of upstream's are beside them, and clean reports them.
 #[test]
-fn what_may_be_anybodys_stays_and_is_named() {
+fn rules_without_a_certain_owner_stay_and_are_named() {
     let lines = [
         ("nat", "-A PREROUTING -i eth7 -j RETURN"),
         ("mangle", "-A OUTPUT -o eth7 -j RETURN"),
@@ -203,7 +202,7 @@ fn what_may_be_anybodys_stays_and_is_named() {
     }
 }
 
-/// What nobody else makes needs no company.
+/// Rules that only upstream makes are recognized without others beside them.
 #[test]
 fn the_rest_of_a_half_removed_state_goes() {
     let rest = "*mangle\n-A PREROUTING -p tcp -m mark --mark 1337 -j CONNMARK --save-mark\n-A OUTPUT -p tcp -m connmark --mark 1337 -j CONNMARK --restore-mark\nCOMMIT\n*filter\n-N ISTIO_GUARD\n-A INPUT -j ISTIO_GUARD\nCOMMIT\n";
@@ -214,17 +213,16 @@ fn the_rest_of_a_half_removed_state_goes() {
         namespace.ip("rule add fwmark 1337 lookup 133\nroute add local default dev lo table 133");
         succeed(&namespace, &["clean"]);
         same(&empty, &state(&namespace), "clean");
-        // In the table `filter` alone as well.
         namespace.restore(variant, Family::V4, &rest[rest.find("*filter").expect("there")..]);
         succeed(&namespace, &["clean"]);
         same(&empty, &state(&namespace), "clean of filter alone");
     }
 }
 
-/// Where our rules carry no comment, as in the plainest states, those of others that resemble upstream's stay what they
-/// are: ours stand before them.
+/// If the tool's rules have no comment, as in the plainest states, foreign rules that resemble upstream's keep their owner: the
+/// tool's rules are before them.
 #[test]
-fn beside_our_plain_rules_nothing_is_inherited() {
+fn nothing_is_inherited_beside_plain_rules() {
     let others = "*nat\n-A PREROUTING -i eth7 -j RETURN\n-A OUTPUT -o eth7 -j RETURN\nCOMMIT\n";
     let cases: [(&[&str], &[&str]); 4] = [
         (V4, &["-i", "*"]),
@@ -243,16 +241,16 @@ fn beside_our_plain_rules_nothing_is_inherited() {
                 succeed(&namespace, &[&call("apply", variant, &flags)[..], &["--format", "json"]].concat())
                     .stdout;
             assert!(printed.contains("\"changed\": false"), "{printed}");
-            run(&namespace, &["clean"]).with(1, "what may be anybody's");
+            run(&namespace, &["clean"]).with(1, "rules without a certain owner");
             let saved = namespace.stdout(&variant.program(Family::V4, "-save"), &[]);
             assert_eq!(saved.matches("eth7 -j RETURN").count(), 2, "{saved}");
         }
     }
 }
 
-/// Both would capture, and so upstream's tables go, into whatever ours go.
+/// Both would capture, so upstream's tables are removed, with rules in any backend.
 #[test]
-fn tables_of_upstreams_native_mode_give_way() {
+fn tables_of_upstream_native_mode_are_replaced() {
     for variant in [Variant::Native, Variant::Nft, Variant::Legacy] {
         let (namespace, alone) = (Namespace::new(), Namespace::new());
         let flags = flags(1);
@@ -273,7 +271,7 @@ fn tables_of_upstreams_native_mode_give_way() {
 }
 
 #[test]
-fn clean_leaves_nothing_of_upstreams_native_mode() {
+fn clean_removes_upstream_native_mode() {
     let namespace = Namespace::new();
     let empty = everything(&namespace);
     upstream::set_native(&namespace);

@@ -1,9 +1,6 @@
-//! `kill -9` at each system call by which a run of the binary writes, under traffic: no connection passes the proxies, and
-//! the next run arrives.
-//!
-//! `strace` tells the calls that write, and kills whoever makes one as it enters it: the run, or the program of iptables that
-//! works for it. There are as many as a plan has commits, of which `moves` looks at what each leaves; so nothing is written
-//! between those.
+//! `kill -9` at each writing system call of a run, under traffic: no connection bypasses the proxies, and the next run finishes.
+//! `strace` lists the writing calls and kills the caller on entry: the run, or its program of iptables. Their number equals that
+//! of the plan's commits, whose results `moves` checks, so no writes occur between those.
 
 use crate::support::engine::kernel;
 use crate::support::folder::Folder;
@@ -21,7 +18,7 @@ use sidecar_init::engine;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
-/// Each mesh takes a place and gives one up, and one of them makes everything anew.
+/// Each mesh is set and replaced once, and one is set again.
 const CHANGES: [(Goal, Goal); 6] = [
     (Goal::REDIRECT, Goal::KUMA),
     (Goal::KUMA, Goal::KUMA),
@@ -31,7 +28,6 @@ const CHANGES: [(Goal, Goal); 6] = [
     (Goal::LINKERD, Goal::REDIRECT),
 ];
 
-/// Repetitions of a run whose calls were numbered otherwise than those of the run before.
 const ATTEMPTS: usize = 5;
 
 rows! {
@@ -68,7 +64,7 @@ fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {
                 let killed = (0..ATTEMPTS).find_map(|_| {
                     back();
                     scene.holds(old, &before, "back");
-                    let (name, count) = places.get(nth).or(places.last()).expect("there was a write");
+                    let (name, count) = places.get(nth).or(places.last()).expect("a write");
                     let kill = format!("inject={name}:signal=KILL:when={count}");
                     let run = || traced(&scene.inside, old, new, &["-o", log, "-e", &kill]);
                     let output = scene.with_calls(run);
@@ -76,7 +72,7 @@ fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {
                     if !output.succeeded() {
                         return Some(what);
                     }
-                    // A dump that the kernel interrupts is asked for again: the numbers of two runs differ.
+                    // An interrupted dump is requested again, so the numbers of two runs differ.
                     places = distinct(writes(&fs::read_to_string(log).expect("a log")));
                     None
                 });
@@ -92,16 +88,15 @@ fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {
     });
 }
 
-/// Each once: where several programs write, each has calls of these numbers.
+/// Distinct calls: several programs each have calls of these numbers.
 fn distinct(writes: Vec<(String, usize)>) -> Vec<(String, usize)> {
     writes.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The commits of a plan that write.
 fn planned(namespace: &Namespace, old: State, new: State) -> usize {
     let (owner, options) = request(old, new);
     let plan = || engine::plan(&mut kernel(owner), &new.goal.desired(owner), &options);
-    let plan = namespace.run(|| plan().map_err(|error| error.to_string())).expect("it can be planned");
+    let plan = namespace.run(|| plan().map_err(|error| error.to_string())).expect("a plan");
     plan.steps.iter().flat_map(commits).filter(|commit| *commit != CommitStep::WaitForInFlight).count()
 }
 
@@ -115,7 +110,7 @@ fn traced(namespace: &Namespace, old: State, new: State, options: &[&str]) -> Ou
     namespace.output("strace", &words, "")
 }
 
-/// The calls that write rules or routing, each by its name, and how many of that name its thread has made with it.
+/// Calls that write rules or routing: the name, and its count within the thread.
 fn writes(log: &str) -> Vec<(String, usize)> {
     const WRITES: [&str; 5] = [
         "type=NFNL_MSG_BATCH_BEGIN",

@@ -1,5 +1,5 @@
-//! The life of a state, by the commands of the binary: it is set, found in place and kept by a second run that writes nothing;
-//! what is broken is repaired, another state takes its place, and cleaning leaves nothing.
+//! The life of a state by the binary's commands: it is set, found in place and kept by a second run that writes nothing; it is
+//! repaired, replaced by another state, and removed completely.
 
 use crate::apply::rerun::Monitor;
 use crate::support::namespace::{Namespace, run};
@@ -16,20 +16,20 @@ fn each_state_is_set_kept_repaired_replaced_and_removed() {
     for (state, next) in states.iter().zip(states.iter().cycle().skip(1)) {
         let life = Life { state: *state, namespace: Namespace::new() };
         let empty = life.held();
-        life.say(&["diff", "--backend", state.choice()], 3);
-        assert_eq!(life.held(), empty, "{state:?}: looking changed something");
-        life.say(&["apply", "--backend", state.choice()], 0);
+        life.execute(&["diff", "--backend", state.choice()], 3);
+        assert_eq!(life.held(), empty, "{state:?}: reading changed the state");
+        life.execute(&["apply", "--backend", state.choice()], 0);
         assert_eq!(life.held(), fresh(*state), "{state:?}");
         life.is_kept_by_second_runs();
-        life.say(&["verify"], 0);
+        life.execute(&["verify"], 0);
         life.is_repaired();
         life.gives_way(*next);
         run(&life.namespace, &["clean"]).with(0, &format!("{state:?}: clean"));
-        assert_eq!(life.held(), empty, "{state:?}, {next:?}: cleaning left something");
+        assert_eq!(life.held(), empty, "{state:?}, {next:?}: cleaning left rules");
     }
 }
 
-fn say(goal: Goal, namespace: &Namespace, command: &[&str]) -> Outcome {
+fn execute(goal: Goal, namespace: &Namespace, command: &[&str]) -> Outcome {
     namespace.outcome(binary(command).args(goal.flags()))
 }
 
@@ -43,9 +43,9 @@ impl Life {
         own_lines(&everything(&self.namespace))
     }
 
-    fn say(&self, command: &[&str], code: i32) -> String {
+    fn execute(&self, command: &[&str], code: i32) -> String {
         let Self { state, namespace } = self;
-        say(state.goal, namespace, command).with(code, &format!("{state:?}: {command:?}")).text()
+        execute(state.goal, namespace, command).with(code, &format!("{state:?}: {command:?}")).text()
     }
 
     fn is_kept_by_second_runs(&self) {
@@ -54,15 +54,15 @@ impl Life {
         let before = self.held();
         let monitors = ["nft monitor", "ip monitor all"].map(|line| Monitor::start(namespace, &name, line));
         for _ in 0..scope::runs(10, 1) {
-            // With the backend told, and found.
+            // With a given backend, and with the one in use.
             for backend in [&["--backend", state.choice()][..], &[]] {
-                let again = self.say(&[&["apply", "--format", "json"], backend].concat(), 0);
+                let again = self.execute(&[&["apply", "--format", "json"], backend].concat(), 0);
                 assert!(again.contains("\"changed\": false"), "{state:?}:\n{again}");
             }
-            self.say(&["diff"], 0);
+            self.execute(&["diff"], 0);
         }
         monitors.into_iter().for_each(|monitor| monitor.assert_silent(namespace));
-        assert_eq!(self.held(), before, "{state:?}: a second run changed something");
+        assert_eq!(self.held(), before, "{state:?}: a second run changed the state");
     }
 
     fn is_repaired(&self) {
@@ -72,17 +72,17 @@ impl Life {
             NATIVE => namespace.stdout("nft", &["delete", "table", "inet", state.goal.owner().table]),
             _ => namespace.stdout(state.choice(), &["-w", "-t", "nat", "-F", "OUTPUT"]),
         };
-        self.say(&["diff", "--backend", state.choice()], 3);
-        self.say(&["apply", "--backend", state.choice()], 0);
+        self.execute(&["diff", "--backend", state.choice()], 3);
+        self.execute(&["apply", "--backend", state.choice()], 0);
         assert_eq!(self.held(), before, "{state:?}: not repaired");
     }
 
     fn gives_way(&self, next: State) {
         let Self { state, namespace } = self;
         let replace = ["apply", "--replace", "--backend", next.choice()];
-        say(next.goal, namespace, &replace).with(0, &format!("from {state:?} to {next:?}"));
+        execute(next.goal, namespace, &replace).with(0, &format!("from {state:?} to {next:?}"));
         assert_eq!(self.held(), fresh(next), "from {state:?}");
-        say(next.goal, namespace, &["diff"]).with(0, &format!("from {state:?} to {next:?}: check"));
-        self.say(&["diff", "--backend", state.choice()], 3);
+        execute(next.goal, namespace, &["diff"]).with(0, &format!("from {state:?} to {next:?}: check"));
+        self.execute(&["diff", "--backend", state.choice()], 3);
     }
 }

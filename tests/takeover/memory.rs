@@ -1,4 +1,4 @@
-//! Namespaces in memory that hold what meshes want, beside the rules of strangers.
+//! Namespaces in memory with the goals of meshes, beside rules of other owners.
 
 use crate::support::memory::Memory;
 use crate::takeover::meshes::{Goal, options};
@@ -17,7 +17,7 @@ const STRANGERS: &str = "*nat
 COMMIT
 ";
 
-pub(crate) fn strangers() -> Memory {
+pub(crate) fn foreign_rules() -> Memory {
     let state = parse::save(STRANGERS, Family::V4, &Mesh::Istio.ownership()).expect("a listing");
     let mut snapshot = Snapshot::default();
     for variant in Variant::ALL {
@@ -26,9 +26,9 @@ pub(crate) fn strangers() -> Memory {
     Memory { snapshot, programs: Variant::ALL.into(), ..Memory::default() }
 }
 
-/// A namespace that holds what is wanted by this backend, beside strangers, as this owner reads it.
+/// A namespace with the goal in this backend, beside foreign rules, as read by this owner.
 pub(crate) fn holding(goal: Goal, backend: BackendName, reader: Ownership) -> Memory {
-    let mut memory = strangers();
+    let mut memory = foreign_rules();
     let alone = Options { known_owners: &[], ..options(backend) };
     engine::apply(&mut memory, &goal.desired(goal.owner()), &alone).expect("nothing breaks");
     memory.committed.clear();
@@ -36,7 +36,7 @@ pub(crate) fn holding(goal: Goal, backend: BackendName, reader: Ownership) -> Me
     memory
 }
 
-/// What another owner reads where one has read this.
+/// A snapshot of one owner as read by another.
 pub(crate) fn read_by(reader: Ownership, snapshot: &Snapshot, by: Ownership) -> Snapshot {
     let mut read = Snapshot::default();
     for (variant, family) in places() {
@@ -69,7 +69,7 @@ fn places() -> impl Iterator<Item = (Variant, Family)> {
     Variant::ALL.into_iter().flat_map(|variant| Family::BOTH.map(|family| (variant, family)))
 }
 
-/// The same rules, those of strangers included, and the same routing.
+/// True if all rules, including foreign ones, and routing are equal.
 pub(crate) fn same(one: &Snapshot, other: &Snapshot) -> bool {
     let tables = places().all(|(variant, family)| {
         let (one, other) = (one.iptables(variant, family), other.iptables(variant, family));
@@ -80,7 +80,7 @@ pub(crate) fn same(one: &Snapshot, other: &Snapshot) -> bool {
     tables && routing && nftables && one.duplicates == other.duplicates
 }
 
-/// True if connections of a family, made by the pod and to it, are taken by rules of any mesh.
+/// True if connections of a family, both from the pod and to it, are captured by any mesh.
 pub(crate) fn captures(snapshot: &Snapshot, family: Family) -> bool {
     let by_iptables = Variant::ALL.into_iter().any(|variant| {
         let state = snapshot.iptables(variant, family);

@@ -1,4 +1,4 @@
-//! What each mesh wants.
+//! Goals of each mesh.
 
 use mesh::settings::{self, Setting};
 use mesh::sources::{NullHost, Raw};
@@ -13,9 +13,7 @@ use std::{fmt, sync::Mutex};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Goal {
     pub(crate) mesh: Mesh,
-    /// Long flags and their values.
     pub(crate) words: Words,
-    /// The pod's.
     pub(crate) addresses: &'static str,
 }
 
@@ -85,12 +83,12 @@ impl Goal {
     pub(crate) const KUMA: Self = Self::of(Mesh::Kuma, KUMA);
     pub(crate) const AMBIENT: Self = Self::of(Mesh::Ambient, AMBIENT);
 
-    /// Of each mesh one that takes all TCP, and questions for names where the mesh can, so that every table has rules.
-    /// Istio's sidecar has two, as TPROXY is another way to capture.
+    /// For each mesh a goal that captures all TCP, and DNS queries if the mesh can, so that every table has rules. Two for
+    /// Istio's sidecar, as TPROXY is another way to capture.
     pub(crate) const ALL: [Self; 5] =
         [Self::REDIRECT, Self::TRANSPARENT, Self::LINKERD, Self::KUMA, Self::AMBIENT];
 
-    /// The same meshes with other words: rules, chains, whole tables and routing appear and go.
+    /// The same meshes with other flags: rules, chains, whole tables and routing appear and disappear.
     pub(crate) const OTHERWISE: [Self; 5] = [
         Self::PLAIN_REDIRECT,
         Self::MORE_TRANSPARENT,
@@ -103,12 +101,10 @@ impl Goal {
         Self { mesh, words, addresses: IPV4_FIRST }
     }
 
-    /// The same for a pod whose first address is of IPv6.
     pub(crate) const fn with_ipv6_first(self) -> Self {
         Self { addresses: IPV6_FIRST, ..self }
     }
 
-    /// Any two of different meshes.
     pub(crate) fn pairs() -> impl Iterator<Item = (Self, Self)> {
         let all = Self::ALL.into_iter().flat_map(|old| Self::ALL.map(|new| (old, new)));
         all.filter(|(old, new)| old.mesh != new.mesh)
@@ -139,20 +135,20 @@ impl Goal {
         resolved.unwrap_or_else(|problems| panic!("{self:?}: {problems}")).capture
     }
 
-    /// As the mesh's own program hands it to `iptables-restore`.
+    /// Input of the mesh's own program for `iptables-restore`.
     pub(crate) fn text(self, family: Family) -> String {
         let text = render::iptables::restore(&self.capture().rules(family));
         text.replace("-m comment --comment \"sidecar-init\" ", "")
     }
 
-    /// All that it asks of a namespace, on behalf of this owner. It is worked out once.
+    /// The desired state on behalf of this owner, computed once.
     pub(crate) fn desired(self, owner: Ownership) -> Desired {
         static KNOWN: Mutex<Vec<(Goal, Desired)>> = Mutex::new(Vec::new());
         let mut known = KNOWN.lock().expect("no goal is a bad one");
         if !known.iter().any(|(goal, _)| *goal == self) {
             known.push((self, self.capture().desired()));
         }
-        let known = known.iter().find(|(goal, _)| *goal == self).expect("it was put there");
+        let known = known.iter().find(|(goal, _)| *goal == self).expect("a known goal");
         Desired { owner, ..known.1.clone() }
     }
 }
@@ -169,7 +165,7 @@ impl fmt::Debug for Goal {
     }
 }
 
-/// How to apply: by this backend, beside nobody.
+/// Options to apply with this backend, without another owner.
 pub(crate) fn options(backend: BackendName) -> Options {
     let choice = match backend {
         BackendName::Iptables(variant) => Choice::Iptables(Some(variant)),

@@ -1,12 +1,9 @@
-//! Under traffic, with a look at each state that the kernel holds on the way: from each mesh to each other one, between the
-//! captures of Istio, and a second run of each mesh, with other words and with the same, made anew; within each backend and
-//! from each backend to each other one.
-//!
-//! A change is a row of commits, each of which the kernel does whole or not at all. Whatever interrupts a run leaves what the
-//! commits before have made, so a walk that looks before each commit sees all that an interruption can leave; that a run
-//! writes by those commits and by nothing else is what `killed` holds. What comes after is tried here at commits of each two
-//! states, in the one direction or the other: a commit that fails, and a run that is killed before it. In both directions
-//! and from any backend to any other, `changes` of the memory backend tries it.
+//! Changes under traffic, with a check of every intermediate state in the kernel: between any two meshes, between the captures of
+//! Istio, and second runs of each mesh, with other flags and with the same, forced; within each backend and between any two. A
+//! change is a sequence of commits, each atomic in the kernel. An interrupted run leaves the results of its earlier commits, so a
+//! check before each commit covers every interruption; `killed` checks that a run writes only by those commits. Continuation
+//! after an interruption is tested at some commits of each pair of states in one direction: a failing commit, and a run killed
+//! before it. The memory backend's `changes` tests it in both directions and between all backends.
 
 use crate::support::engine::kernel;
 use crate::support::namespace::Namespace;
@@ -31,7 +28,7 @@ rows! {
     between_both_variants_of_iptables: there_and_back(LEGACY, NFT);
 }
 
-/// What changes between the captures of Istio: DNS, marks and tables, and how what arrives is taken.
+/// Pairs of Istio's captures that differ in DNS, marks and tables, and inbound capture.
 const WITHIN_ISTIO: [(Goal, Goal); 4] = [
     (Goal::PLAIN_REDIRECT, Goal::TRANSPARENT),
     (Goal::REDIRECT, Goal::MORE_TRANSPARENT),
@@ -39,7 +36,7 @@ const WITHIN_ISTIO: [(Goal, Goal); 4] = [
     (Goal::REDIRECT, Goal::TRANSPARENT),
 ];
 
-/// Each two goals once. Where the backend changes, both directions of two meshes differ in no other way.
+/// Each pair of goals once. Across backends, the two directions do not differ otherwise.
 fn pairs() -> Vec<(Goal, Goal)> {
     let place = |goal: &Goal| Goal::ALL.iter().position(|other| other == goal);
     let meshes = Goal::pairs().filter(|(one, other)| place(one) < place(other));
@@ -47,7 +44,6 @@ fn pairs() -> Vec<(Goal, Goal)> {
     meshes.chain(WITHIN_ISTIO).chain(second_runs).collect()
 }
 
-/// All states of two that these backends hold.
 fn there_and_back(from: BackendName, to: BackendName) {
     let scene = Scene::new();
     let start = State { backend: from, goal: Goal::ALL[0] };
@@ -81,7 +77,7 @@ fn there_and_back(from: BackendName, to: BackendName) {
                 scene.change(now, next, Disposition::Fails(at));
                 holds(now, &format!("back from {next:?}, where commit {at} failed"));
                 scene.change(now, next, Disposition::Killed(at));
-                // On from where the killed run has stopped, or back.
+                // Continues where the killed run has stopped, or reverts.
                 let (before, after) = if index % 2 == 0 { (now, next) } else { (next, now) };
                 scene.change(before, after, Disposition::Done);
                 holds(after, &format!("after a run to {next:?} was killed at commit {at}"));
@@ -91,8 +87,8 @@ fn there_and_back(from: BackendName, to: BackendName) {
     });
 }
 
-/// The commits at which a change between two states is interrupted: within nf_tables each of them. With iptables, where they
-/// are many and differ in the table and the family alone, two, and others for each two states.
+/// Commits at which a change is interrupted: within nf_tables all of them. With iptables, where they are many and differ only in
+/// table and family, two, others for each pair of states.
 fn interrupted(is_within: bool, backend: BackendName, pair: usize, commits: usize) -> BTreeSet<usize> {
     match backend {
         BackendName::Nftables if is_within => (0..commits).collect(),
@@ -100,9 +96,8 @@ fn interrupted(is_within: bool, backend: BackendName, pair: usize, commits: usiz
     }
 }
 
-/// What a mesh's own program has set gives way as well, to the same mesh of ours and to each other one.
 #[test]
-fn from_what_other_programs_have_set() {
+fn from_rules_of_other_programs() {
     const WAYS: [(Variant, BackendName); 6] = [
         (Variant::Nft, NFT),
         (Variant::Legacy, LEGACY),
@@ -118,7 +113,7 @@ fn from_what_other_programs_have_set() {
         gives_way(old, State { backend, goal: new }, |scene| {
             set(&scene.inside, old, By::Program(variant));
             is_refused_beside(&scene.inside, old, new);
-            // By this address upstream's proxy delivers.
+            // Upstream's proxy delivers from this address.
             if old.mesh == new.mesh {
                 scene.inside.ip("addr add ::6/128 dev lo nodad");
             }
@@ -126,7 +121,7 @@ fn from_what_other_programs_have_set() {
     }
 }
 
-/// Whoever captures is named, and nothing is touched, before a backend is chosen.
+/// The existing owner is named, and nothing is changed, before a backend is chosen.
 fn is_refused_beside(namespace: &Namespace, old: Goal, new: Goal) {
     if old.mesh == new.mesh {
         return;
@@ -145,9 +140,8 @@ fn is_refused_beside(namespace: &Namespace, old: Goal, new: Goal) {
     assert_eq!(everything(namespace), before, "{old:?}, {new:?}");
 }
 
-/// So does what upstream sets without iptables.
 #[test]
-fn from_upstreams_native_mode() {
+fn from_upstream_native_mode() {
     for backend in scope::of(vec![NATIVE, NFT, LEGACY], 1) {
         let new = State { backend, goal: Goal::PLAIN_REDIRECT };
         gives_way(new.goal, new, |scene| upstream::set_native(&scene.inside));
@@ -158,7 +152,7 @@ fn gives_way(old: Goal, new: State, set: impl FnOnce(&Scene)) {
     let scene = Scene::new();
     set(&scene);
     scene.under_traffic(|| {
-        // Made by another program, in whatever way, it is not the same state.
+        // Set by another program, the rules are not the same state.
         let before = State { goal: old, backend: if new.backend == NATIVE { NFT } else { NATIVE } };
         scene.change(before, new, Disposition::Done);
         scene.holds(new, &fresh(new), &format!("from {old:?} of another program"));

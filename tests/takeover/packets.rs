@@ -1,4 +1,4 @@
-//! With the kernel: rules of one mesh, set by a program that is none of ours or by us, and another mesh that is asked for.
+//! Rules of one mesh in the kernel, set by another program or by the tool, and another mesh that is requested.
 
 use crate::support::engine::kernel;
 use crate::support::namespace::Namespace;
@@ -13,7 +13,7 @@ use sidecar_init::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// Somebody with `iptables-restore`.
+    /// Another program with `iptables-restore`.
     Program(Variant),
     Us(BackendName),
 }
@@ -22,7 +22,7 @@ pub(crate) const NFT: BackendName = BackendName::Iptables(Variant::Nft);
 pub(crate) const LEGACY: BackendName = BackendName::Iptables(Variant::Legacy);
 pub(crate) const NATIVE: BackendName = BackendName::Nftables;
 
-/// Sets what a mesh wants, whatever else is there.
+/// Sets a mesh's goal, beside any existing rules.
 pub(crate) fn set(namespace: &Namespace, goal: Goal, by: By) {
     match by {
         By::Program(variant) => {
@@ -48,8 +48,8 @@ pub(crate) fn set(namespace: &Namespace, goal: Goal, by: By) {
     }
 }
 
-/// What `ip` is told by whoever does not say whose the object is. An address would be that of whichever mesh wants one, and
-/// no other mesh's to take away.
+/// Arguments of `ip` for an object without a protocol that marks its owner. An address has no owner's mark: it would belong to
+/// any mesh that requests one.
 fn without_protocol(object: Object) -> Option<String> {
     let family = if object.family() == Family::V4 { "-4" } else { "-6" };
     match object {
@@ -62,37 +62,35 @@ fn without_protocol(object: Object) -> Option<String> {
     }
 }
 
-/// All rules and all routing of a namespace, without what they have counted.
 pub(crate) fn everything(namespace: &Namespace) -> String {
     let mut text = String::new();
     for program in ["legacy", "nft"].iter().flat_map(|variant| ["", "6"].map(|family| (family, variant))) {
         let program = &format!("ip{}tables-{}-save", program.0, program.1);
         let saved = namespace.stdout(program, &[]);
         let lines = saved.lines().filter(|line| !line.starts_with('#'));
-        // Tables without rules are there or not, as it happens.
+        // Tables without rules may exist or not.
         let lines = lines.filter(|line| line.starts_with("-A") || line.contains(" - ["));
         text.extend(lines.map(|line| line.split(" [").next().unwrap_or(line).to_owned() + "\n"));
     }
-    // Of the others, which family's targets `nft` can name depends on the order of their tables.
+    // In other families, the targets that `nft` can name depend on the order of their tables.
     text += &namespace.stdout("nft", &["-s", "list", "ruleset", "inet"]);
     for family in ["-4", "-6"] {
         let questions = "rule list\nroute show table all\naddr show dev lo\n";
         let output = namespace.output("ip", &[family, "-batch", "-"], questions);
         assert!(output.succeeded(), "{output:?}");
         let printed = output.stdout;
-        // Routes of the pod's own NICs are nobody's.
         let of_rules = |line: &&str| !line.contains(" dev ") || line.contains("default dev lo");
         text.extend(printed.lines().filter(of_rules).map(|line| format!("{line}\n")));
     }
     text
 }
 
-/// What lines say of rules and routing. Which tables and base chains of iptables stand, and in which order, is no rule of
-/// anybody's; neither is the place that the kernel gives to a policy rule.
+/// Lines with rules and routing. Existence and order of tables and base chains of iptables are irrelevant, and so are the
+/// kernel's preferences of policy rules.
 pub(crate) fn own_lines(text: &str) -> Vec<String> {
     let says = |line: &&str| {
         let frames = line.is_empty() || line.contains("hook ") || line.ends_with('{') || *line == "}";
-        // The note of when a table was made.
+        // Provenance of a table.
         let is_note = line.contains("comment \"sidecar-init ");
         !frames && !is_note && !line.starts_with("# Warning")
     };
@@ -114,7 +112,7 @@ fn cleaning_one_leaves_the_other() {
         (By::Us(NATIVE), By::Us(NATIVE)),
     ];
     let empty = own_lines(&everything(&Namespace::new()));
-    // Two whose chains are called alike can't stand in one table.
+    // Two meshes with equal chain names can't share a table.
     let alike = |one: Goal, other: Goal| {
         [one, other].iter().all(|goal| goal.mesh != Mesh::Linkerd && goal.mesh != Mesh::Kuma)
     };
@@ -125,15 +123,12 @@ fn cleaning_one_leaves_the_other() {
             set(&fresh, other, beside);
             set(&namespace, other, beside);
             set(&namespace, one, by);
-            namespace
-                .run(|| engine::clean(&mut kernel(one.owner()), one.owner(), OWNERS))
-                .expect("it is removed");
+            namespace.run(|| engine::clean(&mut kernel(one.owner()), one.owner(), OWNERS)).expect("removed");
             let (found, desired) = (everything(&namespace), everything(&fresh));
             assert_eq!(own_lines(&found), own_lines(&desired), "{one:?} {by:?} beside {other:?} {beside:?}");
-            // Without a name, both go.
             set(&namespace, one, by);
             let all = one.owner().union(OWNERS);
-            namespace.run(|| engine::clean(&mut kernel(all), all, OWNERS)).expect("all is removed");
+            namespace.run(|| engine::clean(&mut kernel(all), all, OWNERS)).expect("removed");
             let left = own_lines(&everything(&namespace));
             assert_eq!(left, empty, "{one:?} {by:?} beside {other:?} {beside:?}");
         }

@@ -1,8 +1,6 @@
-//! A pod in which every mesh's proxy listens, and that is called and calls without pause while its rules change.
-//!
-//! Whoever is called listens too, so that a connection past the proxies is seen as an arrival there. One that fails, at
-//! whatever moment, counts as well. So does one that was opened at an earlier moment and is cut, and one from the very port
-//! whose last connection the pod still has in TIME_WAIT.
+//! A pod in which every mesh's proxy listens, with constant inbound and outbound calls while its rules change. Destinations
+//! listen too, so that a connection past the proxies is an arrival there. Failed connections at any moment count as faults,
+//! including earlier ones that are cut, and those from a port whose last connection is in TIME_WAIT in the pod.
 
 use crate::support::address::{Place, any};
 use crate::support::engine::kernel;
@@ -28,11 +26,11 @@ use std::thread;
 
 const SERVICE: (Place, u16) = (Place::Service, 9080);
 const APPLICATION: (Place, u16) = (Place::Pod, 8080);
-/// A port outside that each call to the application comes from which is not made without pause.
+/// Source port outside of the calls to the application that are made between changes.
 const SAME_PORT: u16 = 19_999;
-/// Connections that are kept open before they are closed and others opened.
+/// Connections kept open before they are closed and others opened.
 const KEPT: usize = 48;
-/// linkerd's listeners; the others' share their ports.
+/// linkerd's listeners; the other meshes share ports.
 const LINKERD: [(u16, Answerer); 2] = [(4143, Answerer::Inbound), (4140, Answerer::Outbound)];
 
 pub(crate) struct Scene {
@@ -40,7 +38,6 @@ pub(crate) struct Scene {
     pub(crate) inside: Namespace,
     outside: Namespace,
     faults: Mutex<Vec<String>>,
-    /// Connections that are open, each with the moment at which it was opened.
     kept: Mutex<Vec<(String, TcpStream)>>,
     gate: Gate,
     dns_queries: AtomicUsize,
@@ -49,14 +46,13 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new() -> Self {
-        // Sockets of `::` take both families. That for inbound traffic is transparent throughout.
+        // Sockets of `::` accept both families. The one for inbound traffic is always transparent.
         let pod =
             Pod::new(Setting { variant: setting::Variant::Nft, family: Family::V6, mode: Mode::Tproxy });
-        // Few ports outside, and none kept by TIME_WAIT there: each comes again while the pod has its last connection in
-        // TIME_WAIT.
+        // Few ports outside, and none held by TIME_WAIT there: each is reused while the pod has its last connection in TIME_WAIT.
         pod.outside.set("ipv4/ip_local_port_range", "20000 20063");
         pod.outside.set("ipv4/tcp_max_tw_buckets", "0");
-        // Each change that captures DNS queries looks at all flows that conntrack knows.
+        // A change that captures DNS queries reads all flows of conntrack.
         pod.inside.set("netfilter/nf_conntrack_tcp_timeout_time_wait", "1");
         let tcp = |address| Socket { protocol: Protocol::Tcp, address, owner: APP };
         let udp = |address| Socket { protocol: Protocol::Udp, address, owner: APP };
@@ -71,13 +67,13 @@ impl Scene {
         }
         let (gate, dns_queries, by_agent) = (Gate::default(), AtomicUsize::new(0), AtomicUsize::new(0));
         let again =
-            |namespace: &Namespace| Namespace::from(File::open(namespace.path()).expect("it is there"));
+            |namespace: &Namespace| Namespace::from(File::open(namespace.path()).expect("the namespace"));
         let (inside, outside) = (again(&pod.inside), again(&pod.outside));
         let (faults, kept) = (Mutex::default(), Mutex::default());
         Self { pod: pod.into(), inside, outside, faults, kept, gate, dns_queries, by_agent }
     }
 
-    /// Makes changes, each beginning where the last one ended, while connections are made whenever something is committed.
+    /// Makes changes, each from the end of the last one, with connections during every commit.
     pub(crate) fn under_traffic(&self, changes: impl FnOnce()) {
         thread::scope(|scope| {
             for (home, to) in [(&self.inside, SERVICE), (&self.outside, APPLICATION)] {
@@ -93,7 +89,7 @@ impl Scene {
             let _end = End(&self.gate);
             changes();
         });
-        // Listeners end when the last connection has.
+        // Listeners end with the last connection.
         self.kept.lock().expect("no thread panicked with it").clear();
         self.look_at_arrivals(None, "at the end");
         let faults = self.faults.lock().expect("no thread panicked with it");
@@ -106,9 +102,8 @@ impl Scene {
         );
     }
 
-    /// Goes from one goal to the other, looks before each commit and behind the last one, and says how many there were.
-    ///
-    /// What is wrong is collected; the change itself has to end as `disposition` says.
+    /// Changes from one goal to another, checks the traffic before each commit and after the last, and returns their number.
+    /// Faults are collected; the change itself must end as in `disposition`.
     pub(crate) fn change(&self, old: State, new: State, disposition: Disposition) -> usize {
         let (owner, options) = request(old, new);
         let what = format!("from {old:?} to {new:?}, {disposition:?}");
@@ -145,7 +140,7 @@ impl Scene {
 
     pub(crate) fn holds(&self, state: State, fresh: &[String], what: &str) {
         let found = own_lines(&everything(&self.inside));
-        assert_eq!(found, fresh, "{what}: not as {state:?} alone would be");
+        assert_eq!(found, fresh, "{what}: differs from {state:?} set in an empty namespace");
     }
 
     pub(crate) fn reach(&self, old: State, new: State) {
@@ -157,7 +152,6 @@ impl Scene {
         done.unwrap_or_else(|error| panic!("from {old:?} to {new:?}: {error}"));
     }
 
-    /// A second run that is not told to make everything anew finds nothing to do.
     pub(crate) fn rests(&self, State { goal, backend }: State) {
         let owner = goal.owner();
         let again = || engine::apply(&mut kernel(owner), &goal.desired(owner), &options(backend));
@@ -173,13 +167,12 @@ impl Scene {
         done
     }
 
-    /// As each state is looked at, but for names.
+    /// Checks TCP calls as in each state.
     pub(crate) fn look(&self, goals: &[Goal], what: &str) {
         self.look_at(goals, false, what);
     }
 
-    /// Places a call of each kind, of which each has to reach the proxy of one of these goals.
-    /// `names` says that all of them capture DNS queries too.
+    /// Makes a call of each kind, which must reach the proxy of one of these goals. `names`: all of them capture DNS queries too.
     fn look_at(&self, goals: &[Goal], names: bool, what: &str) {
         for family in Family::BOTH {
             for (home, to) in [(&self.inside, SERVICE), (&self.outside, APPLICATION)] {
@@ -207,14 +200,13 @@ impl Scene {
         }
     }
 
-    /// Makes a call from outside, and leaves it to the other side to end the connection.
     fn call_from(&self, from: Option<SocketAddr>, to: SocketAddr) -> io::Result<()> {
         let mut stream = TcpStream::from(Call { from, ..call(to) }.open(&self.outside)?);
         stream.write_all(b"?")?;
         stream.read_to_end(&mut Vec::new()).map(drop)
     }
 
-    /// Opens a connection that stays, and asks over all of them.
+    /// Opens a connection that is kept, and sends a request over all kept ones.
     fn keep(&self, home: &Namespace, to: SocketAddr, what: &str) {
         let mut kept = self.kept.lock().expect("no thread panics with it");
         if kept.len() >= KEPT {
@@ -232,8 +224,8 @@ impl Scene {
         }
     }
 
-    /// Whoever has called from the pod's own address has been passed to a listener for outbound traffic, all others to one
-    /// for inbound traffic; and whoever has just called from `own` to one of these goals'.
+    /// Calls from the pod's own address must have reached a listener for outbound traffic, all others one for inbound traffic;
+    /// the call from `own` one of these goals'.
     fn look_at_arrivals(&self, own: Option<(SocketAddr, &[Goal])>, what: &str) {
         let of_pod = |ip: IpAddr| Family::BOTH.map(|family| Place::Pod.ip(family)).contains(&ip);
         for arrival in self.pod.lock().expect("no thread panics with it").arrivals() {
@@ -262,14 +254,14 @@ impl Scene {
     }
 }
 
-/// What the namespace of a pod holds that has never seen anything but this state.
+/// Content of a pod's namespace in which only this state was ever set.
 pub(crate) fn fresh(state: State) -> Vec<String> {
     let namespace = Namespace::new();
     set(&namespace, state.goal, By::Us(state.backend));
     own_lines(&everything(&namespace))
 }
 
-/// Another mesh is replaced; the same words again make everything anew.
+/// Another mesh is replaced; the same goal is forced.
 pub(crate) fn request(old: State, new: State) -> (Ownership, Options) {
     let owner = match old.goal.mesh == new.goal.mesh {
         true => new.goal.owner(),
@@ -286,12 +278,11 @@ fn call(to: SocketAddr) -> Call {
     Call { protocol: Protocol::Tcp, identity: APP, from: None, mark: None, to }
 }
 
-/// Calls stand while states are read and compared, as nothing changes then.
+/// Gate for calls, closed while states are read and compared, as nothing changes then.
 #[derive(Default)]
 struct Gate {
     traffic: Mutex<Traffic>,
     changed: Condvar,
-    /// Calls that have been begun.
     passed: AtomicUsize,
 }
 
@@ -309,14 +300,14 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Lets calls flow, and returns when some are on their way.
+    /// Opens the gate and returns when some calls are in flight.
     fn flows(&self) {
         let target = self.passed.load(Ordering::Relaxed) + 2;
         self.to(Traffic::Flows);
         wait::until("calls flow", || self.passed.load(Ordering::Relaxed) >= target);
     }
 
-    /// Waits until a call may be made; false if there are to be no more.
+    /// Waits until a call may be made; returns false at the end.
     fn pass(&self) -> bool {
         let traffic = self.traffic.lock().expect("no thread panics with it");
         let stands = |traffic: &mut Traffic| *traffic == Traffic::Stands;
@@ -326,7 +317,7 @@ impl Gate {
     }
 }
 
-/// Tells the others to end, however the changes end.
+/// Ends the calling threads, even after a panic.
 struct End<'a>(&'a Gate);
 
 impl Drop for End<'_> {

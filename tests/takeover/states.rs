@@ -1,7 +1,5 @@
-//! States of a namespace: what a mesh wants there, and the backend by which it is held.
-//!
-//! A full crossing of backends, families, captures and their words is too much for each property, so most are tried with
-//! the rows of a table in which each two values of any two columns occur together.
+//! States of a namespace: a mesh's goal and its backend. All combinations of backends, families, captures and flags are too many
+//! for each property, so most are tested with the rows of a table in which each two values of any two columns occur together.
 
 use crate::support::scope;
 use crate::takeover::meshes::Goal;
@@ -33,8 +31,7 @@ impl State {
     }
 }
 
-/// A row for each backend with each capture; in the rows of each, the pod's first address is of either family, and words are
-/// few or many.
+/// A row for each backend with each capture; in them the pod's first address is of either family, and flags are few or many.
 fn rows() -> Vec<State> {
     let row = |index: usize| {
         let goals = if index.is_multiple_of(2) { Goal::ALL } else { Goal::OTHERWISE };
@@ -45,7 +42,7 @@ fn rows() -> Vec<State> {
     (0..BACKENDS.len() * Goal::ALL.len()).map(row).collect()
 }
 
-/// The rows of the table, or today's three of them, in which each backend occurs.
+/// All rows of the table, or three of them by the day, with every backend.
 pub(crate) fn states() -> Vec<State> {
     scope::of(rows().chunks(BACKENDS.len()).map(<[State]>::to_vec).collect(), 1).concat()
 }

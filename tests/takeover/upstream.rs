@@ -1,6 +1,5 @@
-//! Namespaces as `istio-iptables` and Istio's node agent leave them, which are not at hand.
-//!
-//! What upstream writes is what our preview prints, letter for letter, but for the comment on our rules in base chains.
+//! Namespaces as left by `istio-iptables` and Istio's node agent, which are not available. Upstream's output is equal to the
+//! tool's preview, except for the comment on rules in base chains.
 
 use crate::support::namespace::{Namespace, succeed};
 use crate::support::setting::{Family, Variant};
@@ -8,13 +7,12 @@ use crate::support::wait;
 
 const COMMENT: &str = "-m comment --comment \"sidecar-init\" ";
 
-/// What upstream does with these flags: rules of each family, policy rules and routes with TPROXY, and `::6`. Of the mark
-/// and the table, flags have to say what they are.
+/// Sets upstream's state for these flags: rules of each family, policy rules and routes with TPROXY, and `::6`. The flags must
+/// contain the mark and the routing table.
 pub(crate) fn set(namespace: &Namespace, variant: Variant, flags: &[&str]) {
     put(namespace, variant, flags, &texts(namespace, flags));
 }
 
-/// The same as 1.20 did it.
 pub(crate) fn set_1_20(namespace: &Namespace, variant: Variant, flags: &[&str]) {
     let older = texts(namespace, flags).map(|text| {
         text.replace("-A OUTPUT -j ISTIO_OUTPUT\n", "-A OUTPUT -p tcp -j ISTIO_OUTPUT\n")
@@ -52,7 +50,7 @@ fn put(namespace: &Namespace, variant: Variant, flags: &[&str], texts: &[String;
     }
 }
 
-/// The texts that upstream restores, IPv4 first; IPv6 may be empty.
+/// Upstream's input for restore, IPv4 first; IPv6 may be empty.
 fn texts(namespace: &Namespace, flags: &[&str]) -> [String; 2] {
     let preview = succeed(namespace, &[&["istio-iptables", "--dry-run"], flags].concat()).stdout;
     let text = unpacked(&preview.replace(COMMENT, ""));
@@ -60,7 +58,7 @@ fn texts(namespace: &Namespace, flags: &[&str]) -> [String; 2] {
     [v4.to_owned(), v6.to_owned()]
 }
 
-/// One rule a port, where we write long lists.
+/// Splits long lists into one rule for each port.
 fn unpacked(text: &str) -> String {
     let list = |line: &str| {
         line.split_once("-m multiport --dports ")
@@ -79,7 +77,7 @@ fn unpacked(text: &str) -> String {
     groups.map(unpack).collect()
 }
 
-/// What upstream's native mode makes: REDIRECT of everything, without DNS, and a table for marks with nothing to do.
+/// Rules of upstream's native mode: REDIRECT of all TCP, without DNS, and a table for marks without effect.
 pub(crate) const NATIVE: &str = "table inet istio-proxy-nat {
   chain prerouting { type nat hook prerouting priority -100; policy accept; meta l4proto tcp counter jump istio-inbound; }
   chain output { type nat hook output priority -100; policy accept; counter jump istio-output; }
@@ -110,7 +108,7 @@ pub(crate) fn set_native(namespace: &Namespace) {
     add_address(namespace);
 }
 
-/// Puts `::6` on `lo`. The kernel makes its routes a moment later.
+/// Adds `::6` to `lo` and waits for its routes, which the kernel adds a moment later.
 pub(crate) fn add_address(namespace: &Namespace) {
     namespace.ip("addr add ::6/128 dev lo");
     for table in ["local", "main"] {

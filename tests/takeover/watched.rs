@@ -1,29 +1,25 @@
-//! The kernel as the engine's backend, with a stop before each of its commits, and with one that never comes about.
+//! The kernel as the engine's backend, with a stop before each commit and an optional commit that never happens.
 
 use rules::desired::StaleFlows;
 use sidecar_init::backend::{Backend, CommitStep, Error, Kernel, Snapshot, Variant};
 
-/// Commits are counted from 0, those on the way back included.
+/// How commits end. They are counted from 0, including those of a revert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disposition {
-    /// All work.
     Done,
-    /// This one fails.
     Fails(usize),
-    /// This one and all behind it never happen: what a run leaves that is killed as it makes this commit.
+    /// This and all later commits never happen, as for a run that is killed at this commit.
     Killed(usize),
 }
 
 pub(crate) struct Watched<'a> {
     pub(crate) kernel: Kernel,
     pub(crate) disposition: Disposition,
-    /// Commits that have been asked for.
     pub(crate) commits: usize,
-    /// Called before each.
     pub(crate) stop: &'a mut dyn FnMut(&CommitStep),
 }
 
-/// The commits of which a step consists: a table of iptables is one, and so is everything else.
+/// Commits of a step: one for each table of iptables, one for any other step.
 pub(crate) fn commits(step: &CommitStep) -> Vec<CommitStep> {
     match step {
         CommitStep::Iptables { variant, family, changes } => {

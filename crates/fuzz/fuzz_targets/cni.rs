@@ -1,5 +1,5 @@
-//! Any bytes on the standard input of the CNI plugin: an error that is valid JSON, or a configuration whose settings are
-//! understood or refused, whose rules the kernel's table can hold, and whose result is passed on as JSON.
+//! Fuzzes the CNI plugin's standard input: the result is an error in JSON, or settings that are valid or refused, rules that the
+//! kernel's table can hold, and a result passed on as JSON.
 #![no_main]
 
 #[path = "../../../src/cni/decision.rs"]
@@ -40,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
     let result = protocol::result(configuration.previous_result, configuration.version);
     serde_json::from_str::<&serde_json::value::RawValue>(&result).expect("a result is JSON");
     let pod = RuntimePod { name: Some("web".to_owned()), namespace: Some("shop".to_owned()) };
-    // The API server knows of no pod more than its name.
+    // The API server's pod has only a name.
     let requested = |_: &Path, namespace: &str, name: &str| {
         Ok(mesh::pod::Pod::annotated(name, namespace, BTreeMap::new()))
     };
@@ -49,7 +49,7 @@ fuzz_target!(|input: &[u8]| {
         match resolve(raw, problems, &addresses) {
             Ok(ResolvedCapture { capture, raw, .. }) => {
                 let _ = capture.desired().nft_table();
-                // What is remembered of it means the same.
+                // The stored settings mean the same.
                 let again = resolve(raw, Vec::new(), &[]).unwrap_or_else(|fault| panic!("{fault:?}"));
                 assert_eq!(again.capture, capture);
             }

@@ -1,10 +1,10 @@
-//! Any text, read as `iptables-save` prints. What the model can say comes back the same after a round trip.
+//! Fuzzes the parser of `iptables-save` output: rules that the model can express survive a round trip.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use rules::{Chains, Family, Ownership, PolicyRules, check, parse, render};
 
-/// Whoever owns chains of any name.
+/// Owner of chains of any name.
 const OWNER: Ownership = Ownership {
     name: "the owner",
     mesh: "owner",
@@ -27,7 +27,7 @@ fuzz_target!(|text: &str| {
         let Ok(rules) = parse::restore(text, family) else { continue };
         let Ok(checked) = check::check(rules, &OWNER) else { continue };
         let again = parse::restore(&render::iptables::restore(&checked), family);
-        let again = again.expect("what was rendered can be read");
+        let again = again.expect("rendered rules parse");
         for table in rules::Table::ALL {
             let of = |rules: &rules::RuleSet| rules.of_table(table).cloned().collect::<Vec<_>>();
             assert_eq!(of(&again), of(checked.rules()));

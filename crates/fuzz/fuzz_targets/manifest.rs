@@ -1,4 +1,4 @@
-//! Any text, read as a manifest: no panic, an end, and rules that can be made.
+//! Fuzzes manifests: no panic, termination, and valid rules.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

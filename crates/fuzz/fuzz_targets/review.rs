@@ -1,5 +1,4 @@
-//! Any bytes as the body of a call of the API server: an answer that is a review in one of its versions, which tells what is
-//! logged too.
+//! Fuzzes the body of a webhook call: the answer is a review in one of its versions that agrees with the logged report.
 #![no_main]
 
 use injection::Configuration;

@@ -1,5 +1,4 @@
-//! Any text, read as a template in Go's language and filled for a pod: no panic, an end, and nothing that the pod says read
-//! as YAML.
+//! Fuzzes templates in Go's language, filled for a pod: no panic, termination, and no value of the pod read as YAML.
 #![no_main]
 
 use injection::sidecar::Sidecar;
@@ -18,8 +17,8 @@ fuzz_target!(|text: &str| {
         "spec": {"containers": [{"name": "web", "image": "web", "ports": [{"containerPort": 80}]}]},
     });
     let admission = AdmissionContext::default();
-    let sidecar = Sidecar::of(&pod, &admission, &CONFIGURATION.values, &CONFIGURATION.mesh)
-        .expect("nothing is wrong with the pod");
+    let sidecar =
+        Sidecar::of(&pod, &admission, &CONFIGURATION.values, &CONFIGURATION.mesh).expect("a valid pod");
     let context = TemplateContext {
         pod: &pod,
         admission: &admission,
@@ -28,7 +27,7 @@ fuzz_target!(|text: &str| {
         mesh: &CONFIGURATION.mesh,
     };
     if let Ok(patch) = template.render(&context, &mut Vec::new()) {
-        // What the pod says may be a part of a text; it is a field only where the template has that field too.
+        // A value of the pod may be part of a string; it is a field only where the template has that field too.
         assert!(text.contains("privileged") || !has_key(&patch, "privileged"), "{patch}");
     }
 });

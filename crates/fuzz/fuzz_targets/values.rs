@@ -1,4 +1,4 @@
-//! Any text, read as each of the values that flags hold.
+//! Fuzzes the parsers of flag values.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A packet through whatever rules a text holds: no panic, and an end.
+//! Fuzzes a packet's walk through arbitrary rules: no panic, and termination.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A request of the page, and all that it shows of it.
+//! A request of the page and its answer.
 
 use crate::compared::{PodChanges, compared};
 use crate::fields::{FieldProblems, PageField, PageRequest, prepare, subjects};
@@ -19,29 +19,26 @@ use serde::Serialize;
 pub struct PageAnswer {
     pub problems: FieldProblems,
     pub notes: Vec<String>,
-    /// The content of a link to the page.
     pub link: Link,
-    /// Changes between two configurations, pod by pod; empty where there is one.
+    /// Changes between two configurations, pod by pod; empty with a single configuration.
     pub compared: Vec<PodChanges>,
-    /// A part for each pod. None where the input is not understood, the packet aside.
+    /// A part for each pod. `None` if the flags or the manifest are invalid.
     pub parts: Option<Vec<PodSection>>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PodSection {
-    /// Its kind, namespace and name, where a manifest has them.
+    /// Kind, namespace and name, if a manifest has them.
     pub title: Option<String>,
     pub mesh: &'static str,
     pub notes: Vec<String>,
-    /// `None` where there is no packet, or it is not understood.
+    /// `None` without a packet or with an invalid one.
     pub verdict: Option<PageVerdict>,
-    /// SVG, with the packet's way.
     pub picture: String,
     pub picture_notes: Vec<String>,
     pub arrows: DrawnRows,
     pub packets: Vec<PagePacket>,
     pub findings: Vec<PageFinding>,
-    /// The text for iptables-restore and ip6tables-restore.
     pub iptables: String,
     pub nft: String,
 }
@@ -50,9 +47,9 @@ pub struct PodSection {
 pub struct PageVerdict {
     pub kind: VerdictKind,
     pub word: &'static str,
-    /// The way of the packet and the reason; of a verdict that depends, the properties on which.
+    /// The packet's way and the reason; for a verdict that depends, the properties that decide it.
     pub sentence: String,
-    /// `None` where no rule decides.
+    /// The rule that decides; `None` if no rule does.
     pub decided: Option<String>,
     /// The cases of a verdict that depends, the packet, and each rule that it meets.
     pub way: Vec<TextLine>,
@@ -72,7 +69,7 @@ pub fn answer(request: &PageRequest) -> PageAnswer {
         Ok(subjects) => subjects,
         Err(problems) => {
             answer.problems.extend(&problems, has_manifest, false);
-            // The other fields are checked without the manifest.
+            // The manifest is invalid: the other fields are checked without it.
             let flags = Subject::of_flags(raw, Vec::new(), RemoteHost::host);
             if let Err(problems) = prepare(&flags, input.has_packet()) {
                 answer.problems.extend(&problems, false, false);
@@ -87,7 +84,7 @@ pub fn answer(request: &PageRequest) -> PageAnswer {
     if !answer.problems.has_valid_settings() {
         return answer;
     }
-    // A problem with a question is not a reason to show nothing else.
+    // An invalid packet does not hide the configuration.
     let prepared = match prepared {
         Ok(prepared) if answer.problems.of(PageField::Packet).is_empty() => Ok(prepared),
         Ok(_) | Err(_) => each(&subjects, |subject| prepare(subject, false)),
@@ -120,7 +117,7 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
     if packet.as_ref().is_some_and(|packet| !is_captured(packet)) {
         notes.push(capture.without_ipv6(&subject.raw, false).why.to_owned());
     }
-    // Nothing is captured whatever the settings, and the reason is shown.
+    // A pod that is skipped is not captured under any settings; the reason is shown.
     let mut findings = if subject.skip().is_some() { Vec::new() } else { lint(&subject.raw, capture, &[]) };
     findings.extend(of_subject(subject, capture));
     let mut findings = all(subject, warnings, findings);
@@ -171,16 +168,15 @@ mod tests {
         answer(&PageRequest { flags, packet: packet.to_owned(), ..PageRequest::default() })
     }
 
-    /// The verdict for a packet, in a pod of a mesh that is named in one of the fields.
     fn sentence(flags: &str, packet: &str) -> String {
         let answer = answer_to(flags, packet);
         let parts = answer.parts.unwrap_or_else(|| panic!("{flags}, {packet}: {:?}", answer.problems));
-        let verdict = parts[0].verdict.as_ref().expect("it is asked about");
+        let verdict = parts[0].verdict.as_ref().expect("a packet is given");
         format!("{}: {}", verdict.word, verdict.sentence)
     }
 
     #[test]
-    fn every_mesh_is_asked_in_its_own_words() {
+    fn every_mesh_takes_its_own_flags() {
         for (flags, packet, expected) in [
             ("-b 80", "8080", "not captured: "),
             ("--mesh linkerd", "8080", "captured: goes to the proxy's inbound port 4143"),
@@ -218,10 +214,10 @@ mod tests {
     }
 
     #[test]
-    fn findings_are_warnings_with_what_mends_them() {
+    fn findings_are_warnings_and_notes() {
         let shown = |manifest: &str| {
             let request = PageRequest { manifest: manifest.to_owned(), ..PageRequest::default() };
-            let part = answer(&request).parts.expect("it is understood").remove(0);
+            let part = answer(&request).parts.expect("valid input").remove(0);
             (part.findings, part.notes)
         };
         let pod = |container: &str| {
@@ -246,7 +242,6 @@ mod tests {
         assert_eq!(report.code, "SI028");
     }
 
-    /// Following a remedy ends its finding and makes no other.
     #[test]
     fn remedies_are_followed() {
         let annotated = |annotation: &str| {
@@ -306,9 +301,9 @@ mod tests {
         assert_eq!(answer.notes, ["flags override settings of the manifest: -b, -u"]);
     }
 
-    /// Each packet that is offered is understood, and ends as it is shown; each of its rules is a line.
+    /// Each offered packet is valid and has the verdict shown; each of its rules is a line.
     #[test]
-    fn packets_that_are_offered_end_as_they_are_shown() {
+    fn offered_packets_have_the_verdict_shown() {
         let mut requested = 0;
         for flags in [
             "-b '*' -d 15090 -i '*' -x 10.96.0.0/16 --pod-ips 10.1.2.3,fd00::3 --dual-stack",
@@ -332,7 +327,7 @@ mod tests {
             assert!(!part.packets.is_empty() && !arrows.is_empty(), "{flags}");
             for packet in &part.packets {
                 let again = of(&packet.ask).verdict.unwrap_or_else(|| panic!("{flags} {}", packet.ask));
-                // Some questions are about more packets, of which the one that is offered is the usual one.
+                // Some entries cover more packets; the offered one is the usual case.
                 let is_same = [packet.kind, VerdictKind::Depends].contains(&again.kind);
                 assert!(is_same, "{flags} {}: {again:?}", packet.ask);
                 assert!(

@@ -1,4 +1,4 @@
-//! Two configurations side by side: the packets whose verdict changes.
+//! Comparison of two configurations: packets whose verdict changes.
 
 use crate::fields::{PageField, PageRequest, prepare, subjects};
 use crate::words::FieldSettings;
@@ -11,10 +11,8 @@ use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PodChanges {
-    /// `None` where there is one pod.
     pub title: Option<String>,
     pub changes: Vec<VerdictChange>,
-    /// Remarks about the comparison.
     pub notes: Vec<String>,
 }
 
@@ -23,12 +21,11 @@ pub struct PodChanges {
 pub struct VerdictChange {
     #[serde(flatten)]
     pub change: Change,
-    /// The words that ask about one of them.
     pub ask: Option<String>,
 }
 
-/// Compares each pod with the one of the same name before; a single one with a single one, whatever their names. Empty where
-/// there is nothing to compare with. Fails where the configuration before is not understood.
+/// Compares each pod with its namesake before the change; two single pods are compared whatever their names. Empty without an
+/// earlier configuration.
 pub(crate) fn compared(
     request: &PageRequest,
     after: &[(&Subject, &Prepared)],
@@ -99,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_whose_verdict_changes_can_be_asked_about() {
+    fn changed_verdicts_offer_a_packet() {
         let answer = of(("-b '*' -d 15090", ""), ("-b '*' -d 15090,5432", ""));
         let [PodChanges { changes, notes, .. }] = &answer.compared[..] else { panic!("{answer:?}") };
         let [VerdictChange { change, ask }] = &changes[..] else { panic!("{changes:?}") };
@@ -111,7 +108,7 @@ mod tests {
         assert_eq!(ask.as_deref(), Some("5432"));
         let same = of(("-b '*'", ""), ("-b '*'", ""));
         assert!(same.compared[0].changes.is_empty());
-        assert!(of(("", ""), ("-b '*'", "")).compared.is_empty(), "there is nothing to compare with");
+        assert!(of(("", ""), ("-b '*'", "")).compared.is_empty(), "no earlier configuration");
     }
 
     #[test]
@@ -135,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn problems_before_have_fields_of_their_own() {
+    fn problems_before_have_separate_fields() {
         let answer = of(("-b x --nope", ""), ("-b 80", ""));
         assert!(
             !answer.problems.of(PageField::FlagsBefore).is_empty()
                 && answer.problems.of(PageField::Flags).is_empty()
         );
-        assert!(answer.parts.is_some(), "the other configuration is shown");
+        assert!(answer.parts.is_some(), "the valid configuration is shown");
         let answer = of(("", "kind: ["), ("-b 80", ""));
         assert_eq!(answer.problems.of(PageField::ManifestBefore).len(), 1);
     }

@@ -1,4 +1,4 @@
-//! A change of a setting, made in the text of a field: the rest of the text keeps its meaning.
+//! Edits of a setting in the text of a field, which keep the meaning of the rest.
 
 use crate::words::{flags, is_program, split_words, variable};
 use diagnose::lint::Edit;
@@ -6,7 +6,7 @@ use mesh::settings::{self, SettingRow};
 use mesh::sources::pflag::{self, PflagWord};
 use mesh::{Mesh, quoted};
 
-/// The flags after a change; `None` where no flag or variable there gives the setting, or not by a word that can be replaced.
+/// Flags after a change; `None` if no flag or variable sets the setting, or its word cannot be replaced.
 pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { flag, value }: &Edit) -> Option<String> {
     let row = settings::of(mesh).find(|row| row.long == *flag)?;
     let words = split_words(text)?;
@@ -14,7 +14,7 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { flag, value }: &Edit) -> O
     let (before, call) = words.split_at(start);
     let flags = flags(mesh);
     let mut edited: Vec<String> = before.to_vec();
-    // The new value takes the place of the first flag that gives the setting; the others go.
+    // The new value replaces the first flag of the setting; the others are removed.
     let mut new = value.as_ref();
     let mut found = false;
     let mut call = call.iter();
@@ -52,7 +52,7 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { flag, value }: &Edit) -> O
                 return None;
             }
         }
-        // The first of the setting's variables counts, and of words for the same one the last.
+        // The first of the setting's variables counts, and the last word that sets it.
         Some(value) if !found => {
             let last = |name: &str| edited.iter().rposition(|word| sets(word, name));
             let (name, at) = row.variables.iter().find_map(|name| Some((name, last(name)?)))?;
@@ -63,11 +63,10 @@ pub(crate) fn in_flags(text: &str, mesh: Mesh, Edit { flag, value }: &Edit) -> O
     Some(joined(&edited))
 }
 
-/// The words as one line for a shell, quoted where they need it.
 pub(crate) fn joined(words: &[String]) -> String {
     let is_name = |name: &str| !name.is_empty() && quoted(name) == name;
     let each = words.iter().map(|word| match word.split_once('=') {
-        // Before the `=`, a variable's name must not be quoted, and a flag's need not be.
+        // Before the `=`, a variable's name must not be quoted and a flag's need not be.
         Some((name, value)) if is_name(name) => format!("{name}={}", quoted(value)),
         Some(_) | None => quoted(word),
     });
@@ -81,7 +80,7 @@ pub(crate) enum AnnotationChange<'a> {
     Removed,
 }
 
-/// The manifest after a change of an annotation; `None` unless one line alone starts with its name and holds all of its value.
+/// Manifest after a change of an annotation; `None` unless exactly one line starts with its name and holds its whole value.
 pub(crate) fn in_manifest(text: &str, name: &str, change: AnnotationChange<'_>) -> Option<String> {
     let keys = [format!("{name}:"), format!("\"{name}\":"), format!("'{name}':")];
     let value_of = |line: &str| {

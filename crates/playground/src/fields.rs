@@ -1,4 +1,4 @@
-//! The fields of the page: the request that they make, the configurations in it, and the field of each problem.
+//! The page's fields: the request, its configurations, and the field of each problem.
 
 use diagnose::explain::ApplicationUser;
 use diagnose::{Prepared, Subject};
@@ -8,28 +8,25 @@ use mesh::{InputProblem, Problems};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The name of a manifest in messages.
 pub(crate) const MANIFEST: &str = "manifest";
 
-/// The content of the fields.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct PageRequest {
     pub flags: String,
     pub manifest: String,
     pub packet: String,
-    /// The configuration before a change, if two are to be compared.
     #[serde(default)]
     pub flags_before: String,
     #[serde(default)]
     pub manifest_before: String,
 }
 
-/// Reads the configuration of a subject, and the packet of its first user too where the request asks about one.
+/// Resolves the configuration of a subject and, if `asks`, the packet of its first user.
 pub(crate) fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problems> {
     Prepared::of(subject, ApplicationUser::all(subject.applications()).first(), asks)
 }
 
-/// The pods of a manifest, or the configuration of flags alone where it is empty.
+/// Pods of a manifest, or the configuration of the flags if it is empty.
 pub(crate) fn subjects(raw: &Raw, manifest: &str) -> Result<Vec<Subject>, Problems> {
     match manifest.trim().is_empty() {
         true => Ok(vec![Subject::of_flags(raw.clone(), Vec::new(), RemoteHost::host)]),
@@ -48,7 +45,7 @@ pub(crate) enum PageField {
 }
 
 impl PageField {
-    /// The field of the configuration before a change that stands for this one.
+    /// The corresponding field of the configuration before a change.
     fn before(self) -> Self {
         match self {
             Self::Manifest | Self::ManifestBefore => Self::ManifestBefore,
@@ -57,12 +54,12 @@ impl PageField {
     }
 }
 
-/// Problems, by the field in which they are corrected. A field without problems is not there.
+/// Problems by the field that corrects them; fields without problems are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FieldProblems(BTreeMap<PageField, Vec<String>>);
 
 impl FieldProblems {
-    /// Adds each problem to its field, or to the one before a change. `has_manifest`: a manifest may be at fault.
+    /// Adds each problem to its field, or to its field before the change. `has_manifest`: the manifest may be the cause.
     pub(crate) fn extend(&mut self, problems: &Problems, has_manifest: bool, is_before: bool) {
         for problem in &problems.0 {
             let field = field(problem, has_manifest);
@@ -78,7 +75,7 @@ impl FieldProblems {
         }
     }
 
-    /// The flags and the manifest are without problems, so that rules can be made.
+    /// True if the flags and the manifest have no problems, so that rules can be rendered.
     pub(crate) fn has_valid_settings(&self) -> bool {
         self.of(PageField::Flags).is_empty() && self.of(PageField::Manifest).is_empty()
     }

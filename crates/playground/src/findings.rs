@@ -1,4 +1,4 @@
-//! Findings with what follows their remedy: the new text of a field.
+//! Findings with a fix: the new text of a field.
 
 use crate::edit::{AnnotationChange, in_flags, in_manifest};
 use crate::fields::{MANIFEST, PageRequest, subjects};
@@ -17,17 +17,14 @@ pub struct PageFinding {
     pub fix: Option<FieldFix>,
 }
 
-/// A change of a field that follows the remedy.
 #[derive(Clone, Debug, Serialize)]
 pub struct FieldFix {
-    /// As a command.
     pub label: String,
-    /// The field: `flags` or `manifest`.
     pub field: &'static str,
     pub value: String,
 }
 
-/// Letters of the longest value that a label quotes.
+/// Maximum characters of a value quoted in a label.
 const MAX_VALUE: usize = 30;
 
 pub(crate) fn shown(request: &PageRequest, subject: &Subject, findings: &[Finding]) -> Vec<PageFinding> {
@@ -74,7 +71,7 @@ fn of_edit(request: &PageRequest, subject: &Subject, edit: &Edit) -> Option<Fiel
     Some(FieldFix { label, field, value })
 }
 
-/// The right name for a misspelt annotation.
+/// Renames a misspelt annotation.
 fn of_annotation(request: &PageRequest, remark: &Finding) -> Option<FieldFix> {
     let objects = pod::objects(MANIFEST, &request.manifest).ok()?;
     let names = objects.iter().flat_map(|object| object.pod.annotations.keys());

@@ -1,8 +1,7 @@
-//! The functions that the page calls, as WebAssembly knows them: numbers alone, and a memory that both see.
-//!
-//! The page calls [`request`] for room, writes the request there as JSON in UTF-8, calls [`answer`], and reads as many
-//! bytes as that returns from where [`response`] points. Nothing is handed over to be freed: both texts stay here until the
-//! next call. No pointer is followed on this side.
+//! Functions that the page calls in WebAssembly, whose interface has only numbers and a shared memory. The page calls [`request`]
+//! for space, writes the request there as JSON in UTF-8, calls [`answer`], and reads the returned number of bytes from the
+//! address in [`response`]. The caller frees no memory: both buffers stay here until the next call. No pointer is dereferenced on
+//! this side.
 #![expect(unsafe_code, reason = "a function that is found by its name alone needs the attribute no_mangle")]
 
 use crate::PageRequest;
@@ -15,7 +14,7 @@ thread_local! {
 
 // SAFETY of the attributes: no other function of the program has one of these names.
 
-/// Makes room for a request of so many bytes, and returns its address.
+/// Allocates space for a request of `bytes` bytes and returns its address.
 #[unsafe(no_mangle)]
 extern "C" fn request(bytes: usize) -> *mut u8 {
     REQUEST.with_borrow_mut(|request| {
@@ -25,15 +24,15 @@ extern "C" fn request(bytes: usize) -> *mut u8 {
     })
 }
 
-/// Answers the request, and returns the length of the answer in bytes.
+/// Answers the request and returns the answer's length in bytes.
 #[unsafe(no_mangle)]
 extern "C" fn answer() -> usize {
     let answered = REQUEST.with_borrow(|request| match serde_json::from_slice::<PageRequest>(request) {
         Ok(request) => serde_json::to_vec(&crate::answer(&request)),
-        // Only a defect of the page makes such a request; it shows the error.
+        // Only a defect of the page causes an invalid request; the page shows the error.
         Err(error) => serde_json::to_vec(&serde_json::json!({ "defect": error.to_string() })),
     });
-    let answered = answered.expect("our own data has text keys and finite numbers");
+    let answered = answered.expect("the answer has string keys and finite numbers");
     RESPONSE.with_borrow_mut(|response| {
         *response = answered;
         response.len()

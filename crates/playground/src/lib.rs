@@ -1,7 +1,6 @@
-//! Rules for a web page: words of a call, a pod's manifest and a question about a packet go in, the answer comes out.
-//!
-//! Another front end beside those of the binary, for a machine that has no kernel to ask. It holds no knowledge of its
-//! own: how settings are read and answered is the policy's, so that the page shows what the binary prints.
+//! Rules for a web page: the words of a call, a pod's manifest and a packet go in, the answer comes out. A front end beside those
+//! of the binary, without a kernel. Settings are read and answered by the policy crate, so that the page shows the binary's
+//! output.
 
 mod answer;
 mod compared;

@@ -9,21 +9,19 @@ use mesh::pod::{self, values};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The fields as a link holds them; the packet is there as it is.
+/// The fields in a link; the packet is included unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Link {
     pub flags: String,
     pub manifest: String,
     pub flags_before: String,
     pub manifest_before: String,
-    /// A sentence about the content of the link, and about omitted parts.
     pub holds: String,
 }
 
-/// An annotation with a copy of the object.
+/// Annotation with a copy of the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Counts of omitted parts.
 #[derive(Default)]
 struct Omitted {
     variables: usize,
@@ -68,7 +66,7 @@ pub(crate) fn link(request: &PageRequest) -> Link {
     Link { flags, manifest, flags_before, manifest_before, holds: format!("The link holds {held}{without}.") }
 }
 
-/// Flags without variables that no setting has, and without what starts the program.
+/// Flags without variables that no setting reads and without the words before the program.
 fn flags(text: &str, omitted: &mut Omitted) -> Result<String, &'static str> {
     let words = split_words(text).ok_or("the flags, which end within a quote")?;
     let program = words.iter().position(|word| is_program(word)).unwrap_or_default();
@@ -83,7 +81,7 @@ fn flags(text: &str, omitted: &mut Omitted) -> Result<String, &'static str> {
     Ok(if kept.len() == words.len() { text.to_owned() } else { joined(&kept) })
 }
 
-/// A manifest, unchanged if all of it stays; else written anew.
+/// A manifest, unchanged if all of it is kept; otherwise written again.
 fn manifest(text: &str, omitted: &mut Omitted) -> Result<String, &'static str> {
     let given = values(MANIFEST, text).map_err(|_| "the manifest, which is neither YAML nor JSON")?;
     let mut kept = given.clone();
@@ -96,7 +94,6 @@ fn manifest(text: &str, omitted: &mut Omitted) -> Result<String, &'static str> {
     Ok(kept.collect::<Vec<_>>().join("---\n"))
 }
 
-/// Takes values of variables and of secrets out of an object and all that it holds.
 fn object(value: &mut Value, omitted: &mut Omitted) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| object(item, omitted)),
@@ -147,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_set_nothing_are_left_out() {
+    fn variables_without_a_setting_are_omitted() {
         let plain = "ISTIO_OUTBOUND_OWNER_GROUPS=7  sidecar-init -b '*'";
         let found = of(plain, "");
         assert_eq!((&*found.flags, &*found.holds), (plain, "The link holds the flags and the packet."));
@@ -161,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_a_manifest_are_left_out() {
+    fn secrets_of_a_manifest_are_omitted() {
         let text = "kind: Secret\napiVersion: v1\ndata: {p: aHVudGVy}\nstringData:\n  q: hunter2\n---\n\
             kind: Pod\nmetadata:\n  name: web\n  annotations:\n    kubectl.kubernetes.io/last-applied-configuration: 'hunter2'\n\
             spec:\n  containers:\n  - name: web\n    env:\n    - {name: PASSWORD, value: hunter2}\n    - {name: REF, valueFrom: {x: y}}\n    \
@@ -173,7 +170,7 @@ mod tests {
             assert!(holds.contains(part), "{holds}");
         }
         let again = of("", &manifest);
-        assert_eq!(again.manifest, manifest, "it is read and left as it is");
+        assert_eq!(again.manifest, manifest, "a link's manifest is kept");
         let list = "kind: SecretList\nitems:\n- {metadata: {name: \"a\\u007f\"}, data: {p: aHVudGVy}}\n\
             - {data: {q: aHVudGVy}}\n";
         let Link { manifest, holds, .. } = of("", list);
@@ -182,9 +179,8 @@ mod tests {
         assert_eq!(of("", "a: [").manifest, "");
     }
 
-    /// The link answers as the input does.
     #[test]
-    fn what_is_left_out_changes_no_answer() {
+    fn omitted_parts_change_no_answer() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/pods");
         let mut changed = 0;
         for entry in fs::read_dir(folder).expect("the manifests") {
@@ -201,13 +197,12 @@ mod tests {
                 let seen = |part: crate::PodSection| (part.title, part.picture, part.iptables);
                 parts.into_iter().map(seen).collect::<Vec<_>>()
             };
-            // What can't be read is left out.
             if link.manifest.is_empty() {
                 continue;
             }
             let shared = PageRequest { manifest: link.manifest, ..request.clone() };
             assert_eq!(answers(&request), answers(&shared), "{}", path.display());
         }
-        assert!(changed >= 2, "only {changed} manifests hold anything to leave out");
+        assert!(changed >= 2, "only {changed} manifests have omitted parts");
     }
 }

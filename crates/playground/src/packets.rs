@@ -1,4 +1,4 @@
-//! Packets that can be asked about: for each rule and each arrow those that take it.
+//! Packets offered by the page: at least one for each rule and each arrow.
 
 use diagnose::explain::{PodContext, RuleView, VerdictKind, explain, written};
 use diagnose::picture::Picture;
@@ -10,16 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PagePacket {
-    /// The words that ask about it.
     pub ask: String,
     pub kind: VerdictKind,
-    /// The lines of the text for iptables-restore whose rules it matches, or may, counted from 0.
+    /// Lines of the iptables-restore input whose rules it matches or may match, from 0.
     pub lines: Vec<usize>,
-    /// The arrow of the picture that it takes.
     pub arrow: Option<(usize, usize)>,
 }
 
-/// A packet of each kind that the rules tell apart.
+/// A packet of each kind that the rules distinguish.
 pub(crate) fn packets(
     capture: &Capture,
     pod: &PodContext,
@@ -47,7 +45,7 @@ pub(crate) fn packets(
     picture.panels.iter().flat_map(|panel| &panel.examples).filter_map(of_packet).collect()
 }
 
-/// The numbers of the lines of each chain's rules, in their order, in a text for iptables-restore and ip6tables-restore.
+/// Line numbers of each chain's rules, in the chain's order, in input for iptables-restore and ip6tables-restore.
 fn lines(text: &str) -> BTreeMap<(Family, &str, &str), Vec<usize>> {
     let mut found: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     let (mut family, mut table) = (Family::V4, "");
@@ -58,7 +56,7 @@ fn lines(text: &str) -> BTreeMap<(Family, &str, &str), Vec<usize>> {
                 let of_chain = found.entry((family, table, words.next().unwrap_or_default())).or_default();
                 let place =
                     words.next().filter(|_| verb == "-I").and_then(|place| place.parse::<usize>().ok());
-                // Positions are counted from 1.
+                // Positions start at 1.
                 let index = place.map_or(of_chain.len(), |place| place.saturating_sub(1).min(of_chain.len()));
                 of_chain.insert(index, number);
             }
@@ -77,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inserted_rules_stand_at_their_place_in_the_chain() {
+    fn inserted_rules_are_at_their_position_in_the_chain() {
         let text = "# iptables-restore\n* nat\n-N A\n-A OUTPUT -j A\n-I OUTPUT 1 -p udp -j RETURN\n\
                     -I OUTPUT 2 -o lo -j RETURN\n-A A -j RETURN\nCOMMIT\n\
                     # ip6tables-restore\n* nat\n-A OUTPUT -j RETURN\nCOMMIT\n";

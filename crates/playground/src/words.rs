@@ -1,6 +1,5 @@
-//! Words of a call, as they are pasted from a terminal or a manifest, into settings.
-//!
-//! Variables, the program and its command may precede the flags, as in a shell. Flags about a run have no effect.
+//! Parses the words of a call, as pasted from a terminal or a manifest, into settings. Variables, the program and its command may
+//! precede the flags, as in a shell. Flags about a run have no effect.
 
 use crate::fields::{PageField, is_of_packet};
 use mesh::Mesh;
@@ -9,25 +8,21 @@ use mesh::sources::pflag::{self, Flags, PflagWord};
 use mesh::{InputProblem, sources::Raw};
 use std::{ffi::OsString, iter::Peekable, mem};
 
-/// Programs that take such flags.
 const PROGRAMS: [&str; 3] = ["sidecar-init", "istio-iptables", "pilot-agent"];
 
 const COMMANDS: [&str; 6] = ["istio-iptables", "apply", "diff", "explain", "lint", "render"];
 
 #[derive(Default)]
 pub(crate) struct FieldSettings {
-    /// The mesh whose flags are taken.
     mesh: Mesh,
     flags: Vec<(Setting, String)>,
     variables: Vec<(String, String)>,
-    /// Problems of the form, by field.
     pub(crate) problems: Vec<(PageField, InputProblem)>,
-    /// Flags and variables that change nothing here.
     without_effect: Vec<String>,
 }
 
 impl FieldSettings {
-    /// Reads the words of fields: those of the later win. Whichever names a mesh, the flags of all are that mesh's.
+    /// Reads the words of fields; later fields take precedence. The mesh named in any of them applies to the flags of all.
     pub(crate) fn read(fields: &[(PageField, &str)]) -> Self {
         let mut input = Self::default();
         let mut split = Vec::new();
@@ -49,7 +44,7 @@ impl FieldSettings {
     fn words(&mut self, field: PageField, mut words: Vec<String>) {
         let is_call = matches!(field, PageField::Flags | PageField::FlagsBefore);
         if is_call && let Some(program) = words.iter().position(|word| is_program(word)) {
-            // What starts the program, such as `sudo` or `docker run`, is skipped; variables count.
+            // Words that start the program, such as `sudo` or `docker run`, are skipped, except for variables.
             let mut at = 0;
             words.retain(|word| {
                 at += 1;
@@ -82,7 +77,7 @@ impl FieldSettings {
         }
     }
 
-    /// Beside a manifest, variables of capture would be another pod's.
+    /// Without variables of capture beside a manifest: they would be another pod's.
     pub(crate) fn raw(&self, has_manifest: bool) -> Raw {
         let variable = |name: &str| {
             let found = self.variables.iter().rev().find(|(given, _)| given == name);
@@ -120,13 +115,13 @@ impl FieldSettings {
     }
 }
 
-/// `None` where a quote is left open.
+/// Returns `None` if a quote is not closed.
 pub(crate) fn split_words(text: &str) -> Option<Vec<String>> {
-    // A shell removes a backslash with the line break behind it. `shlex` makes an empty word of one that stands alone.
+    // A shell removes a backslash together with the following line break; `shlex` reads a separate one as an empty word.
     shlex::split(&text.replace("\\\r\n", "").replace("\\\n", ""))
 }
 
-/// The setting is about the run of a program, and not about capture.
+/// True for settings of a program's run rather than of capture.
 fn is_without_effect(row: &SettingRow) -> bool {
     match row.topic {
         Topic::Capture | Topic::Packet => false,
@@ -135,7 +130,7 @@ fn is_without_effect(row: &SettingRow) -> bool {
     }
 }
 
-/// The flags of a field: those of a run for a mesh, and those of the packet.
+/// Flags of a field: those of a mesh's run and those of the packet.
 pub(crate) fn flags(mesh: Mesh) -> Flags {
     let is_of_run = |row: &&SettingRow| !row.topic.is_of_one_command() && row.topic != Topic::DropIn;
     Flags::of(settings::of(mesh).filter(|row| is_of_packet(row) || is_of_run(row)))
@@ -145,7 +140,6 @@ pub(crate) fn is_program(word: &str) -> bool {
     PROGRAMS.contains(&word.rsplit('/').next().unwrap_or_default())
 }
 
-/// `NAME=value`, as it may precede a command.
 pub(crate) fn variable(word: &str) -> Option<(String, String)> {
     let (name, value) = word.split_once('=')?;
     let is_name =
@@ -156,7 +150,7 @@ pub(crate) fn variable(word: &str) -> Option<(String, String)> {
 struct WordParser<'a> {
     flags: Flags,
     field: PageField,
-    /// The next word that is not a flag is the packet's destination.
+    /// True if the next word that is not a flag is the packet's destination.
     lacks_destination: bool,
     input: &'a mut FieldSettings,
 }
@@ -167,9 +161,9 @@ impl WordParser<'_> {
             match pflag::word(&word, &self.flags) {
                 PflagWord::End => words.by_ref().for_each(|word| self.bare(word)),
                 PflagWord::Flags(given, waiting) => {
-                    given.into_iter().for_each(|(row, value)| self.say(row, value));
+                    given.into_iter().for_each(|(row, value)| self.set(row, value));
                     match waiting.map(|row| (row, words.next())) {
-                        Some((row, Some(value))) => self.say(row, value),
+                        Some((row, Some(value))) => self.set(row, value),
                         Some((row, None)) => {
                             self.fault(InputProblem::of(&row.option(), pflag::lacks_value(row)));
                         }
@@ -179,7 +173,7 @@ impl WordParser<'_> {
                 PflagWord::Unknown { name, has_value } => {
                     let text = pflag::unknown(&name, &self.flags);
                     self.fault(InputProblem::of(&name, text));
-                    // Whether it takes a value is unknown.
+                    // An unknown flag may take a value.
                     words.next_if(|next| !has_value && !next.starts_with('-'));
                 }
                 PflagWord::Bare => self.bare(word),
@@ -189,12 +183,12 @@ impl WordParser<'_> {
 
     fn bare(&mut self, word: String) {
         if mem::take(&mut self.lacks_destination) {
-            return self.say(Setting::Destination.row(), word);
+            return self.set(Setting::Destination.row(), word);
         }
         self.fault(InputProblem::with_item("argument", &word, pflag::stray(&self.flags)));
     }
 
-    fn say(&mut self, row: &'static SettingRow, value: String) {
+    fn set(&mut self, row: &'static SettingRow, value: String) {
         if row.setting == Setting::Filename {
             let text = "no file can be read here; paste what it holds into the field for the manifest";
             self.fault(InputProblem::of(&row.option(), text));
@@ -219,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn words_go_on_in_the_next_line_as_in_a_shell() {
+    fn backslash_continues_a_line_as_in_a_shell() {
         let expected = ["-b", "80,90", "-d", "1"].map(str::to_owned);
         for text in ["-b 80,\\\n90 \\\n  -d 1", "-b \\\r\n80,\\\r\n90 -d 1 \\\n", "-b 80,90\n-d 1"] {
             assert_eq!(split_words(text).as_deref(), Some(&expected[..]), "{text:?}");
@@ -236,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_named_once() {
+    fn words_without_effect_are_named_once() {
         let input = read("NOPE=1 NOPE=2 DRY_RUN=1 sidecar-init apply --dry-run --dry-run -b 80");
         assert_eq!(input.without_effect, ["NOPE", "DRY_RUN", "--dry-run"]);
     }

@@ -1,10 +1,7 @@
-//! Shows where a TCP connection lands and where it was meant to go.
-//!
-//! `landing listen ADDR:PORT...` plays the proxy. Each connection gets one line as its answer, and the same line
-//! goes to standard output: `15006 from 192.0.2.2:40000 to 192.0.2.1:8080`. `landing dial ADDR:PORT` plays a
-//! client and prints the answer. Redirects stay invisible to a client, so the listener has to tell.
-//!
-//! It listens until it is ended, and it forwards nothing: a connection that lands here goes no further.
+//! Reports the listener that a TCP connection reaches and its original destination. `landing listen ADDR:PORT...` acts as the
+//! proxy. It answers each connection with one line and prints the same line: `15006 from 192.0.2.2:40000 to 192.0.2.1:8080`.
+//! `landing dial ADDR:PORT` acts as a client and prints the answer. Redirects are invisible to a client, hence the report by the
+//! listener, which forwards no data and runs until it is ended.
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Write};
@@ -19,7 +16,7 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "usage: landing listen ADDR:PORT... | landing dial ADDR:PORT";
 
-/// Long enough for a busy machine, short enough to show a lost packet as a failure.
+/// Long enough for a busy machine, short enough to report a lost packet as a failure.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
@@ -62,7 +59,7 @@ fn listen(addresses: &[SocketAddr]) -> Outcome<()> {
 fn answer_all(listener: &TcpListener) -> Outcome<()> {
     loop {
         let (stream, client) = listener.accept()?;
-        // A client that hangs up early is its own loss: the next one is still served.
+        // An early hangup of one client does not end the service of the next.
         if let Err(error) = answer(&stream, client) {
             writeln!(io::stderr(), "landing: {client}: {error}")?;
         }
@@ -77,7 +74,7 @@ fn answer(mut stream: &TcpStream, client: SocketAddr) -> Outcome<()> {
     Ok(())
 }
 
-/// The address that the client dialled. A connection that no rule redirected still has its own.
+/// Destination that the client dialled: of a connection without a redirect, its local address.
 fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
     let local = stream.local_addr()?;
     let original = match local {

@@ -1,10 +1,9 @@
-//! An authority, and certificates of its own making.
+//! A certificate authority and its certificates.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Signs certificates for 127.0.0.1.
 pub struct Authority {
     pub pem: String,
     der: CertificateDer<'static>,
@@ -35,7 +34,6 @@ impl Authority {
         (signed.der().clone(), der)
     }
 
-    /// In PEM.
     pub fn client(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
         let signed = params(&[], name).signed_by(&key, &self.issuer).expect("a certificate");
@@ -51,7 +49,7 @@ fn params(names: &[&str], name: &str) -> CertificateParams {
     params
 }
 
-/// RFC 7468.
+/// Formats PEM (RFC 7468).
 pub fn pem(label: &str, der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let lines = text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line) + "\n");

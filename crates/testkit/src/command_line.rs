@@ -1,4 +1,4 @@
-//! A program's command line as a user meets it: refusals, completions in real shells, the manual in mandoc.
+//! A program's command line as users see it: refusals, completions in real shells, the manual in mandoc.
 
 use crate::folder::Folder;
 use std::{
@@ -10,7 +10,6 @@ use std::{
     thread,
 };
 
-/// The end of a program, and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -19,26 +18,22 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Both streams, the errors last.
     pub fn shown(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
 
-    /// The same, if this text is on standard output.
     #[track_caller]
     pub fn prints(self, text: &str) -> Self {
         assert!(self.stdout.contains(text), "{text:?} is not in\n{}", self.stdout);
         self
     }
 
-    /// The same for standard error.
     #[track_caller]
     pub fn tells(self, text: &str) -> Self {
         assert!(self.stderr.contains(text), "{text:?} is not in\n{}", self.stderr);
         self
     }
 
-    /// The same, if it ended so.
     #[track_caller]
     pub fn with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{}", self.shown());
@@ -58,15 +53,14 @@ pub fn ended(command: &mut Command) -> Ended {
     ended_with(command, "")
 }
 
-/// With this standard input.
 pub fn ended_with(command: &mut Command, input: &str) -> Ended {
     let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = started.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let mut stdin = child.stdin.take().expect("a pipe");
     let output = thread::scope(|scope| {
-        // A program that ends before it has read everything, ends.
+        // A program may end before it has read all its input.
         scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
-        child.wait_with_output().expect("it ends")
+        child.wait_with_output().expect("the program ends")
     });
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
@@ -78,7 +72,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// Standard error of a call that is refused as invalid.
     pub fn refused(&self, call: &str) -> String {
         let words: Vec<&str> = call.split_whitespace().collect();
         let ended = self.run(&words);
@@ -94,19 +87,18 @@ impl Program {
         ended_with(Command::new(self.path).args(words).env_remove("NODE_NAME").env_remove("NO_COLOR"), input)
     }
 
-    /// Standard output of a call that succeeds.
     #[track_caller]
     pub fn printed(&self, words: &[&str]) -> String {
         self.run(words).with(0).stdout
     }
 
-    /// A shell that has read the program's script, in a folder with a file `pod.yaml` and a folder `folder`.
+    /// A shell that has loaded the program's script, in a folder with a file `pod.yaml` and a folder `folder`.
     pub fn shell(&self, name: &'static str) -> Shell {
         let folder = Folder::new("completions");
         for inner in ["bin", "folder"] {
-            fs::create_dir(folder.join(inner)).expect("a folder in a folder of our own");
+            fs::create_dir(folder.join(inner)).expect("an empty folder");
         }
-        // Scripts ask the program, by its name.
+        // Scripts call the program by its name.
         symlink(self.path, folder.join("bin").join(self.name)).expect("a link");
         folder.write("pod.yaml", "");
         folder.write("setup", ZSH_SETUP);
@@ -114,7 +106,7 @@ impl Program {
         Shell { name, folder, function: self.name.replace('-', "_") }
     }
 
-    /// Writes the manual, which mandoc has to find correct, and returns its pages as they are shown, by name.
+    /// Writes the manual, checks it with mandoc, and returns its formatted pages by name.
     pub fn manual(&self) -> Vec<(String, String)> {
         let folder = Folder::new("manual");
         let folder = folder.join("share/man1");
@@ -130,12 +122,12 @@ impl Program {
                 .output()
                 .expect("mandoc");
             let lint = String::from_utf8_lossy(&lint.stdout).into_owned();
-            // A page that the program generates has no date.
+            // A generated page has no date.
             let faults: Vec<&str> = lint.lines().filter(|line| !line.contains("missing date")).collect();
             assert_eq!(faults, [""; 0], "{name}");
             let mut show = Command::new("mandoc");
             let shown = output(show.args(["-T", "ascii", "-O", "width=78", &name]).current_dir(&folder));
-            // Bold and underlined letters are printed over each other.
+            // Backspaces overprint bold and underlined letters.
             let plain = shown.split('\u{8}').fold(String::new(), |mut text, part| {
                 text.pop();
                 text + part
@@ -146,39 +138,37 @@ impl Program {
     }
 }
 
-/// Standard output of a program that has to succeed.
 fn output(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().expect("the program starts");
     assert!(output.status.success(), "{command:?}: {output:?}");
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The shells that have a script.
 pub const SHELLS: [&str; 3] = ["bash", "fish", "zsh"];
 
 pub struct Shell {
     name: &'static str,
     folder: Folder,
-    /// The name of the script's function in bash, without the underscore before it.
+    /// Name of the script's function in bash, without the leading underscore.
     function: String,
 }
 
 impl Shell {
-    /// Fails unless these words, and no others, are proposed for the last word of a line.
+    /// Fails unless exactly these words are proposed for the last word of a line.
     pub fn proposes(&self, line: &str, expected: impl IntoIterator<Item = impl Into<String>>) {
         let expected: BTreeSet<String> = expected.into_iter().map(Into::into).collect();
         assert_eq!(self.proposed(line), expected, "{}: {line:?}", self.name);
     }
 
     fn proposed(&self, line: &str) -> BTreeSet<String> {
-        // Behind the name of a folder, readline and zsh put the slash.
+        // readline and zsh append the slash to a folder's name.
         let slash = |word: &str| match self.folder.join(word).is_dir() {
             true => format!("{word}/"),
             false => word.to_owned(),
         };
         match self.name {
             "bash" => {
-                // The words as bash takes them apart: at spaces, and around an equals sign.
+                // bash splits words at spaces and around an equals sign.
                 let words = line.replace('=', " = ");
                 let last = if words.ends_with(' ') && !words.ends_with("= ") { "''" } else { "" };
                 let function = &self.function;
@@ -207,7 +197,7 @@ impl Shell {
         }
     }
 
-    /// Fails unless the shell's terminal displays this text after a line was typed in it.
+    /// Fails unless the shell's terminal displays `until` after a line was typed.
     pub fn displays(&self, typed: &str, until: &str) {
         let (call, setup) = match self.name {
             "bash" => ("bash --norc --noprofile -i", ""),
@@ -228,7 +218,6 @@ impl Shell {
     }
 }
 
-/// A shell with a terminal, in which a line is typed.
 const TERMINAL: &str = r#"
 export TERM=xterm
 zmodload zsh/zpty
@@ -240,7 +229,7 @@ while zpty -r shell part; do print -rn -- $part; [[ $part == *"$4"* ]] && break;
 zpty -d shell
 "#;
 
-/// A zsh in a separate terminal, which prints the proposed words in place of showing them.
+/// A zsh in a separate terminal, which prints the proposed words instead of displaying them.
 const ZSH: &str = r#"
 zmodload zsh/zpty
 zpty shell zsh -f -i
@@ -250,7 +239,6 @@ while zpty -r shell part; do print -rn -- $part; [[ $part == *'>>>'* ]] && break
 zpty -d shell
 "#;
 
-/// The first commands of that zsh.
 const ZSH_SETUP: &str = r#"
 PROMPT= RPROMPT=
 autoload -Uz compinit && compinit -u -C -d ./dump

@@ -1,4 +1,4 @@
-//! Folders that exist as long as their test.
+//! Temporary folders with the lifetime of their test.
 
 use std::{
     env,
@@ -11,11 +11,10 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A temporary folder that every user can read; it goes when it is dropped.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// The name is for who finds the folder; no two folders have the same.
+    /// Creates a folder with a unique name that contains `name`.
     pub fn new(name: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -25,12 +24,10 @@ impl Folder {
         Self(path)
     }
 
-    /// A path in it, for the command line.
     pub fn file(&self, name: &str) -> String {
         self.join(name).to_str().expect("UTF-8").to_owned()
     }
 
-    /// Returns the path of the file.
     pub fn write(&self, name: &str, content: &(impl Display + ?Sized)) -> String {
         let written = fs::write(self.join(name), content.to_string());
         written.unwrap_or_else(|error| panic!("writing {name} failed: {error}"));

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as an API server and its clients need, over TLS, and a plain GET.
+//! HTTP/1.1 over TLS, as far as an API server and its clients need it, and a plain GET.
 
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
@@ -19,14 +19,13 @@ pub type Connection = StreamOwned<ServerConnection, TcpStream>;
 pub struct Request {
     pub method: String,
     pub path: String,
-    /// Decoded.
     pub query: Vec<(String, String)>,
     pub headers: Headers,
     pub body: Vec<u8>,
 }
 
 impl Request {
-    /// `None` at the end of the connection.
+    /// Returns `None` at the end of the connection.
     pub fn read(connection: &mut Connection) -> io::Result<Option<Self>> {
         let Some((first, headers, body)) = message(connection)? else { return Ok(None) };
         let mut words = first.split(' ');
@@ -49,14 +48,13 @@ impl Request {
     }
 }
 
-/// With names in small letters.
 pub type Headers = Vec<(String, String)>;
 
 fn of_name<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
     headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// The first line, the headers and the body of the next message; `None` at the end.
+/// Reads the first line, the headers and the body of the next message; `None` at the end.
 fn message(stream: &mut impl Read) -> io::Result<Option<(String, Headers, Vec<u8>)>> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -106,7 +104,7 @@ impl Response {
     }
 }
 
-/// A connection of a client over TLS: what it sends may be cut anywhere.
+/// A client's connection over TLS; requests may be cut anywhere.
 pub struct Client {
     stream: StreamOwned<ClientConnection, TcpStream>,
 }
@@ -136,7 +134,7 @@ impl Client {
         Response::read(&mut self.stream)
     }
 
-    /// Asks, and reads the answer. The body's length is told unless a header does.
+    /// Sends a request and reads the response. Adds the body's length unless a header has it.
     pub fn send(
         &mut self,
         method: &str,
@@ -150,7 +148,7 @@ impl Client {
         self.read()
     }
 
-    /// The server has ended the connection without another answer.
+    /// True if the server has ended the connection without another response.
     pub fn is_ended(&mut self) -> bool {
         let mut byte = [0];
         match self.stream.read(&mut byte) {
@@ -168,7 +166,7 @@ impl Client {
     }
 }
 
-/// The configuration of a client that speaks these versions of TLS to servers that one of the authorities has signed.
+/// Configuration of a client with these versions of TLS, for servers signed by one of the authorities.
 pub fn trusting(
     authorities: impl Iterator<Item = CertificateDer<'static>>,
     versions: &[&'static SupportedProtocolVersion],
@@ -208,19 +206,19 @@ fn decoded(text: &str) -> String {
     String::from_utf8(decoded).expect("UTF-8")
 }
 
-/// The status and the body that a plain server answers a GET with.
+/// Status and body of a plain server's response to a GET.
 pub fn get(address: impl ToSocketAddrs, path: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).expect("somebody listens");
+    let mut stream = TcpStream::connect(address).expect("a server listens");
     let head = request_head("GET", path, &[("Connection", "close")], 0);
-    stream.write_all(head.as_bytes()).expect("it reads");
-    // Envoy tells no length.
+    stream.write_all(head.as_bytes()).expect("the server reads");
+    // Envoy sends no length.
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
+    stream.read_to_string(&mut answer).expect("the server answers");
     let (head, body) = answer.split_once("\r\n\r\n").expect("HTTP");
     (head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status"), body.to_owned())
 }
 
-/// The head of an answer, with a body of this length or of none that is known.
+/// Head of a response with a body of this length, or of unknown length.
 pub fn head(status: u16, length: Option<usize>) -> String {
     let framing = match length {
         Some(length) => format!("Content-Length: {length}"),
@@ -230,12 +228,12 @@ pub fn head(status: u16, length: Option<usize>) -> String {
 }
 
 pub fn answer(connection: &mut Connection, status: u16, body: &str) -> io::Result<()> {
-    // At once: the second of two small packets waits until the client acknowledges the first.
+    // In one write: of two small packets, the second would wait for the client's acknowledgement of the first.
     connection.write_all((head(status, Some(body.len())) + body).as_bytes())?;
     connection.flush()
 }
 
-/// A part of an answer of unknown length; the empty one ends it.
+/// Writes a chunk of a response of unknown length; an empty one ends it.
 pub fn chunk(connection: &mut Connection, text: &str) -> io::Result<()> {
     connection.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())?;
     connection.flush()

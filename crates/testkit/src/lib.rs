@@ -1,7 +1,5 @@
-//! Parts that the tests of several crates share: goldens, scenarios, folders, waiting, a played API server, and
-//! certificates.
-//!
-//! Only a dependency of tests: what fails here is a test, so everything panics with what was expected.
+//! Helpers for the tests of several crates: goldens, scenarios, folders, waiting, an API server, and certificates. A dependency
+//! of tests only, so errors panic with the expected value.
 
 #[cfg(feature = "cluster")]
 pub mod certificates;
@@ -31,7 +29,7 @@ use std::{
     process::Command,
 };
 
-/// Compares a text with that of a file, which `UPDATE_GOLDENS=1` writes first.
+/// Compares a string with a file's content, which `UPDATE_GOLDENS=1` writes first.
 #[track_caller]
 pub fn golden(file: impl AsRef<Path>, text: &str) {
     let file = file.as_ref();
@@ -47,8 +45,8 @@ pub fn golden(file: impl AsRef<Path>, text: &str) {
     assert_eq!(now, then, "{}, line {}{section}; UPDATE_GOLDENS=1 writes the file", file.display(), same + 1);
 }
 
-/// The program of another package, next to one that the tests have. `cargo test --workspace` has built it; where it is
-/// missing, it is built here. Cargo is not started otherwise: it would wait for another one that works in the same folder.
+/// A program of another package, beside the program `one`. `cargo test --workspace` has built it; if it is missing, it is built
+/// here. Otherwise Cargo is not started: it would wait for another Cargo in the same target folder.
 pub fn program_beside(one: &str, package: &str) -> PathBuf {
     let folder = Path::new(one).parent().expect("a folder");
     let program = folder.join(package);
@@ -71,7 +69,6 @@ pub fn word(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// Runs a program to its success, and returns what it prints.
 pub fn command(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().expect("the program is installed");
     let error = String::from_utf8_lossy(&output.stderr);

@@ -1,5 +1,5 @@
-//! Holds the alerts and the dashboard of `docker/monitoring` against the page that a running program exports: each metric that
-//! they read is there, with the labels and the values that they select.
+//! Checks the alerts and the dashboard of `docker/monitoring` against the page that a program exports: each metric in them
+//! exists, with the selected labels and values.
 
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, path::Path};
@@ -26,10 +26,10 @@ impl Exporter {
     }
 }
 
-/// Labels that Prometheus adds when it reads a page.
+/// Labels that Prometheus adds to a scraped page.
 const OF_PROMETHEUS: [&str; 4] = ["instance", "job", "namespace", "pod"];
 
-/// Panics with each metric and label of this program that its page lacks.
+/// Panics with the program's metrics and labels that its page lacks.
 pub fn check(program: Exporter, page: &str) {
     let samples: Vec<(String, Labels)> = page.lines().filter_map(sample).collect();
     let (mut missing, mut count) = (Vec::new(), 0);
@@ -96,7 +96,7 @@ fn collect(value: &Value, found: &mut Vec<String>) {
 
 type Labels = BTreeMap<String, String>;
 
-/// A line of a page that is no comment.
+/// Parses a line of a page; `None` for a comment.
 fn sample(line: &str) -> Option<(String, Labels)> {
     let (series, _) = line.rsplit_once(' ').filter(|_| !line.starts_with('#'))?;
     let Some((name, labels)) = series.trim_end_matches('}').split_once('{') else {
@@ -124,7 +124,7 @@ impl Matcher {
     }
 }
 
-/// Text between braces: `a="b",c!="d"`. No value here has a quote in it.
+/// Parses matchers between braces: `a="b",c!="d"`. Values must not contain a quote.
 fn matchers(text: &str) -> Vec<Matcher> {
     let mut rest = text;
     let mut found = Vec::new();
@@ -145,12 +145,11 @@ fn matchers(text: &str) -> Vec<Matcher> {
 #[derive(Debug, Default)]
 struct Expression {
     selectors: Vec<(String, Vec<Matcher>)>,
-    /// The labels after `by`.
     grouped: Vec<String>,
 }
 
 impl Expression {
-    /// Reads the metrics of our programs, whose names start alike, and the labels after `by`.
+    /// Parses the metrics of the project's programs, which share prefixes, and the labels after `by`.
     fn read(text: &str) -> Self {
         let selector = |(at, _)| {
             let (name, rest) = text[at..].split_at(word(&text[at..]));
@@ -170,10 +169,10 @@ impl Expression {
 }
 
 fn inside(text: &str, close: char) -> &str {
-    text.split_once(close).expect("what is opened ends").0
+    text.split_once(close).expect("a closing bracket").0
 }
 
-/// The length of the word at the start of a text.
+/// Length of the word at the start of a string.
 fn word(text: &str) -> usize {
     text.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '.'))).unwrap_or(text.len())
 }

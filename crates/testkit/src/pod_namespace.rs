@@ -1,9 +1,9 @@
-//! A network namespace that stands in for a pod's.
+//! A network namespace in the place of a pod's.
 
 use crate::{command, running::Running, until};
 use std::{fs, process::Command};
 
-/// A namespace with an interface, an address and a way out, held by a process.
+/// A namespace with an interface, an address and a default route, held by a process.
 pub struct PodNamespace(pub Running);
 
 impl PodNamespace {
@@ -29,7 +29,6 @@ impl PodNamespace {
         format!("/proc/{}/ns/net", self.id())
     }
 
-    /// The output of a command in it.
     pub fn command(&self, words: &[&str]) -> String {
         command("nsenter", &[&[&*format!("--net={}", self.path())], words].concat())
     }

@@ -1,4 +1,4 @@
-//! Processes that tests start.
+//! Processes of tests.
 
 use crate::{
     command, until,
@@ -12,7 +12,6 @@ use std::{
     thread,
 };
 
-/// A process that ends with its owner.
 #[derive(Debug)]
 pub struct Running(pub Child);
 
@@ -32,16 +31,14 @@ impl DerefMut for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A program that runs, and the lines that it has logged on standard error. It is killed with its owner.
+/// A running program with the lines of its log on standard error, killed on drop.
 pub struct Logged {
     child: Running,
-    /// True once there will be no more.
     lines: Arc<Mutex<(Vec<String>, bool)>>,
 }
 
@@ -68,24 +65,21 @@ impl Logged {
         self.child.id()
     }
 
-    /// Waits until a look at the log finds something.
     #[track_caller]
     pub fn until_logged<T>(&self, what: &str, look: impl Fn(&[String]) -> Option<T>) -> T {
         let found = poll(TIMEOUT, || {
             let lines = self.lines.lock().expect("no test has failed inside");
             let found = look(&lines.0);
-            // Nothing comes any more from a program that has ended.
+            // A program that has ended logs no more lines.
             if lines.1 { Some(found) } else { found.map(Some) }
         });
         found.flatten().unwrap_or_else(|| panic!("{what} is not in\n{}", self.log()))
     }
 
-    /// Sends a signal by its name.
     pub fn signal(&self, name: &str) {
         command("kill", &[&format!("-{name}"), &self.id().to_string()]);
     }
 
-    /// Waits for its end, and that of its log.
     #[track_caller]
     pub fn wait(&mut self) -> ExitStatus {
         let mut status = None;
@@ -93,27 +87,24 @@ impl Logged {
             status = self.child.try_wait().expect("a child");
             status.is_some() && self.lines.lock().expect("no test has failed inside").1
         });
-        status.expect("it has ended")
+        status.expect("the program has ended")
     }
 
-    /// Ends it as the kubelet does, and returns its exit code.
+    /// Ends the program like the kubelet and returns its exit code.
     #[track_caller]
     pub fn stop(mut self) -> Option<i32> {
         self.signal("TERM");
         self.wait().code()
     }
 
-    /// The lines of JSON with this message.
     pub fn lines(&self, message: &str) -> Vec<serde_json::Value> {
         with_message(&self.lines.lock().expect("no test has failed inside").0, message).collect()
     }
 
-    /// The last line with this message.
     pub fn line(&self, message: &str) -> Option<serde_json::Value> {
         self.lines(message).pop()
     }
 
-    /// The first line with this message, once it is there.
     #[track_caller]
     pub fn until_line(&self, message: &str) -> serde_json::Value {
         self.until_logged(message, |lines| with_message(lines, message).next())

@@ -1,5 +1,5 @@
-//! The catalogue of scenarios: calls, and the rules that they make. A folder shows the rules of its call; a table of cases
-//! shows where those of each differ from a folder's. `rules/scenarios/README.md` describes both.
+//! The catalogue of scenarios: calls and their rules. A folder has the rules of its call; a table of cases has the differences
+//! from a folder's rules. `rules/scenarios/README.md` describes both.
 
 use serde_json::{Map, Value};
 use std::{
@@ -8,17 +8,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The rules of a scenario: for each family, and of both for `nft`.
+/// Files of a scenario: rules for each family, and for both in `nft`.
 pub const FILES: [&str; 3] = ["v4.rules", "v6.rules", "table.nft"];
 
 pub fn folder() -> PathBuf {
-    // The tests of the page are a package within.
     let above =
         Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("rules/scenarios"));
     above.into_iter().find(|folder| folder.is_dir()).expect("the catalogue")
 }
 
-/// The scenarios of some meshes, by name. Istio's sidecar is the mesh without a name.
+/// Scenarios of the selected meshes, by name. Istio's sidecar is the mesh without a name.
 pub fn scenarios(of: impl Fn(Option<&str>) -> bool) -> Vec<Case> {
     let mut cases: Vec<Case> = tables().iter().flat_map(|table| cases(table)).collect();
     cases.extend(entries().into_iter().filter(|path| path.is_dir()).map(Case::of_folder));
@@ -46,7 +45,7 @@ pub struct Case {
     name: String,
     call: Map<String, Value>,
     folder: PathBuf,
-    /// Changes of the folder's texts, by file; nothing for the folder's own scenario.
+    /// Changes of the folder's files, by file; empty for the folder's own scenario.
     changes: BTreeMap<String, String>,
 }
 
@@ -67,12 +66,11 @@ impl Case {
         &self.name
     }
 
-    /// A folder shows its rules.
     pub fn has_folder(&self) -> bool {
         self.folder.ends_with(&self.name)
     }
 
-    /// The text of one of its [`FILES`]; nothing where it sets no rules of that family.
+    /// Content of one of its [`FILES`]; `None` if it sets no rules of that family.
     pub fn text(&self, file: &str) -> Option<String> {
         let whole = fs::read_to_string(self.folder.join(file)).ok()?;
         let changes = self.changes.get(file).map_or("", String::as_str);
@@ -83,7 +81,6 @@ impl Case {
         )
     }
 
-    /// The name of the folder that its rules are compared with.
     fn base(&self) -> &str {
         stem(&self.folder)
     }
@@ -92,12 +89,12 @@ impl Case {
         self.call["about"].as_str().expect("about")
     }
 
-    /// The mesh whose rules it shows; `None` for Istio's sidecar.
+    /// Mesh of the scenario; `None` for Istio's sidecar.
     pub fn mesh(&self) -> Option<&str> {
         self.call.get("mesh").map(|mesh| mesh.as_str().expect("a string"))
     }
 
-    /// The command that sets the rules: the drop-in for Istio's, and for another mesh the one that any has.
+    /// The command that sets the rules: the drop-in for Istio, `apply` for other meshes.
     pub fn command(&self) -> Vec<String> {
         match self.mesh() {
             Some(mesh) => vec!["apply".to_owned(), format!("--mesh={mesh}")],
@@ -105,7 +102,6 @@ impl Case {
         }
     }
 
-    /// The flags of its call, with the declared facts.
     pub fn flags(&self) -> Vec<String> {
         let mut flags = self.strings("args");
         for (flag, key) in [("--pod-ips", "pod_ips"), ("--dns-servers", "dns_servers")] {
@@ -119,7 +115,7 @@ impl Case {
         variables.map(|(name, value)| (name.clone(), value.as_str().expect("a string").to_owned())).collect()
     }
 
-    /// Pieces of text that its call writes to standard error.
+    /// Substrings of its call's standard error.
     pub fn warnings(&self) -> Vec<String> {
         self.strings("warnings")
     }
@@ -134,7 +130,7 @@ fn stem(path: &Path) -> &str {
     path.file_stem().and_then(|stem| stem.to_str()).expect("a name")
 }
 
-/// The text of a table, in which the changes are those that make these texts of each case and file.
+/// Content of a table with the changes that produce `texts` for each case and file.
 pub fn table(path: &Path, texts: impl Fn(&Case, &str) -> Option<String>) -> String {
     let read = read(path);
     let heads = read.split("\n=== ").map(|part| part.split("\n--- ").next().unwrap_or_default().trim_end());
@@ -149,7 +145,7 @@ pub fn table(path: &Path, texts: impl Fn(&Case, &str) -> Option<String>) -> Stri
             assert_eq!(text.is_some(), whole.is_some(), "{}: {} has other families", case.name, case.base());
             let these = difference(&whole.unwrap_or_default(), &text.unwrap_or_default());
             match changes.last_mut() {
-                // The families often differ alike.
+                // The changes of both families are often the same.
                 Some((files, those)) if *those == these => *files += &format!(", {file}"),
                 _ => changes.push((file.to_owned(), these)),
             }
@@ -183,7 +179,7 @@ fn cases(path: &Path) -> Vec<Case> {
     parts.map(case).collect()
 }
 
-/// A line about a call: a list or a map as JSON, or a text as it is.
+/// A field of a call: a list or a map as JSON, or a plain string.
 fn setting(line: &str) -> Option<(String, Value)> {
     let (key, value) = line.split_once(": ")?;
     let read = if value.starts_with(['[', '{']) {
@@ -194,8 +190,8 @@ fn setting(line: &str) -> Option<(String, Value)> {
     Some((key.to_owned(), read))
 }
 
-/// A text with changes. A line that neither goes nor comes is the next of the text that reads so: the change is behind it.
-/// The error is the line that is missing.
+/// Applies changes to a string. A line without a mark is the next equal line of the string: the change follows it. The error is
+/// the missing line.
 fn applied<'a>(text: &'a str, changes: &'a str) -> Result<String, &'a str> {
     let mut lines = text.lines();
     let mut changed = Vec::new();
@@ -219,10 +215,9 @@ fn applied<'a>(text: &'a str, changes: &'a str) -> Result<String, &'a str> {
     Ok(changed.into_iter().flat_map(|line| [line, "\n"]).collect())
 }
 
-/// The changes that make a text of another.
 fn difference(old: &str, new: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    // Lines that the rests from here have in common.
+    // Length of the longest common subsequence from here on.
     let mut common = vec![vec![0; new.len() + 1]; old.len() + 1];
     for (at, line) in old.iter().enumerate().rev() {
         for (to, other) in new.iter().enumerate().rev() {
@@ -258,8 +253,8 @@ fn difference(old: &str, new: &str) -> String {
     changes
 }
 
-/// The lines that lead past these: the heading of the last table or chain, and the last line. All, where those are also
-/// found before.
+/// Context lines that lead past these lines: the heading of the last table or chain, and the last line; all lines if those also
+/// occur earlier.
 fn place<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let Some((last, before)) = lines.split_last() else { return Vec::new() };
     let is_heading = |line: &&str| line.starts_with("* ") || line.ends_with(" {");

@@ -1,7 +1,5 @@
-//! Holds the system calls of running programs, as `strace` sees them, against a seccomp profile of `docker/cni/seccomp`.
-//!
-//! `scripts/seccomp` sets two variables: `SECCOMP_LOGS` is a folder in which the traces of all programs are left, and
-//! `SECCOMP_PROGRAMS` one with other builds of them.
+//! Checks the system calls of running programs, traced by `strace`, against a seccomp profile of `docker/cni/seccomp`.
+//! `scripts/seccomp` sets `SECCOMP_LOGS`, a folder for the traces, and `SECCOMP_PROGRAMS`, a folder with other builds.
 
 use crate::until;
 use serde_json::Value;
@@ -17,7 +15,7 @@ use std::{
 const LOGS: &str = "SECCOMP_LOGS";
 const PROGRAMS: &str = "SECCOMP_PROGRAMS";
 
-/// The command that starts a program which has this profile. It is traced where a folder for traces is named.
+/// Command for a program with this profile, traced if `SECCOMP_LOGS` is set.
 pub fn command(profile: &str, program: &Path) -> Command {
     match env::var_os(LOGS) {
         Some(folder) => traced(program, &new_log(Path::new(&folder), profile)),
@@ -25,7 +23,6 @@ pub fn command(profile: &str, program: &Path) -> Command {
     }
 }
 
-/// Programs that are traced, all with one profile.
 pub struct TracedPrograms {
     profile: &'static str,
     folder: PathBuf,
@@ -33,7 +30,7 @@ pub struct TracedPrograms {
 }
 
 impl TracedPrograms {
-    /// The traces go to this folder.
+    /// `folder` holds the traces unless `SECCOMP_LOGS` is set.
     pub fn new(profile: &'static str, folder: &Path) -> Self {
         let folder = env::var_os(LOGS).map_or_else(|| folder.to_owned(), PathBuf::from);
         fs::create_dir_all(&folder).expect("a folder");
@@ -47,7 +44,7 @@ impl TracedPrograms {
         command
     }
 
-    /// Panics with each call that the profile lacks, as it was made. The programs have to have ended.
+    /// Panics with each call that the profile lacks. The programs must have ended.
     #[track_caller]
     pub fn check(&self) {
         let allowed = allowed(self.profile);
@@ -68,14 +65,13 @@ impl TracedPrograms {
     }
 }
 
-/// A path that no other trace has.
 fn new_log(folder: &Path, profile: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     folder.join(format!("{profile}.{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// The program is the process that the command starts, with its signals and its exit code: the tracer is no parent of it (`-D`).
-/// As in the images, it finds no other program.
+/// Traces a program. The child process is the program, with its signals and exit code, because the tracer is not its parent
+/// (`-D`). `PATH` is empty, as in the images.
 fn traced(program: &Path, log: &Path) -> Command {
     let mut command = Command::new("strace");
     command.args(["-D", "-f", "-q", "-e", "signal=none", "-E", "PATH=/nowhere", "-o"]).arg(log);
@@ -86,7 +82,7 @@ fn traced(program: &Path, log: &Path) -> Command {
     command
 }
 
-/// The trace of a program that has ended. The tracer ends a moment later.
+/// The trace of an ended program; the tracer ends a moment later.
 fn finished(log: &Path) -> String {
     let mut trace = String::new();
     until("the trace is complete", || {
@@ -96,7 +92,7 @@ fn finished(log: &Path) -> String {
     trace
 }
 
-/// The name of the call that a line of a trace begins with: `4711  openat(AT_FDCWD, ..`.
+/// Name of the call on a trace's line: `4711  openat(AT_FDCWD, ..`.
 fn name(line: &str) -> Option<&str> {
     let (name, _) = line.split_whitespace().nth(1)?.split_once('(')?;
     Some(name)

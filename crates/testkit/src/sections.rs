@@ -1,8 +1,7 @@
-//! Files that hold the texts of several cases: the text behind a line `-- NAME --` is that of the section NAME.
+//! Files with a section for each case: the lines after `-- NAME --` are the section NAME.
 
 use std::{fs, path::Path};
 
-/// In the order of the file, with their names.
 pub fn read(file: impl AsRef<Path>) -> Vec<(String, String)> {
     let file = file.as_ref();
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -24,7 +23,7 @@ pub fn golden(file: impl AsRef<Path>, sections: impl IntoIterator<Item = (String
     super::golden(file, &text.collect::<String>());
 }
 
-/// Compares the answers to sections with the sections behind them, whose names have this ending, as [`golden`] does.
+/// Compares the result for each section with the section after it, whose name has this ending, as [`golden`] does.
 #[track_caller]
 pub fn answers(file: impl AsRef<Path>, ending: &str, answer: impl Fn(&str) -> String) {
     let questions = read(&file).into_iter().filter(|(name, _)| !name.ends_with(ending));
@@ -35,7 +34,6 @@ pub fn answers(file: impl AsRef<Path>, ending: &str, answer: impl Fn(&str) -> St
     golden(&file, found.collect::<Vec<_>>());
 }
 
-/// The section that a line begins.
 pub(crate) fn name(line: &str) -> Option<&str> {
     line.trim_end().strip_prefix("-- ")?.strip_suffix(" --")
 }

@@ -1,6 +1,5 @@
-//! Sessions of a shell: commands and their output. A file has sections: the files that lie in the user's folder, and sessions.
-//! A session is a section whose lines behind `$ ` are run by a shell; below each stands what it shows on both streams, and its
-//! exit code if that is not 0.
+//! Shell sessions with their output. A file has sections: files in the user's folder, and sessions. The lines after `$ ` of a
+//! session are run by a shell; below each is its output on both streams, and its exit code if that is not 0.
 
 use crate::{
     command_line::{Program, ended},
@@ -9,7 +8,7 @@ use crate::{
 };
 use std::{env, fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
-/// Output without the times in lines of a log: that at its start, and the one that a change takes.
+/// Output without the times in log lines: the timestamp, and the duration of a change.
 fn untimed(output: &str) -> String {
     let is_time = |text: &str| text.len() == 26 && text.contains('T');
     let line = |line: &str| {
@@ -27,9 +26,9 @@ fn is_session(section: &str) -> bool {
 }
 
 impl Program {
-    /// Compares the sessions of a file with what is shown now, which `UPDATE_GOLDENS=1` writes first. Each begins in a new
-    /// folder with the files above it, whose scripts are found as programs are. What changes from run to run comes from
-    /// variables, whose values are shown as their names; times in lines of a log are left out.
+    /// Compares the sessions of a file with the current output, which `UPDATE_GOLDENS=1` writes first. Each starts in a new
+    /// folder with the files above it, whose scripts are on `PATH`. Values of `variables` differ between runs and are shown as
+    /// the variable's name; times in log lines are omitted.
     #[track_caller]
     pub fn sessions(&self, file: impl AsRef<Path>, variables: &[(&str, &str)]) {
         let mut found: Vec<(String, String)> = Vec::new();
@@ -40,7 +39,7 @@ impl Program {
         sections::golden(file, found);
     }
 
-    /// The commands of a session, each with its output, in a folder with the files of the sections above it.
+    /// A session's commands with their output, in a folder with the files of the sections above it.
     fn shown(&self, above: &[(String, String)], session: &str, variables: &[(&str, &str)]) -> String {
         let folder = Folder::new("session");
         for (name, text) in above.iter().filter(|(_, text)| !is_session(text)) {

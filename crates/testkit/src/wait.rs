@@ -1,11 +1,11 @@
-//! Waiting for what other processes and the kernel do in their own time.
+//! Waits for other processes and the kernel.
 
 use std::{
     thread,
     time::{Duration, Instant},
 };
 
-/// The longest that anything may take on a busy machine. It bounds a test that fails; none waits for it to pass.
+/// Upper bound for any wait on a busy machine; only a failing test reaches it.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[track_caller]
@@ -13,7 +13,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     until_ok(|| holds().then_some(()).ok_or_else(|| what.to_owned()));
 }
 
-/// Waits until a look succeeds, and returns what it finds; until then it says what is missing.
+/// Waits until `look` succeeds and returns its result. Panics with the last error after the timeout.
 #[track_caller]
 pub fn until_ok<T>(mut look: impl FnMut() -> Result<T, String>) -> T {
     let mut missing = String::new();
@@ -21,7 +21,6 @@ pub fn until_ok<T>(mut look: impl FnMut() -> Result<T, String>) -> T {
     found.unwrap_or_else(|| panic!("not within {TIMEOUT:?}: {missing}"))
 }
 
-/// Looks again and again until there is an answer; `None` if there is none within the limit.
 pub fn poll<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + limit;
     loop {

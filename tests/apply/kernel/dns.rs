@@ -1,7 +1,6 @@
-//! DNS capture: the application's queries go to the agent, the agent's own go out to the resolver.
-//!
-//! Both may use the same client port. Without separate conntrack zones the second one would be taken for a
-//! continuation of the first, and the agent would be answered by itself.
+//! DNS capture: the application's queries go to the agent, the agent's queries go out to the resolver. Both may use the same
+//! client port. Without separate conntrack zones, the second query would continue the first one's flow, and the agent would be
+//! answered by itself.
 
 use std::net::SocketAddr;
 
@@ -30,7 +29,6 @@ fn same_client_port(setting: Setting) {
     }
 }
 
-/// From the one client port; returns who got the query.
 fn query(pod: &Pod, identity: Identity) -> Answerer {
     let family = pod.setting.family;
     pod.listen(Udp, Resolver, 53);

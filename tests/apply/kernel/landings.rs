@@ -1,9 +1,7 @@
-//! Where calls land: what leaves the pod, what reaches it from outside, what it says to itself, and what a virtual machine
-//! behind it sends; captured for one of the proxy's ports, or let pass.
-//!
-//! What the proxy sends to the pod's own address is a call that has to come in again through the inbound port; what it sends
-//! from 127.0.0.6 or ::6 is a delivery, which must not come in again. The modes differ for a proxy that is known by its group
-//! alone, and at ports 15008 and 53, since TPROXY has rules of its own in mangle that know no exception but those addresses.
+//! Verdicts for traffic out of the pod, into it, within it, and from a virtual machine behind it: captured for one of the proxy's
+//! ports, or passed. The proxy's calls to the pod's own address come in again through the inbound port; its deliveries from
+//! 127.0.0.6 or ::6 must not. The modes differ for a proxy identified by its group only, and at ports 15008 and 53: TPROXY's
+//! separate rules in mangle exempt only those addresses.
 
 use crate::support::address::Place::{
     Elsewhere, Loopback, Neighbour, Pod, PodSecondNic, Resolver, SecondNeighbour, Service, Six, VmGateway,
@@ -32,8 +30,8 @@ rows! {
     all_but_an_owner_group: in_each(&Mode::BOTH, outbound_but_an_owner_group);
     an_owner_group_only: in_each(&Mode::BOTH, outbound_of_an_owner_group_only);
     the_application_s_calls_to_itself: in_each(&Mode::BOTH, application_to_itself);
-    the_proxy_s_calls_to_the_application: in_each(&Mode::BOTH, proxy_to_the_application);
-    // Rules for virtual machines are in nat, where TPROXY's rules in mangle have already given the connection to the inbound port.
+    calls_of_the_proxy_to_the_application: in_each(&Mode::BOTH, proxy_to_the_application);
+    // Rules for virtual machines are in nat; with TPROXY, mangle has already passed the connection to the inbound port.
     calls_of_a_virtual_machine: in_each(&[Mode::Redirect], all_of_a_virtual_machine);
     calls_of_a_virtual_machine_to_a_cidr: in_each(&[Mode::Redirect], a_cidr_of_a_virtual_machine_only);
 }
@@ -161,7 +159,7 @@ fn application_to_itself(setting: Setting) {
 }
 
 fn proxy_to_the_application(setting: Setting) {
-    // A call to ::6 comes from ::6 too, so it counts as a delivery; one to 127.0.0.6 comes from 127.0.0.1.
+    // A call to ::6 also comes from ::6, so it counts as a delivery; one to 127.0.0.6 comes from 127.0.0.1.
     let to_six = if setting.family == Family::V4 { Inbound } else { Passes };
     let calls = [
         (Proxy, Tcp, Loopback, 8080, Passes),
@@ -172,7 +170,7 @@ fn proxy_to_the_application(setting: Setting) {
         (ProxyFromSix, Tcp, Pod, 8080, Passes),
         (ProxyFromSix, Tcp, Loopback, 8080, Passes),
         (ProxyUser, Tcp, Pod, 8080, Inbound),
-        // In nat the rules for the user come first and take whoever is not that user for the application.
+        // In nat the rules for the user come first and treat any other user as the application.
         (ProxyGroup, Tcp, Pod, 8080, only_with_tproxy(setting.mode)),
     ];
     lands(setting, &EVERYTHING, &calls);
@@ -198,7 +196,7 @@ fn a_cidr_of_a_virtual_machine_only(setting: Setting) {
     lands_with_vm(setting, &["-i", SERVICE_CIDRS, "-b", "*", "-k", "vm0"], &calls);
 }
 
-/// What it sends arrives at a NIC of the pod, but counts as outbound.
+/// Traffic of a virtual machine arrives at a NIC of the pod but counts as outbound.
 fn lands_with_vm(setting: Setting, flags: &[&str], calls: &[Case]) {
     let mut pod = pod::Pod::new(setting);
     pod.attach_vm();
@@ -206,8 +204,7 @@ fn lands_with_vm(setting: Setting, flags: &[&str], calls: &[Case]) {
     check(&pod, calls);
 }
 
-/// An address that is added without a word about duplicate address detection can't be bound for a moment,
-/// which is when the proxy starts.
+/// An address added with duplicate address detection can't be bound for a moment, which is when the proxy starts.
 #[test]
 fn six_is_usable_at_once() {
     let setting = Setting { variant: Variant::Nft, family: Family::V6, mode: Mode::Redirect };

@@ -1,13 +1,7 @@
-//! Kernel tests: the binary sets its rules in a network namespace, then real TCP and UDP show where traffic
-//! lands.
-//!
-//! Every test makes the namespaces it needs and holds them by file descriptor only, so that nothing is left
-//! behind even if the test process is killed. Nothing is ever changed in the namespace that the tests start
-//! in.
-//!
-//! They need root (or the capabilities SYS_ADMIN, NET_ADMIN, NET_RAW, SETUID and SETGID), `ip`, and both
-//! variants of iptables and `nft`. Where one of these is missing the tests fail and say so; they never skip. What is
-//! printed for which flags is not the concern here: the golden tests compare text, these watch packets.
+//! Kernel tests: the binary sets its rules in a network namespace, then real TCP and UDP show the verdicts. Tests hold their
+//! namespaces by file descriptor only, so that none remain even if the test process is killed. The namespace that the tests start
+//! in is never changed. They need root (or the capabilities SYS_ADMIN, NET_ADMIN, NET_RAW, SETUID and SETGID), `ip`, both
+//! variants of iptables and `nft`, and fail without them; they never skip. Golden tests cover the printed rules.
 
 mod dns;
 mod landings;

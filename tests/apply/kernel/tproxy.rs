@@ -1,4 +1,4 @@
-//! TPROXY beside the rules: the proxy sees clients as they are, and delivers to the application under the client's address.
+//! TPROXY: the proxy sees the client's address, and delivers to the application from that address.
 
 use std::net::SocketAddr;
 

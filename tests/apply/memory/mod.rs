@@ -1,12 +1,12 @@
-//! The engine on a backend in memory that breaks wherever it is asked to: every call ends in the new state or in the
-//! old one, or says what is left.
+//! The engine on a backend in memory that fails at chosen steps: every call ends in the new state or the old one, or reports the
+//! remaining changes.
 
 mod order;
 mod takeover;
 mod verbs;
 
 use crate::support::memory::Memory;
-use crate::takeover::memory::{same, strangers};
+use crate::takeover::memory::{foreign_rules, same};
 use crate::takeover::meshes::options;
 use mesh::istio::OWNERSHIP;
 use rules::{Checked, Family, Mark, check::check, desired::Desired, parse, routing::Object};
@@ -27,12 +27,12 @@ const ADDRESS: Object = Object::Address(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 6));
 const LEGACY: BackendName = BackendName::Iptables(Variant::Legacy);
 const NFT: BackendName = BackendName::Iptables(Variant::Nft);
 
-/// What may be wanted of a namespace; nothing, to clean it.
+/// Desired state of a namespace; `None` cleans it.
 type Goal = Option<Desired>;
 
 fn desired(v4: &str, v6: Option<&str>, routing: &[Object]) -> Goal {
     let rules = |text, family| -> Checked {
-        check(parse::restore(text, family).expect("a text of the catalogue"), &OWNERSHIP).expect("valid")
+        check(parse::restore(text, family).expect("rules of the catalogue"), &OWNERSHIP).expect("valid")
     };
     Some(Desired {
         owner: OWNERSHIP,
@@ -67,9 +67,8 @@ fn all() -> [Goal; 4] {
     [None, redirect(), transparent(), dns()]
 }
 
-/// Tables of both variants that hold rules of others.
 fn shared() -> Memory {
-    strangers()
+    foreign_rules()
 }
 
 fn holding(goal: &Goal, backend: BackendName) -> Memory {
@@ -91,7 +90,7 @@ fn steps(memory: &Memory, goal: &Goal, backend: BackendName) -> Vec<CommitStep> 
     run(&mut memory.clone(), goal, backend).expect("nothing breaks").steps
 }
 
-/// True if it holds what is wanted by this backend, nothing of ours in the others, and all of others'.
+/// True if it has the goal's rules in this backend, none in the others, and all rules of other owners.
 fn holds(snapshot: &Snapshot, goal: &Goal, backend: BackendName) -> bool {
     same(snapshot, &holding(goal, backend).snapshot)
 }

@@ -1,4 +1,4 @@
-//! In which order things change, and by which backend.
+//! The order of changes and their backend.
 
 use super::{
     ADDRESS, Goal, LEGACY, NFT, V4_MARK, V4_ROUTE, holding, holds, redirect, run, shared, steps, transparent,
@@ -11,7 +11,7 @@ use sidecar_init::{
 };
 
 #[test]
-fn routes_come_before_the_rules_that_need_them_and_go_after() {
+fn routes_are_added_before_their_rules_and_removed_after() {
     let tables = |step: &CommitStep| matches!(step, CommitStep::Iptables { .. });
     let made = steps(&shared(), &transparent(), NFT);
     assert_eq!(made.len(), 7);
@@ -22,7 +22,6 @@ fn routes_come_before_the_rules_that_need_them_and_go_after() {
     assert!(rules.iter().all(|step| tables(step) || *step == CommitStep::WaitForInFlight));
 }
 
-/// The steps of a change of rules, in words.
 fn printed((old, from): (&Goal, BackendName), (new, to): (&Goal, BackendName)) -> Vec<String> {
     let made = steps(&holding(old, from), new, to);
     let rules = made.iter().filter(|step| !matches!(step, CommitStep::Add(_) | CommitStep::Remove(_)));
@@ -30,7 +29,7 @@ fn printed((old, from): (&Goal, BackendName), (new, to): (&Goal, BackendName)) -
 }
 
 #[test]
-fn a_guard_stands_while_two_captures_do_and_goes_last() {
+fn guard_exists_during_two_captures_and_is_removed_last() {
     let check = |from, to, expected: &[&str]| assert_eq!(printed(from, to), expected);
     let (redirect, transparent, native) = (&redirect(), &transparent(), BackendName::Nftables);
     check(
@@ -84,7 +83,7 @@ fn a_guard_stands_while_two_captures_do_and_goes_last() {
 }
 
 #[test]
-fn what_somebody_else_has_put_there_is_neither_added_nor_removed() {
+fn objects_of_other_owners_are_neither_added_nor_removed() {
     let mut memory = shared();
     memory.snapshot.routes_of_others = [ADDRESS.into()].into();
     let made = run(&mut memory, &transparent(), NFT).expect("nothing breaks").steps;
@@ -94,9 +93,9 @@ fn what_somebody_else_has_put_there_is_neither_added_nor_removed() {
     assert_eq!(cleaned.left, [ADDRESS.to_string()]);
 }
 
-/// Policy rules stand side by side for a moment; a route changes hands where it stands.
+/// Policy rules may exist twice for a moment; a route changes its owner in place.
 #[test]
-fn routing_of_the_predecessor_becomes_ours() {
+fn routing_of_the_predecessor_is_adopted() {
     let theirs = [1, 2].map(|preference| RoutingEntry { preference, ..V4_MARK.into() });
     let mut memory = shared();
     memory.snapshot.routes_of_others = [V4_ROUTE.into(), theirs[0], theirs[1]].into();
@@ -112,12 +111,12 @@ fn routing_of_the_predecessor_becomes_ours() {
 }
 
 #[test]
-fn the_backend_follows_what_is_forced_then_in_use_then_preferred_and_there() {
+fn backend_is_forced_then_in_use_then_preferred() {
     use BackendName::Nftables;
     use Variant::{Legacy, Nft};
     let iptables = |variant| Choice::Iptables(variant);
     let (native, drop_in) = (Choice::InUse(Preference::Nftables), Choice::InUse(Preference::Iptables));
-    for (choice, ours, strangers, programs, expected) in [
+    for (choice, ours, foreign, programs, expected) in [
         (iptables(Some(Nft)), Some(LEGACY), true, &[Legacy][..], NFT),
         (iptables(Some(Legacy)), Some(NFT), false, &[Nft], LEGACY),
         (iptables(None), Some(NFT), true, &[Nft], NFT),
@@ -134,13 +133,13 @@ fn the_backend_follows_what_is_forced_then_in_use_then_preferred_and_there() {
         (drop_in, Some(NFT), true, &[], NFT),
     ] {
         let mut memory = ours.map_or_else(shared, |ours| holding(&redirect(), ours));
-        if !strangers && ours.is_none() {
+        if !foreign && ours.is_none() {
             for variant in Variant::ALL {
                 memory.snapshot.set_iptables(variant, Family::V4, State::default());
             }
         }
         memory.programs = programs.to_vec();
         let found = choice.backend(&memory, &memory.snapshot, &OWNERSHIP);
-        assert_eq!(found, expected, "{choice:?} {ours:?} {strangers} {programs:?}");
+        assert_eq!(found, expected, "{choice:?} {ours:?} {foreign} {programs:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! From what a predecessor has made, which says nothing about whose it is, to ours, with something breaking on the way.
+//! Takeover from a predecessor, whose rules have no owner, with failures on the way.
 
 use super::{ADDRESS, Goal, NFT, V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, all, holds, run, same, shared, steps};
 use crate::support::{memory::Memory, scope};
@@ -6,7 +6,7 @@ use mesh::istio::OWNERSHIP;
 use rules::{Family, ListedRule, State, Table, inheritance, parse, routing::Object, routing::RoutingEntry};
 use sidecar_init::backend::{Backend, BackendName, Snapshot, UnlistableTable, Variant};
 
-/// What upstream makes with TPROXY, beside the rules of strangers.
+/// Upstream's rules with TPROXY, beside rules of other owners.
 fn upstream(variant: Variant) -> Memory {
     let mut memory = shared();
     for (family, text) in [
@@ -14,7 +14,7 @@ fn upstream(variant: Variant) -> Memory {
         (Family::V6, include_str!("../../../rules/scenarios/tproxy-dual-stack/v6.rules")),
     ] {
         let text = text.replace("-m comment --comment \"sidecar-init\" ", "");
-        let rules = State::of(&parse::restore(&text, family).expect("a text of the catalogue"));
+        let rules = State::of(&parse::restore(&text, family).expect("rules of the catalogue"));
         let mut state = memory.snapshot.iptables(variant, family);
         for (table, chains) in rules.tables {
             for (chain, made) in chains {
@@ -31,8 +31,8 @@ fn upstream(variant: Variant) -> Memory {
     memory
 }
 
-/// True if rules are the same, and each object of routing stands, in whoever's name.
-fn fares_the_same(before: &Snapshot, after: &Snapshot) -> bool {
+/// True if the rules are equal and each object of routing exists, under any owner.
+fn has_the_same_capture(before: &Snapshot, after: &Snapshot) -> bool {
     let objects = |snapshot: &Snapshot| -> Vec<Object> {
         let all = [V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, ADDRESS];
         all.into_iter().filter(|object| snapshot.has(object)).collect()
@@ -46,7 +46,7 @@ fn fares_the_same(before: &Snapshot, after: &Snapshot) -> bool {
     objects(before) == objects(after) && same(&without_routing(before), &without_routing(after))
 }
 
-/// From each variant that holds upstream's rules to each thing that is wanted by each backend, or a sample.
+/// Each variant with upstream's rules to each goal and backend, or a sample.
 fn ways() -> Vec<(Variant, Goal, BackendName)> {
     let all = Variant::ALL.into_iter().flat_map(|variant| {
         let wanted = all().into_iter().flat_map(|new| BackendName::ALL.map(|to| (new.clone(), to)));
@@ -56,14 +56,14 @@ fn ways() -> Vec<(Variant, Goal, BackendName)> {
 }
 
 #[test]
-fn upstreams_rules_are_inherited() {
+fn upstream_rules_are_inherited() {
     let state = upstream(Variant::Nft).snapshot.iptables(Variant::Nft, Family::V4);
     let inherited = state.chains(Table::Mangle).flat_map(|(_, held)| held);
     assert_eq!(inherited.filter(|line| matches!(line, ListedRule::Inherited(_))).count(), 6);
 }
 
 #[test]
-fn a_failure_anywhere_leaves_upstreams_capture() {
+fn failure_at_any_step_keeps_upstream_capture() {
     for (variant, new, to) in ways() {
         let (memory, new) = (upstream(variant), &new);
         for step in 0..steps(&memory, new, to).len() {
@@ -73,14 +73,14 @@ fn a_failure_anywhere_leaves_upstreams_capture() {
                 let before = memory.snapshot.clone();
                 let printed = run(&mut memory, new, to).expect_err("it was asked to fail");
                 assert!(printed.ends_with("the old state is back in place"), "{printed}");
-                assert!(fares_the_same(&before, &memory.snapshot), "{printed}\n{:#?}", memory.snapshot);
+                assert!(has_the_same_capture(&before, &memory.snapshot), "{printed}\n{:#?}", memory.snapshot);
             }
         }
     }
 }
 
 #[test]
-fn a_killed_takeover_is_finished_by_the_next() {
+fn killed_takeover_is_finished_by_the_next() {
     for (variant, new, to) in ways() {
         let (memory, new) = (upstream(variant), &new);
         let steps = steps(&memory, new, to);
@@ -100,9 +100,9 @@ fn a_killed_takeover_is_finished_by_the_next() {
     }
 }
 
-/// Their tables can't be put back, so they go last.
+/// Those tables can't be restored, so they are removed last.
 #[test]
-fn tables_of_the_native_mode_go_when_nothing_can_fail_any_more() {
+fn tables_of_the_native_mode_are_removed_last() {
     let mut memory = shared();
     memory.snapshot.tables_of_others = ["istio-proxy-nat".to_owned(), "istio-ambient-nat".to_owned()].into();
     let made = steps(&memory, &None, NFT);
@@ -121,13 +121,13 @@ fn tables_of_the_native_mode_go_when_nothing_can_fail_any_more() {
     memory.snapshot.unlistable.insert((Family::V4, Table::Filter), table);
     let made = steps(&memory, &None, NFT).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert!(made.len() == 2 && made[1].contains("istio-proxy-nat"), "{made:?}");
-    // What the first of them removes is gone where the second fails.
+    // The first removal is not reverted when the second step fails.
     for (done, end) in [
         (0, "the old state is back in place"),
         (1, "from tables that iptables-nft can't show (IPv4 filter), so run this again or clean"),
     ] {
         let mut memory = Memory { fails_after: Some(done), ..memory.clone() };
-        let printed = run(&mut memory, &None, NFT).expect_err("it was asked to fail");
+        let printed = run(&mut memory, &None, NFT).expect_err("the fault");
         assert!(printed.ends_with(end), "{printed}");
         assert_eq!(memory.snapshot.unlistable.len(), 1 - done);
     }

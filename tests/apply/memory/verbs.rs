@@ -1,4 +1,4 @@
-//! What each verb promises where nothing breaks.
+//! Results of each verb without failures.
 
 use super::{LEGACY, NFT, all, dns, holding, holds, options, redirect, run, same, shared, transparent};
 use crate::support::memory::Memory;
@@ -10,7 +10,7 @@ use sidecar_init::{
 };
 
 #[test]
-fn what_is_in_place_is_made_anew_on_demand() {
+fn force_sets_existing_rules_again() {
     let desired = transparent().expect("something");
     for (backend, expected) in [(NFT, 2), (LEGACY, 2), (BackendName::Nftables, 1)] {
         let mut memory = holding(&transparent(), backend);
@@ -23,7 +23,7 @@ fn what_is_in_place_is_made_anew_on_demand() {
 }
 
 #[test]
-fn somebody_elses_change_in_between_starts_it_again() {
+fn concurrent_change_is_retried() {
     for (conflicts, works) in [(1, true), (4, true), (5, false)] {
         let mut memory = Memory { conflicts, ..shared() };
         let done = run(&mut memory, &redirect(), NFT);
@@ -33,7 +33,7 @@ fn somebody_elses_change_in_between_starts_it_again() {
 }
 
 #[test]
-fn drift_is_refused_where_that_is_asked_and_unfinished_is_none() {
+fn drift_is_refused_on_request() {
     let desired = redirect().expect("something");
     for backend in BackendName::ALL {
         let refuse = Options { on_drift: OnDrift::Refuse, ..options(backend) };
@@ -42,13 +42,13 @@ fn drift_is_refused_where_that_is_asked_and_unfinished_is_none() {
         let refused = engine::apply(&mut memory, &desired, &refuse);
         assert!(matches!(refused, Err(engine::EngineError::Drift(_))), "{refused:?}");
         assert!(same(&memory.snapshot, &before) && memory.committed.is_empty());
-        engine::apply(&mut shared(), &desired, &refuse).expect("nothing is there");
-        engine::apply(&mut holding(&redirect(), backend), &desired, &refuse).expect("all is there");
+        engine::apply(&mut shared(), &desired, &refuse).expect("no rules exist");
+        engine::apply(&mut holding(&redirect(), backend), &desired, &refuse).expect("the rules are in place");
     }
 }
 
 #[test]
-fn flows_from_before_the_rules_are_forgotten_once_those_stand() {
+fn stale_flows_are_forgotten_after_the_rules_are_set() {
     let stale = StaleFlows {
         port: 53,
         destinations: None,
@@ -62,7 +62,7 @@ fn flows_from_before_the_rules_are_forgotten_once_those_stand() {
 }
 
 #[test]
-fn a_plan_changes_nothing_and_says_what_an_apply_does() {
+fn plan_changes_nothing_and_matches_apply() {
     for goal in all().into_iter().flatten() {
         let mut memory = holding(&dns(), LEGACY);
         let before = memory.snapshot.clone();
@@ -74,14 +74,14 @@ fn a_plan_changes_nothing_and_says_what_an_apply_does() {
 }
 
 #[test]
-fn nothing_is_cleaned_where_something_can_not_be_read() {
+fn clean_refuses_unreadable_tables() {
     let mut memory = holding(&redirect(), NFT);
     memory.snapshot.unreadable.push((Variant::Legacy, Family::V4));
     assert!(matches!(engine::clean(&mut memory, OWNERSHIP, &[]), Err(engine::EngineError::Unreadable)));
     assert_eq!(memory.committed, []);
 }
 
-/// The drop-in prefers iptables, the rest nf_tables; where the kernel has one of them only, both take that.
+/// The drop-in prefers iptables, other commands nf_tables; a kernel with only one of them decides for both.
 #[test]
 fn a_kernel_without_nf_tables_gets_rules_of_iptables_legacy() {
     for preference in [Preference::Nftables, Preference::Iptables] {
@@ -96,7 +96,7 @@ fn a_kernel_without_nf_tables_gets_rules_of_iptables_legacy() {
 }
 
 #[test]
-fn who_prefers_legacy_gets_it_where_it_is_and_nothing_of_ours_is_elsewhere() {
+fn preferred_legacy_is_taken_if_available_and_no_other_is_in_use() {
     let choice = Choice::InUse(Preference::Legacy);
     for (programs, expected) in
         [(&Variant::ALL[..], LEGACY), (&[Variant::Nft], NFT), (&[], BackendName::Nftables)]
@@ -111,7 +111,7 @@ fn who_prefers_legacy_gets_it_where_it_is_and_nothing_of_ours_is_elsewhere() {
 #[test]
 fn the_steps_left_undone_are_named() {
     let mut broken = Memory { fails_after: Some(6), stays_broken: true, ..shared() };
-    let printed = run(&mut broken, &transparent(), NFT).expect_err("it was asked to fail");
+    let printed = run(&mut broken, &transparent(), NFT).expect_err("the fault");
     let expected = "IPv6 rules (iptables-nft: mangle, nat) failed; it could not be taken back in full, so run this \
                     again or clean; left undone:\n  IPv4 rules (iptables-nft: nat, mangle): ";
     assert!(printed.starts_with(expected), "{printed}");

@@ -1,4 +1,4 @@
-//! The binary alone in an empty root directory captures a pod's traffic, by a user without further rights.
+//! The binary in an otherwise empty root directory captures a pod's traffic, as a user without further capabilities.
 
 use crate::apply::native::musl;
 use crate::apply::native::support::in_namespace;
@@ -11,14 +11,13 @@ use crate::support::setting::{Family, Mode, Setting, Variant};
 use crate::support::traffic::Protocol;
 use std::{fs, os::unix::fs::PermissionsExt};
 
-/// A directory with the binary and nothing else, which nothing can be written to.
 fn root(name: &str) -> Folder {
     let folder = folder_with(musl::binary(), name);
     fs::set_permissions(&*folder, fs::Permissions::from_mode(0o555)).expect("its mode");
     folder
 }
 
-/// Nobody, with the right to set rules, and that to change the root directory for `chroot`.
+/// User `nobody`, with the capabilities to set rules and to change the root directory for `chroot`.
 const USER: [&str; 7] = [
     "--reuid=65534",
     "--regid=65534",
@@ -50,7 +49,6 @@ fn captures(family: Family, mode: Mode) {
     check(&pod, &calls([Landing::Passes; 3]));
     run(&pod, &root, &[&["istio-iptables"], &flags[..]].concat());
     check(&pod, &calls([Landing::Outbound, Landing::Inbound, Landing::Passes]));
-    // The address that deliveries come from is there as well.
     check(&pod, &[(Caller::ProxyFromSix, Protocol::Tcp, Place::Pod, 8080, Landing::Passes)]);
     run(&pod, &root, &[&["diff"], &flags[..]].concat());
     run(&pod, &root, &["clean"]);
@@ -68,7 +66,7 @@ fn an_empty_root_is_enough() {
 
 #[test]
 #[ignore = "builds the static binary"]
-fn closed_streams_are_no_reason_to_abort() {
+fn closed_streams_do_not_abort() {
     let root = root("closed");
     let folder = root.to_str().expect("UTF-8");
     let run = |call: &str, closed: &str| {

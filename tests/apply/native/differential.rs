@@ -1,4 +1,4 @@
-//! What our batch leaves in the kernel is what `nft -f` of our script leaves there.
+//! The native batch and `nft -f` of the rendered script have the same result in the kernel.
 
 use crate::apply::native::support::{in_namespace, list, native, networks, ports, ruleset, script};
 use crate::support::catalogue;
@@ -33,7 +33,6 @@ fn every_scenario_is_the_same_by_script_and_by_batch() {
             stdout("nft", &["-f", "-"], &script);
             ruleset()
         });
-        // Variables are passed on by `env`.
         let variables = case.variables().into_iter().map(|(name, value)| format!("{name}={value}"));
         let call = [BINARY, "istio-iptables", "--native-nftables"].map(str::to_owned);
         let call: Vec<String> = variables.chain(call).chain(case.flags()).collect();

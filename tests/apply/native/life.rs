@@ -8,10 +8,10 @@ fn check(flags: &[&str]) -> Outcome {
     output(BINARY, &[&["diff", "--rules", "--native-nftables"], &FACTS[..], flags].concat(), "")
 }
 
-/// A rule of the same length is another, whatever is compared first; and the kernel gives the original direction of a zone
-/// the number that stands for nothing elsewhere.
+/// A rule of the same length is a different one, whatever is compared first; and the kernel's number for a zone's original
+/// direction means "none" elsewhere.
 #[test]
-fn a_rule_with_another_in_its_place_is_seen() {
+fn replaced_rule_is_a_difference() {
     let flags = ["--dual-stack", "-i", "*", "-b", "*", "--redirect-dns", "--capture-all-dns"];
     for (wanted, there) in [
         ("ct zone set 2", "ct original zone set 2"),
@@ -35,7 +35,7 @@ fn a_rule_with_another_in_its_place_is_seen() {
     }
 }
 
-/// Without IPv6 its packets meet no rule but the one that lets them pass.
+/// Without IPv6, its packets meet only the rule that passes them.
 #[test]
 fn ipv6_passes_where_it_is_off() {
     use std::net::{TcpListener, TcpStream};
@@ -50,6 +50,5 @@ fn ipv6_passes_where_it_is_off() {
     };
     let flags = ["-i", "2001:db8::/32,10.0.0.0/8,::1/128", "-b", "*"];
     assert!(reaches(&flags));
-    // Now captured, and no proxy listens.
     assert!(!reaches(&[&flags[..], &["--dual-stack"]].concat()));
 }

@@ -1,8 +1,6 @@
-//! Many pods at once, each with as little as an init container may be given.
-//!
-//! The limits are those of `prlimit` and `nice`, not of a cgroup: where these tests run, a cgroup of version 2 has
-//! neither the CPU nor the memory controller to be had. So each run gets an address space of 10 MiB, which is less than
-//! 10 MiB of memory, and the lowest priority; all of them are started before the first is waited for.
+//! Many pods at once, each within an init container's smallest limits. `prlimit` and `nice` set the limits instead of a cgroup:
+//! where these tests run, cgroup version 2 lacks the CPU and memory controllers. Each run gets an address space of 10 MiB, less
+//! than 10 MiB of memory, and the lowest priority; all are started before the first is waited for.
 
 use crate::apply::native::musl;
 use crate::apply::native::support::FACTS;

@@ -1,7 +1,6 @@
-//! Our own table of nf_tables, written and read without any other program, against `nft` as the judge.
-//!
-//! Every test works in network namespaces that it makes; it fails where it may not make one, or where `nft`, iptables
-//! or `strace` is missing. Where which packets land is the concern of the kernel tests, not of these.
+//! The native nf_tables table, written and read without another program, with `nft` as the reference. Tests work in separate
+//! network namespaces and fail if they cannot create one, or without `nft`, iptables or `strace`. Verdicts for packets are
+//! covered by the kernel tests.
 
 #[path = "../../../rules/tests/laws/arbitrary.rs"]
 #[expect(dead_code, reason = "the laws of the model use all of it")]

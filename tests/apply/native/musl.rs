@@ -1,17 +1,17 @@
-//! The static binary, which needs no other file: built for musl from the sources under test, as it
-//! is shipped: without optimisation it is several times as large.
+//! The static binary, which needs no other file, built for musl from the sources under test with the release profile: without
+//! optimisation it is several times as large.
 
 use crate::support::program::Run;
 use std::{env, fs, path::PathBuf, process::Command, sync::OnceLock};
 
-/// Cargo has nothing to do when it is there already.
+/// Cargo does nothing if the binary is up to date.
 pub(crate) fn binary() -> &'static PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
         let triple = format!("{}-unknown-linux-musl", env::consts::ARCH);
         let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
         let target = target.parent().expect("the folder that cargo builds in");
-        // Nothing is reached over the network from the namespace that tests run in, and nothing has to be.
+        // The tests' namespace has no network, and the build needs none.
         let built = Command::new(env!("CARGO"))
             .args([
                 "build",
@@ -33,18 +33,18 @@ pub(crate) fn binary() -> &'static PathBuf {
     })
 }
 
-/// A node copies it, and a container starts it: what is beyond this is likely to be linked by mistake.
+/// A node copies the binary, and a container starts it: a larger one probably links code by mistake.
 #[test]
 #[ignore = "builds the static binary"]
-fn it_stays_small() {
+fn static_binary_stays_small() {
     let bytes = fs::metadata(binary()).expect("the binary").len();
     assert!(bytes < 5_500_000, "{bytes} bytes");
 }
 
-/// The C library is another one, and some of its calls differ.
+/// The C library differs, and so do some of its system calls.
 #[test]
 #[ignore = "builds the static binary"]
-fn its_sandbox_is_that_of_every_build() {
+fn sandbox_works_in_the_static_binary() {
     let tour = Command::new(binary()).arg("sandbox").outcome().with(0, "sandbox");
     assert!(tour.stdout.contains("connections went as the rules say"), "{tour:?}");
 }

@@ -1,4 +1,4 @@
-//! Any rules, written by us or by `nft`, are read back as what they are.
+//! Arbitrary rules, written by the tool or by `nft`, are read back unchanged.
 
 use crate::apply::native::arbitrary::{EVERYBODY, lawful};
 use crate::apply::native::small::{packet, routing, statement};
@@ -27,7 +27,7 @@ fn read(family: Family) -> LiveTable {
     tables.pop().expect("a table").listed
 }
 
-/// Writes the table; `None` where the kernel refuses it, as it does where chains lead in circles.
+/// Writes the table; `None` if the kernel refuses it, as it does for chains in a loop.
 pub(crate) fn write(table: &nft::InetTable) -> Option<()> {
     let mut nftables = Nftables::open(NAME).expect("a socket");
     let live = nftables.read().expect("readable");
@@ -38,7 +38,7 @@ pub(crate) fn write(table: &nft::InetTable) -> Option<()> {
     }
 }
 
-/// The live rules give every packet the verdict that the table gives it.
+/// Checks that the live rules and the table give every packet the same verdict.
 fn check_walks(table: &nft::InetTable, packets: &[Packet]) {
     for family in Family::BOTH {
         let view = |table: LiveTable| {
@@ -82,7 +82,7 @@ fn case(runner: &mut TestRunner) -> (Checked, Checked, Vec<Packet>) {
     (lawful(Family::V4, statements, &EVERYBODY), v6, packets)
 }
 
-/// Puts each rule in the place of itself, of another, or of none, by `nft`, here and in the table.
+/// Replaces each rule by itself, by another or by none, with `nft` and in the table.
 fn edit(runner: &mut TestRunner, table: &mut nft::InetTable) {
     let listing = stdout("nft", &["-a", "-n", "list", "table", "inet", NAME], "");
     let mut script = String::new();

@@ -1,12 +1,11 @@
-//! As little as it takes. That CAP_NET_ADMIN over the namespace is enough, and is named where it is missing, is tried where the
-//! lock of a namespace is.
+//! Minimal privileges. `CAP_NET_ADMIN` over the namespace is sufficient, and the tests of its lock cover the error without it.
 
 use crate::apply::native::support::ports;
 use crate::support::program::{BINARY, folder_with, stdout};
 
-/// A namespace of one user, who is nobody outside; room for long lists is to be had there too.
+/// The namespace of an unprivileged user, with long lists.
 #[test]
-fn an_unprivileged_user_captures_in_a_namespace_of_his_own() {
+fn unprivileged_user_captures_in_a_user_namespace() {
     let (copy, ports) = (folder_with(BINARY, "user"), ports(5_000));
     let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let inside = ["unshare", "--user", "--map-root-user", "--net", "env", "-C"];

@@ -1,15 +1,14 @@
-//! A namespace for each test, and the programs that work in it.
+//! A namespace for each test, and the programs that run in it.
 
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, stdout};
 use serde_json::Value;
 
-/// Runs `work` on a thread in a fresh network namespace, with `lo` up.
 pub(crate) fn in_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     Namespace::new().run(work)
 }
 
-/// Facts that the host would be asked for otherwise.
+/// Facts that would otherwise come from the host.
 pub(crate) const FACTS: [&str; 2] = ["--pod-ips", "10.0.0.1,fd00::1"];
 
 pub(crate) fn native(flags: &[&str]) -> String {
@@ -20,8 +19,8 @@ pub(crate) fn script(flags: &[&str]) -> String {
     native(&[flags, &["--dry-run"]].concat())
 }
 
-/// All of nf_tables as `nft` sees it; handles, packet counts and the note of how ours was made left out. Rules stay in order; that of chains and sets,
-/// which is the one in which they were made, is of no consequence.
+/// The ruleset of nf_tables in `nft`'s JSON, without handles, packet counts and the `made_by` chain. Rules keep their order; the
+/// order of chains and sets, that of their creation, is irrelevant.
 pub(crate) fn ruleset() -> Value {
     let mut ruleset: Value =
         serde_json::from_str(&stdout("nft", &["-j", "list", "ruleset"], "")).expect("JSON");
@@ -39,7 +38,7 @@ fn normalise(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, _| !matches!(name.as_str(), "handle" | "packets" | "bytes"));
-            // The order of elements without ranges is that of a hash table.
+            // Elements without ranges have the order of a hash table.
             if let Some(Value::Array(elements)) = fields.get_mut("elem") {
                 elements.sort_by_key(ToString::to_string);
             }
@@ -50,17 +49,16 @@ fn normalise(value: &mut Value) {
     }
 }
 
-/// A flag's value with many items: `item(0)`, `item(1)`, ..
 pub(crate) fn list(count: usize, item: impl Fn(usize) -> String) -> String {
     (0..count).map(item).collect::<Vec<_>>().join(",")
 }
 
-/// Ports of which no two touch.
+/// Ports, no two of them adjacent.
 pub(crate) fn ports(count: usize) -> String {
     list(count, |n| (20_001 + 2 * n).to_string())
 }
 
-/// Networks of which no two touch.
+/// Networks, no two of them adjacent.
 pub(crate) fn networks(count: usize) -> String {
     list(count, |n| format!("10.{}.{}.0/24,fd00:{:x}::/32", n / 100, 2 * (n % 100), 2 * n))
 }

@@ -1,7 +1,5 @@
-//! Any rules that the model can say are taken by the kernel, whoever writes them, and listed as what they are.
-//!
-//! By chance rather than from a catalogue: a word that a program spells in another way than we read it, or an encoding
-//! that is not quite that of `nft`, would be found here.
+//! The kernel accepts arbitrary rules of the model from every writer and lists them unchanged. Random rules find spellings of
+//! programs that the parser does not read, and encodings that differ from `nft`'s.
 
 use crate::apply::native::arbitrary::{ANY, EVERYBODY, OTHERS, OURS, OWNER, checked_of};
 use crate::apply::native::read_back::{NAME, write};
@@ -20,7 +18,6 @@ fn one<T: std::fmt::Debug>(runner: &mut TestRunner, strategy: impl Strategy<Valu
     strategy.new_tree(runner).expect("a case").current()
 }
 
-/// Others have chains of these names, to which rules of ours may lead.
 fn others() -> String {
     let chains: String = OTHERS.iter().map(|chain| format!(":{chain} - [0:0]\n")).collect();
     Table::ALL.into_iter().map(|table| format!("*{table}\n{chains}COMMIT\n")).collect()

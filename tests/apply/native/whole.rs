@@ -1,4 +1,4 @@
-//! A change takes effect as a whole or not at all, and a refusal says which rule it is about.
+//! A change is atomic, and a refusal names its rule.
 
 use crate::apply::native::support::{in_namespace, native, ports};
 use crate::support::program::stdout;
@@ -8,7 +8,6 @@ use std::thread;
 
 const FLAGS: [&str; 5] = ["--dual-stack", "-i", "*", "-b", "*"];
 
-/// The table with a rule at its end that jumps nowhere.
 fn broken(table: &bytecode::EncodedTable) -> bytecode::EncodedTable {
     let mut table = table.clone();
     let expressions = vec![Expression::Verdict(EncodedVerdict::Jump("nowhere".to_owned()))];
@@ -33,7 +32,7 @@ fn a_bad_tail_changes_nothing() {
     });
 }
 
-/// Another program exchanges a set between the moments at which the sets and their elements are read.
+/// Another program replaces a set between the reads of the sets and of their elements.
 #[test]
 fn a_table_is_there_while_its_sets_are_exchanged() {
     in_namespace(|| {
@@ -56,7 +55,7 @@ fn a_table_is_there_while_its_sets_are_exchanged() {
 
 /// The hash table of a set must not grow after the commit: while it does, a listing lacks values.
 #[test]
-fn a_long_set_is_whole_as_soon_as_it_is_there() {
+fn long_set_is_complete_at_once() {
     in_namespace(|| {
         native(&["-i", "*", "-o", &ports(5_000)]);
         let mut nftables = Nftables::open(OWNERSHIP.table).expect("a socket");
@@ -69,15 +68,15 @@ fn a_long_set_is_whole_as_soon_as_it_is_there() {
 }
 
 #[test]
-fn what_changed_meanwhile_is_a_conflict() {
+fn concurrent_change_is_a_conflict() {
     in_namespace(|| {
         native(&FLAGS);
         let mut nftables = Nftables::open(OWNERSHIP.table).expect("a socket");
         let table = nftables.read().expect("readable");
         let conflict = |outcome: Result<(), Refusal>| matches!(outcome, Err(Refusal::Conflict(_)));
-        assert!(conflict(nftables.replace(None, table.as_ref())), "the table is there");
+        assert!(conflict(nftables.replace(None, table.as_ref())), "the table exists");
         stdout("nft", &["add", "chain", "inet", "sidecar_init", "another"], "");
-        assert!(conflict(nftables.replace(table.as_ref(), table.as_ref())), "the table is another");
+        assert!(conflict(nftables.replace(table.as_ref(), table.as_ref())), "the table has changed");
         stdout("nft", &["delete", "table", "inet", "sidecar_init"], "");
         assert!(conflict(nftables.replace(table.as_ref(), table.as_ref())), "the table is gone");
         assert!(conflict(nftables.replace(table.as_ref(), None)), "the table is gone");
@@ -85,10 +84,10 @@ fn what_changed_meanwhile_is_a_conflict() {
         let table = table.expect("our table");
         let other = bytecode::EncodedTable { name: "other".to_owned(), ..table.clone() };
         let names = [table.name.clone(), other.name.clone()];
-        assert!(conflict(nftables.remove(&names)), "the second table is not there");
+        assert!(conflict(nftables.remove(&names)), "the second table is missing");
         stdout("nft", &["add", "table", "inet", "other"], "");
-        assert!(conflict(nftables.replace(Some(&table), Some(&other))), "the second table is there");
+        assert!(conflict(nftables.replace(Some(&table), Some(&other))), "the second table exists");
         assert!(nftables.read().expect("readable").is_some(), "a conflict changes nothing");
-        nftables.remove(&names).expect("both are there");
+        nftables.remove(&names).expect("both tables exist");
     });
 }

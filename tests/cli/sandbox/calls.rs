@@ -1,4 +1,4 @@
-//! What tests of traffic share: starting themselves in a sandbox, and calling from inside of it.
+//! Helpers for tests of traffic: a start in a sandbox, and calls from inside it.
 
 use crate::cli::sandbox::support::{Programs, RunAs};
 use crate::support::program::Run;
@@ -11,7 +11,6 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
 };
 
-/// Set for a test that runs inside.
 const INSIDE: &str = "SIDECAR_INIT_TEST_INSIDE";
 
 pub(crate) const WORLD: [IpAddr; 2] =
@@ -19,8 +18,8 @@ pub(crate) const WORLD: [IpAddr; 2] =
 pub(crate) const POD: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)), IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1))];
 
-/// Runs `work`, a closure in the test itself, inside of sandboxes: a sample of those with each of these flags, called by each
-/// of these users. The test is called again inside. Gives what each said on standard error.
+/// Runs `work`, a closure in the test itself, inside sandboxes: a sample of these flags and callers. The test binary is called
+/// again inside. Returns the standard error of each call.
 pub(crate) fn inside<W: Fn()>(callers: &[RunAs], flags: &[&[&str]], work: W) -> Vec<String> {
     if env::var_os(INSIDE).is_some() {
         work();
@@ -34,7 +33,7 @@ pub(crate) fn inside<W: Fn()>(callers: &[RunAs], flags: &[&[&str]], work: W) -> 
         let mut call = programs.call(*who);
         call.args(*flags).arg("--").arg(programs.folder.join("inside"));
         let ended = call.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").outcome();
-        // A name that no test has would let all pass.
+        // An unknown test name would run no test and succeed.
         let ran = ended.stdout.contains("test result: ok. 1 passed");
         assert!(ended.code == Some(0) && ran, "{who:?} {flags:?} {test}: {ended:#?}");
         ended.stderr
@@ -54,7 +53,7 @@ fn patient(stream: &TcpStream) {
     stream.set_write_timeout(Some(TIMEOUT)).expect("a time");
 }
 
-/// A server of ours in the pod, at all addresses of a family.
+/// A listener in the pod, at all addresses of a family.
 pub(crate) fn listen(like: IpAddr, port: u16) -> TcpListener {
     let any: IpAddr =
         if like.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -62,13 +61,12 @@ pub(crate) fn listen(like: IpAddr, port: u16) -> TcpListener {
 }
 
 pub(crate) fn accept(listener: &TcpListener) -> TcpStream {
-    let (stream, _) = listener.accept().expect("somebody calls");
+    let (stream, _) = listener.accept().expect("a client connects");
     patient(&stream);
     stream
 }
 
-/// A connection to the pod that the world makes for us, as its HTTP proxy: at the near end we are its client, at the far end
-/// the application.
+/// A connection to the pod through the world's HTTP proxy: the client's end and the application's.
 pub(crate) fn inbound(family: usize, listener: &TcpListener) -> (TcpStream, TcpStream) {
     let to = SocketAddr::new(POD[family], listener.local_addr().expect("bound").port());
     let mut near = call((WORLD[family], 3128));

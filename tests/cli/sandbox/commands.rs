@@ -1,4 +1,4 @@
-//! Signals that reach a command, and roots where a sandbox starts.
+//! Signals to the command, and root directories that a sandbox can start in.
 
 use crate::cli::sandbox::support::{Programs, RunAs, USER};
 use crate::support::folder::Folder;
@@ -19,23 +19,23 @@ fn signals_reach_the_command() {
         let name = &signal.as_str()[3..];
         let script = format!("trap 'exit 5' {name}; echo ready; while :; do sleep 0.05; done");
         let mut call = programs.call(RunAs::Root);
-        // Whoever starts tests in the background has SIGINT ignored for all of them, and no shell can trap it then.
+        // SIGINT may be ignored for tests in the background, and a shell cannot trap an ignored signal.
         let mut child = call
             .args(["--", "env", "--default-signal", "sh", "-c", &script])
             .stdout(Stdio::piped())
             .spawn()
-            .expect("it starts");
+            .expect("the sandbox starts");
         let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it says so");
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
         assert_eq!(line, "ready\n");
-        kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it is ours");
-        assert_eq!(child.wait().expect("it ends").code(), Some(5), "{signal}");
+        kill(Pid::from_raw(child.id().cast_signed()), signal).expect("our child");
+        assert_eq!(child.wait().expect("the sandbox ends").code(), Some(5), "{signal}");
     }
 }
 
-/// A root directory that is no mount point, as debootstrap makes one, cannot be made private.
+/// A root directory that is not a mount point, as made by debootstrap, cannot be made private.
 #[test]
-fn it_works_in_a_chroot_without_a_trace_outside() {
+fn sandbox_works_in_a_chroot_and_leaves_no_mounts() {
     let folder = Folder::new("chroot");
     let script = "cd \"$1\" && mkdir bin dev etc lib lib64 proc sys usr mnt && cp /etc/passwd /etc/resolv.conf etc && \
         for name in bin dev lib lib64 proc sys usr; do mount --rbind /$name $name; done && cp \"$2\" tool && \
@@ -46,9 +46,9 @@ fn it_works_in_a_chroot_without_a_trace_outside() {
     assert!(text.contains("All 7 connections went as the rules say."), "{text}");
 }
 
-/// What cargo runs everything by: root is kept from the machine's network, and nobody else needs to be.
+/// Cargo's runner isolates root from the machine's network; other users do not need it.
 #[test]
-fn cargo_runs_root_apart_and_others_as_they_are() {
+fn cargo_runner_isolates_only_root() {
     let programs = Programs::get();
     let script = programs.folder.join("apart");
     crate::support::program::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/apart"), &script);
@@ -62,8 +62,8 @@ fn cargo_runs_root_apart_and_others_as_they_are() {
     let user = USER.to_string();
     let words = ["--reuid", &user, "--regid", &user, "--clear-groups"];
     assert_eq!(namespace(Command::new("setpriv").args(words).arg(&script)), own);
-    // A right that the user has been given counts as root's.
+    // A user with capabilities counts as root.
     let caps = ["--inh-caps", "+net_admin", "--ambient-caps", "+net_admin"];
     let output = Command::new("setpriv").args(words).args(caps).arg(&script).arg("true").outcome();
-    assert!(!output.succeeded(), "it can't leave the machine's network, and must not run there: {output:?}");
+    assert!(!output.succeeded(), "the runner must refuse without isolation: {output:?}");
 }

@@ -1,4 +1,4 @@
-//! Ended at any moment, by whatever signal: no process, namespace, veth pair or rule is left.
+//! Killed at any moment, by any signal, a sandbox leaves no process, namespace, veth pair or rule.
 
 use crate::cli::sandbox::support::{EVERYBODY, Programs, RunAs};
 use crate::support::program::Run;
@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, fs, process, process::Stdio, thread, time::Dura
 
 const MARK: &str = "SIDECAR_INIT_TEST_MARK";
 
-/// The processes that carry a mark in their environment, as all those do that a marked one has made.
+/// Processes with a mark in their environment, which children inherit.
 fn marked(mark: &str) -> Vec<i32> {
     let desired = format!("{MARK}={mark}");
     let is_marked = |id: &i32| {
@@ -35,8 +35,7 @@ fn all_namespaces() -> BTreeSet<String> {
     namespaces(&ids)
 }
 
-/// Waits until nobody is in these namespaces. The kernel gives the number of one that is gone to the next that anybody makes;
-/// one that is left stays.
+/// Waits until no process is in these namespaces. The kernel reuses the number of a deleted namespace; a leaked one stays.
 fn gone(made: &BTreeSet<String>, what: &str) {
     until_ok(|| match made & &all_namespaces() {
         left if left.is_empty() => Ok(()),
@@ -44,13 +43,13 @@ fn gone(made: &BTreeSet<String>, what: &str) {
     });
 }
 
-/// A field of a process behind its name in `/proc/PID/stat`; `None` for one that has ended.
+/// A field after the name in `/proc/PID/stat`; `None` for an ended process.
 fn stat(id: i32, field: usize) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     stat.rsplit(") ").next()?.split(' ').nth(field).map(str::to_owned)
 }
 
-/// The start of a process, in ticks since that of the machine; 0 for one that has ended.
+/// Start time of a process in ticks since boot; 0 for an ended one.
 fn start(id: i32) -> u64 {
     stat(id, 19).and_then(|start| start.parse().ok()).unwrap_or(0)
 }
@@ -60,13 +59,13 @@ fn links() -> Vec<String> {
     links.into_iter().map(|link| link.name().to_string_lossy().into_owned()).collect()
 }
 
-/// Kills a process, and returns whether that ended it: one that was ending by itself, as helpers do, takes no notice.
+/// Kills a process; returns true if the signal ended it. A process that is already ending ignores it.
 fn kill_running(id: i32) -> bool {
     let process = Pid::from_raw(id);
     let state = || stat(id, 0).and_then(|state| state.chars().next());
-    // Stopped, it can't end otherwise.
+    // A stopped process cannot end by itself.
     let _ = kill(process, Signal::SIGSTOP);
-    until("it stops or ends", || matches!(state(), Some('T' | 'Z' | 'X') | None));
+    until("the process stops or ends", || matches!(state(), Some('T' | 'Z' | 'X') | None));
     let is_running = state() == Some('T');
     let _ = kill(process, Signal::SIGKILL);
     is_running
@@ -79,16 +78,16 @@ fn kill_after(who: RunAs, number: usize, words: &[&str], wait: Duration) {
     let programs = Programs::get();
     let mut call = programs.call(who);
     call.args(words).env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = call.spawn().expect("it starts");
+    let mut child = call.spawn().expect("the sandbox starts");
     thread::sleep(wait);
     let mut made = BTreeSet::new();
     let mut there;
     let victim = loop {
         there = marked(&mark);
-        // Numbers begin again from time to time.
+        // Process IDs wrap around.
         there.sort_by_cached_key(|id| (*id != child.id().cast_signed(), start(*id), *id));
         made.extend(&namespaces(&there) - &own);
-        // The first one, which the caller knows, or that within, which is process 1 there.
+        // The first process, known to the caller, or the inner one, which is process 1 there.
         let victim = there.get(number % 2).or(there.first()).copied().unwrap_or(child.id().cast_signed());
         if kill_running(victim) || child.try_wait().expect("a child").is_some() {
             break victim;
@@ -105,7 +104,7 @@ fn kill_after(who: RunAs, number: usize, words: &[&str], wait: Duration) {
 fn nothing_is_left_after_a_kill_at_any_moment() {
     for who in EVERYBODY {
         for number in scope::of((0..14).collect(), 4) {
-            // Closer together at first, while things are being made. They differ from run to run by the machine's load.
+            // Denser at first, during the setup. The moments vary with the machine's load.
             let wait = Duration::from_millis(7 * (number * number) as u64 / 4 + number as u64);
             kill_after(who, number, &["--", "sleep", "300"], wait);
         }
@@ -113,13 +112,13 @@ fn nothing_is_left_after_a_kill_at_any_moment() {
 }
 
 #[test]
-fn nothing_is_left_of_a_tour_either() {
+fn nothing_is_left_of_a_killed_tour() {
     for number in 0..4 {
         kill_after(RunAs::Root, number, &["--redirect-dns"], Duration::from_millis(60 * (number as u64 + 1)));
     }
 }
 
-/// With all that the command has started, whatever became of its parents.
+/// All descendants of the command end with it, even without their parents.
 #[test]
 fn nothing_is_left_after_the_command() {
     for who in EVERYBODY {

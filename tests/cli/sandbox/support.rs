@@ -1,4 +1,4 @@
-//! Callers of `sandbox`, and their words.
+//! Callers of `sandbox`, and their arguments.
 
 use crate::support::folder::Folder;
 use crate::support::program::{BINARY, folder_with};
@@ -11,18 +11,17 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunAs {
     Root,
-    /// A user to whom an administrator has given numbers for users of his own.
+    /// A user with subordinate IDs in `/etc/subuid`.
     Many,
-    /// A user who has himself alone.
     One,
 }
 
 pub(crate) const EVERYBODY: [RunAs; 3] = [RunAs::Root, RunAs::Many, RunAs::One];
 
-/// The user's number, which nobody should have.
+/// A user ID that no real user should have.
 pub(crate) const USER: u32 = 42_424;
 
-/// The programs, where every user can read them. They go with the last test that uses them.
+/// The programs in a folder that every user can read, removed after the last test that uses them.
 pub(crate) struct Programs {
     pub(crate) folder: Folder,
 }
@@ -47,9 +46,10 @@ impl Programs {
         programs
     }
 
-    /// What an administrator would write for the user, and his name, which `newuidmap` wants.
+    /// Writes the user's subordinate IDs, and the user's name, which `newuidmap` requires.
     fn write_users(&self) {
-        let write = |name: &str, text: String| fs::write(self.folder.join(name), text).expect("it is ours");
+        let write =
+            |name: &str, text: String| fs::write(self.folder.join(name), text).expect("a file of the test");
         let old = |file: &str| fs::read_to_string(file).unwrap_or_default();
         write("subordinate", format!("{USER}:400000:1000\n"));
         write("passwd", format!("{}someone:x:{USER}:{USER}::/:/bin/sh\n", old("/etc/passwd")));
@@ -62,7 +62,7 @@ impl Programs {
         let mut command = match who {
             RunAs::Root => Command::new(&program),
             RunAs::Many | RunAs::One => {
-                // Files of the machine are never written: others are bound over them, where only this call sees it.
+                // The machine's files are never written: replacements are bound over them in this call's mount namespace.
                 let bind = "mount --bind $0/subordinate /etc/subuid && mount --bind $0/subordinate /etc/subgid && \
                             mount --bind $0/passwd /etc/passwd && mount --bind $0/group /etc/group";
                 let bind = if who == RunAs::Many { bind } else { "true" };

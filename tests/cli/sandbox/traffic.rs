@@ -1,5 +1,4 @@
-//! Bytes through the proxy: all of them, in order, both ways, many at once. How connections end is tested with the relay
-//! itself.
+//! Bytes through the proxy: complete, in order, both ways, many at once. The relay's own tests cover the end of connections.
 
 use crate::cli::sandbox::calls::{WORLD, accept, call, inbound, inside, listen};
 use crate::cli::sandbox::support::{EVERYBODY, RunAs};
@@ -16,7 +15,7 @@ use std::{
 const BOTH_MODES: &[&[&str]] = &[&[], &["-m", "TPROXY"]];
 const MEBIBYTE: usize = 1 << 20;
 
-/// The block of this number: no two are alike, and none looks like a part of another.
+/// Pseudo-random block of this number; no two are alike, and none resembles part of another.
 fn block(number: u64) -> Vec<u8> {
     let mut block = vec![0; MEBIBYTE];
     Rng::with_seed(number).fill(&mut block);
@@ -32,12 +31,11 @@ fn receive(mut from: &TcpStream, mebibytes: u64) {
     let mut came = vec![0; MEBIBYTE];
     for number in 0..mebibytes {
         from.read_exact(&mut came).unwrap_or_else(|error| panic!("block {number}: {error}"));
-        assert!(came == block(number), "block {number} is another one");
+        assert!(came == block(number), "block {number} differs");
     }
-    assert_eq!(from.read(&mut came).expect("an end"), 0, "there is more than was sent");
+    assert_eq!(from.read(&mut came).expect("an end"), 0, "more bytes than were sent");
 }
 
-/// There and back at the same time.
 fn echoed(mebibytes: u64, family: usize) {
     let stream = call((WORLD[family], 7));
     thread::scope(|scope| {
@@ -46,7 +44,7 @@ fn echoed(mebibytes: u64, family: usize) {
     });
 }
 
-/// Both ways at the same time, through the proxy twice: to the world, which calls the application.
+/// Both ways at the same time, twice through the proxy: to the world, which calls the application.
 fn delivered(mebibytes: u64, family: usize) {
     let listener = listen(WORLD[family], 9000);
     let (near, far) = inbound(family, &listener);
@@ -64,7 +62,7 @@ rows! {
 }
 
 #[test]
-fn less_does_in_every_mode_and_family_for_everybody() {
+fn bytes_arrive_in_every_mode_and_family() {
     inside(&EVERYBODY, BOTH_MODES, || {
         for family in [0, 1] {
             echoed(16, family);
@@ -82,7 +80,7 @@ fn hundreds_of_connections_at_once() {
         let inbound: Vec<_> = (0..out / 2).map(|_| inbound(0, &listener)).collect();
         let pairs = outbound.iter().map(|stream| (stream, stream));
         let pairs: Vec<_> = pairs.chain(inbound.iter().map(|(near, far)| (near, far))).collect();
-        // All are open, and each has bytes on its way, before any is read.
+        // All connections are open with bytes in flight before any is read.
         for (number, &(mut near, _)) in (0..).zip(&pairs) {
             near.write_all(&block(number)[..4096]).expect("written");
         }
@@ -103,11 +101,11 @@ fn hundreds_of_connections_at_once() {
     }
 }
 
-/// A proxy of one's own: this test.
+/// The test acts as the proxy.
 #[test]
-fn the_ports_are_left_to_whoever_wants_them() {
+fn proxy_none_leaves_the_ports_free() {
     let printed = inside(&EVERYBODY, &[&["--proxy", "none"]], || {
-        let proxy = TcpListener::bind("0.0.0.0:15001").expect("nothing listens there");
+        let proxy = TcpListener::bind("0.0.0.0:15001").expect("a free port");
         let client = thread::spawn(|| {
             let mut stream = call((WORLD[0], 80));
             stream.write_all(b"to the world").expect("written");
@@ -116,8 +114,8 @@ fn the_ports_are_left_to_whoever_wants_them() {
         let mut taken = accept(&proxy);
         let mut output = String::new();
         taken.read_to_string(&mut output).expect("all of it");
-        client.join().expect("it has called");
-        let original = getsockopt(&taken, sockopt::OriginalDst).expect("the kernel knows");
+        client.join().expect("the client ends");
+        let original = getsockopt(&taken, sockopt::OriginalDst).expect("an original destination");
         let original = SocketAddr::V4(SockaddrIn::from(original).into());
         assert_eq!((output.as_str(), original), ("to the world", SocketAddr::new(WORLD[0], 80)));
     });

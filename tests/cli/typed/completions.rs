@@ -1,11 +1,10 @@
-//! Completions as real shells make them of the scripts.
+//! Completions as computed by real shells from the scripts.
 
 use crate::cli::typed::program::{commands, flags};
 use crate::support::scope;
 use crate::support::session::PROGRAM;
 use testkit::command_line::SHELLS;
 
-/// A line up to the cursor, and the proposals for its last word.
 const CASES: &[(&str, &[&str])] = &[
     ("sidecar-init exp", &["explain"]),
     ("sidecar-init cni ", &["install", "uninstall", "repair"]),
@@ -31,7 +30,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("sidecar-init linkerd-init --iptables-mode ", &["legacy", "nft", "plain"]),
     ("sidecar-init kuma-init ", &["install", "uninstall"]),
     ("sidecar-init completions ", &["bash", "zsh", "fish"]),
-    // All flags have the dash in common, which is not what a user wants.
+    // All flags share the dash, which is not a useful proposal.
     ("sidecar-init explain ", &[]),
     ("sidecar-init apply -b '*' ", &[]),
     ("sidecar-init help cl", &["clean"]),
@@ -45,7 +44,6 @@ const CASES: &[(&str, &[&str])] = &[
     ("sidecar-init --log_t", &["--log_target"]),
     ("sidecar-init --vers", &["--version"]),
     ("sidecar-init sandbox -- fo", &["folder/"]),
-    // What follows -- is an argument, whatever it looks like.
     ("sidecar-init explain -- --form", &[]),
 ];
 
@@ -79,7 +77,7 @@ fn in_zsh() {
     check("zsh");
 }
 
-/// Tab, then Enter: the word that the shell has completed is run, and prints the script for bash.
+/// Tab, then Enter: the shell runs the completed word, which prints the script for bash.
 #[test]
 fn in_a_terminal() {
     for name in SHELLS {

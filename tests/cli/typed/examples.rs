@@ -1,17 +1,16 @@
-//! Every example is taken by every command that has the flag, and so is each value of those of which help names all.
-//!
-//! A call with another value that is wrong touches nothing, and tells all that is wrong: that one, and nothing else.
+//! Every command accepts its flags' examples, and every value of flags whose help lists all values. A second, invalid flag keeps
+//! the call from changing anything; the error must name that flag and no other.
 
 use crate::cli::typed::program::{commands, flags, output, stdout};
 use crate::support::folder::Folder;
 use mesh::settings::{self, SettingRow};
 
 const WRONG: &str = "--log_output_level=wrong";
-/// Complaints about examples that name something which only their author's machine has.
+/// Errors about examples that exist only on their author's machine.
 const NOT_HERE: [&str; 2] = ["can't be entered", "can't be opened"];
 
 #[test]
-fn examples_are_taken() {
+fn examples_are_accepted() {
     let folder = Folder::new("typed");
     folder.write("pod.yaml", include_str!("../../../docker/pod-istio.yaml"));
     folder.write("tproxy.yaml", "redirect: {inbound: {port: 15006}}\n");
@@ -30,12 +29,12 @@ fn examples_are_taken() {
             }
         }
     }
-    assert!(count > 300, "only {count} were tried");
+    assert!(count > 300, "only {count} were tested");
 }
 
-/// The values that the table has for a flag of the command with this help.
+/// Values in the table for a flag of the command with this help.
 fn values(help: &str, flag: &str) -> &'static [&'static str] {
-    // Settings of single commands share some names, and differ in what help says.
+    // Settings of single commands may share a name; their help differs.
     let printed = |row: &&SettingRow| row.long == flag && help.contains(&flat(row.help));
     let row = settings::all().find(printed).unwrap_or_else(|| panic!("--{flag} is in no table:\n{help}"));
     if row.values.is_empty() { row.example.as_slice() } else { row.values }
@@ -71,7 +70,7 @@ fn check(command: &str, flag: &str, value: &str, pod: &[&str], folder: &Folder) 
     let behind: &[&str] = if command == "sandbox" { &["--", "true"] } else { &[] };
     let call = [&words[..], pod, &[&form], beside, &[wrong], behind].concat();
     let output = output(&call, folder);
-    // Programs in whose place we stand have a single code for all that goes wrong.
+    // The drop-ins of other meshes have a single exit code for all failures.
     let code = if ["linkerd-init", "kuma-init"].contains(&words[0]) { 1 } else { 2 };
     let said = output.with(code, &call.join(" ")).stderr;
     let printed = said.lines().filter(|line| line.starts_with("  "));

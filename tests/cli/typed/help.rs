@@ -1,4 +1,4 @@
-//! Help: it fits, groups come in the order of interest, and each option says all that there is to say of it.
+//! Help fits into 80 columns, has its groups in order of interest, and is complete for each option.
 
 use crate::cli::typed::program::{commands, output, stdout};
 use mesh::Mesh;
@@ -14,7 +14,7 @@ fn help_fits_into_80_columns() {
     for command in commands().iter().map(String::as_str).chain(["", "cni"]) {
         for flag in ["-h", "--help", "--help-all"] {
             for line in help(command, flag).lines() {
-                // What can't be broken: an example, a long name, and keys of the network configuration with their meaning.
+                // Unbreakable lines: an example, a long name, and keys of the network configuration with their meaning.
                 let is_whole = command == "cni"
                     || line.trim_start().starts_with("sidecar-init ")
                     || !line.trim().contains(' ');
@@ -25,9 +25,8 @@ fn help_fits_into_80_columns() {
 }
 
 #[test]
-fn each_option_says_its_variable_what_of_a_pod_says_it_and_an_example() {
+fn each_option_has_its_variable_annotation_and_example() {
     let text = help("istio-iptables", "--help");
-    // A name that is broken at a hyphen is the same name.
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut printed = 0;
     for row in settings::of(Mesh::default())
@@ -36,12 +35,11 @@ fn each_option_says_its_variable_what_of_a_pod_says_it_and_an_example() {
         if row.topic.is_of_one_command() {
             continue;
         }
-        let has = |word: &str| assert!(flat.contains(word), "{}: {word} is not told", row.name());
+        let has = |word: &str| assert!(flat.contains(word), "{}: {word} is missing", row.name());
         row.variables.iter().for_each(|name| has(name));
         for name in row.annotations {
             has(name);
         }
-        // What has no effect needs no example.
         let example = row.example.filter(|_| row.topic != Topic::Compatibility);
         if let Some(example) = example {
             has(example);
@@ -53,14 +51,14 @@ fn each_option_says_its_variable_what_of_a_pod_says_it_and_an_example() {
 }
 
 #[test]
-fn flags_without_effect_are_shown_only_where_all_are_asked_for() {
+fn flags_without_effect_are_only_in_help_all() {
     for command in commands() {
         assert!(!help(&command, "--help").contains("No effect"), "{command}");
         assert!(help(&command, "--help-all").contains("  --vklog"), "{command}");
     }
 }
 
-/// What `--help` shows of a command is what `help` shows of it, and other words are topics.
+/// `help COMMAND` and `COMMAND --help` print the same; other words are topics.
 #[test]
 fn help_takes_commands_and_topics() {
     for command in commands().iter().map(String::as_str).chain(["cni", "version"]) {

@@ -1,10 +1,10 @@
-//! The manual: a page for each command, as mandoc finds them and shows them.
+//! The manual: a page for each command, formatted and checked by mandoc.
 
 use crate::cli::typed::program::{commands, flags};
 use crate::support::session::PROGRAM;
 
 #[test]
-fn pages_tell_what_help_tells() {
+fn pages_match_help() {
     let pages = PROGRAM.manual();
     let commands = commands();
     let name = |command: &String| format!("sidecar-init-{}.1", command.replace(' ', "-"));

@@ -1,11 +1,10 @@
-//! The program, and what its help lists.
+//! The program's commands and flags, from its help.
 
 use crate::support::program::{Outcome, Run, binary};
 use std::path::Path;
 
-/// The commands by their words, as help lists them.
 pub(crate) fn commands() -> Vec<String> {
-    // Two take no flags, and one starts those of two words.
+    // `help` and `version` take no flags, and `cni` is the first word of commands.
     let others = ["help", "version", "cni"];
     let names = |words: &[&str]| {
         let help = stdout(&[words, &["--help"]].concat());
@@ -22,7 +21,7 @@ pub(crate) fn commands() -> Vec<String> {
     found
 }
 
-/// The long flags of a command by its help, each with what stands for its value; switches have none.
+/// Long flags of a command from its help, each with its value's placeholder; `None` for switches.
 pub(crate) fn flags(command: &str) -> Vec<(String, Option<String>)> {
     let help = stdout(&[&command.split(' ').collect::<Vec<_>>()[..], &["--help-all"]].concat());
     let lines = help.lines().filter(|line| line.starts_with("  -") || line.starts_with("      --"));

@@ -1,5 +1,5 @@
-//! Folders that others may write to, too: what is not a network configuration of a sensible size is passed over and told. It
-//! neither holds up the installer nor costs memory.
+//! Folders that other users may write to: an entry that is not a network configuration of sensible size is skipped and reported.
+//! It neither blocks the installer nor costs memory.
 
 use crate::cni::install::node::{LIST, Node, Running, types};
 use crate::cni::plugin::hostile::{Form, fifo};
@@ -16,7 +16,7 @@ fn huge(path: &Path) {
     File::create(path).and_then(|file| file.set_len(1 << 30)).expect("a file of 1 GiB");
 }
 
-/// Entries of the folder, and what is told of each.
+/// Entries of the folder, and the report of each.
 const FORMS: [(&str, Form, &str); 6] = [
     ("a pipe", fifo, "is not a regular file"),
     ("a huge file", huge, "has more than 1048576 bytes"),
@@ -34,22 +34,22 @@ const FORMS: [(&str, Form, &str); 6] = [
     ("other bytes", |path| fs::write(path, b"\xff\xfe").expect("a file"), "is not complete JSON"),
 ];
 
-/// The most memory that a process has had, in kB.
+/// Peak memory of a process in kB.
 fn peak(running: &Running) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", running.id())).expect("it runs");
+    let status = fs::read_to_string(format!("/proc/{}/status", running.id())).expect("the process runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
 #[test]
-fn what_is_no_configuration_is_passed_over_and_told_whatever_it_is() {
+fn invalid_configurations_are_skipped_and_reported() {
     for (what, form, printed) in scope::of(FORMS.to_vec(), 2) {
         for name in scope::of(vec!["00-x.conflist", "00-x.conf"], 1) {
             let node = Node::new();
             let path = node.configurations().join(name);
             form(&path);
             let mut running = node.start(&["--watch"]);
-            running.until("it is told", || running.log().contains(printed));
+            running.until("a report", || running.log().contains(printed));
             node.put("10-a.conflist", LIST);
             running.until("the entry in the next file", || types(&node.read("10-a.conflist")).len() == 2);
             let is_warning =
@@ -59,14 +59,14 @@ fn what_is_no_configuration_is_passed_over_and_told_whatever_it_is() {
             assert_eq!(running.end(), Some(0), "{what}");
             node.succeed("uninstall", &[]);
             assert_eq!(node.read("10-a.conflist"), LIST, "{what}");
-            fs::remove_file(path).expect("it is still there");
+            fs::remove_file(path).expect("the entry is kept");
         }
     }
 }
 
-/// The names that the installer writes to itself, taken by somebody else.
+/// Names of the installer's own files are occupied by other entries.
 #[test]
-fn names_that_are_taken_by_no_file_are_told() {
+fn occupied_names_are_reported() {
     let node = Node::new();
     node.put("10-a.conf", r#"{"name":"n","cniVersion":"1.0.0","type":"a"}"#);
     fifo(&node.configurations().join("10-a.conflist"));
@@ -76,12 +76,12 @@ fn names_that_are_taken_by_no_file_are_told() {
     let output = node.call("install", &["--wait", "100ms"]);
     let printed = output.with(1, "names that are taken").stderr;
     assert!(printed.contains("10-a.conflist is not a regular file"), "{printed}");
-    // The pipe in the program's place is not a program, and makes way for one.
+    // A pipe in the program's place is not a program and is replaced.
     assert!(fs::metadata(node.plugin()).is_ok_and(|plugin| plugin.is_file()));
 }
 
 #[test]
-fn a_configuration_does_not_outgrow_what_is_read() {
+fn configuration_never_exceeds_the_read_limit() {
     let node = Node::new();
     let most = 1024 * 1024;
     let padded = |length: usize| {
@@ -99,10 +99,10 @@ fn a_configuration_does_not_outgrow_what_is_read() {
     assert_eq!(node.read("10-a.conflist"), padded(most - 1000));
 }
 
-/// The runtime goes on with the first file, so an entry in the second one would have no effect. The wait is longer than
-/// that for a half-written file.
+/// The runtime uses the first file, so an entry in the second one would have no effect. The wait exceeds the one for a
+/// half-written file.
 #[test]
-fn a_file_that_the_plugin_can_not_serve_is_reported_and_kept_and_none_after_it_is_used() {
+fn unsupported_file_is_reported_and_kept_and_no_later_one_is_used() {
     let latin = b"{\"name\":\"n\",\"x\":\"\xe9\",\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"a\"},{\"type\":\"sidecar-cni\"}]}";
     for (name, text, printed) in [
         ("10-a.conf", br#"{"name":"n","cniVersion":"0.2.0","type":"a"}"#.as_slice(), "speaks version"),
@@ -130,7 +130,7 @@ fn a_file_that_the_plugin_can_not_serve_is_reported_and_kept_and_none_after_it_i
             let said = node.call("uninstall", &[]).with(1, printed).stderr;
             assert!(said.contains("is not UTF-8, and names sidecar-cni; mend it first"), "{said}");
         }
-        // A list without plugins is used by no runtime once its folder is empty.
+        // Runtimes skip a list without plugins once its folder is empty.
         fs::remove_file(folder.join("a.conf")).expect("removed");
         if printed.starts_with("has no plugins") {
             node.succeed("install", &[]);
@@ -140,7 +140,7 @@ fn a_file_that_the_plugin_can_not_serve_is_reported_and_kept_and_none_after_it_i
 }
 
 #[test]
-fn a_limit_of_file_sizes_is_an_error_and_no_death() {
+fn file_size_limit_is_an_error() {
     let node = Node::new();
     node.put("10-a.conflist", LIST);
     let output = Command::new("prlimit")

@@ -1,4 +1,4 @@
-//! Readiness and metrics over HTTP, by callers that behave and by others.
+//! Readiness and metrics over HTTP, with well-behaved and hostile clients.
 
 use crate::cni::install::node::{LIST, Node, Running, program};
 use crate::support::namespace::Namespace;
@@ -16,7 +16,6 @@ pub(crate) fn send(namespace: &Namespace, address: &str, request: &[u8]) -> io::
     namespace.run(|| {
         let mut stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-        // It may hang up before it has read all.
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -24,7 +23,7 @@ pub(crate) fn send(namespace: &Namespace, address: &str, request: &[u8]) -> io::
     })
 }
 
-/// The program ends before the folders go, in which it would put things back.
+/// The program ends before the folders are removed, into which it would write again.
 pub(crate) struct Scene {
     pub(crate) running: Running,
     pub(crate) node: Node,
@@ -50,10 +49,9 @@ impl Scene {
     }
 
     fn send(&self, request: &[u8]) -> String {
-        send(&self.namespace, &self.address, request).expect("it listens")
+        send(&self.namespace, &self.address, request).expect("a response")
     }
 
-    /// Calls the plugin with these variables besides.
     fn call(&self, verb: &str, variables: &[(&str, &str)]) -> bool {
         let configuration = format!(
             concat!(
@@ -74,7 +72,7 @@ impl Scene {
 }
 
 #[test]
-fn readiness_follows_the_entry_and_metrics_tell_what_the_plugin_has_counted() {
+fn readiness_follows_the_entry_and_metrics_have_the_plugin_counters() {
     let scene = Scene::new();
     assert!(scene.get("/readyz").starts_with("HTTP/1.1 503 "));
     assert!(scene.get("/metrics").contains("\nsidecar_cni_installed 0\n"));
@@ -100,13 +98,12 @@ fn readiness_follows_the_entry_and_metrics_tell_what_the_plugin_has_counted() {
 }
 
 #[test]
-fn alerts_and_dashboard_read_what_the_installer_exports() {
+fn alerts_and_dashboard_match_the_installer_metrics() {
     let scene = Scene::new();
     scene.node.put("10-a.conflist", LIST);
     scene.running.until("readiness", || scene.get("/readyz").starts_with("HTTP/1.1 200 "));
     let (pod, state) = (Namespace::new(), scene.node.path("state"));
     let path = pod.path();
-    // Its rules are missing.
     let container = [("CNI_CONTAINERID", "c1"), ("CNI_NETNS", &*path), ("CNI_IFNAME", "eth0")];
     assert!(!scene.call("CHECK", &container) && !scene.call("GC", &[]));
     let repair = ["cni", "repair", "--netns", &path, "--pod-ips", "10.77.0.2", "-u", "1337", "--state-dir"];
@@ -115,7 +112,7 @@ fn alerts_and_dashboard_read_what_the_installer_exports() {
 }
 
 #[test]
-fn odd_requests_are_answered_or_dropped() {
+fn unusual_requests_are_answered_or_dropped() {
     let scene = Scene::new();
     for (request, status) in [
         ("GET / HTTP/1.1\r\n\r\n", "404 "),
@@ -135,16 +132,16 @@ fn odd_requests_are_answered_or_dropped() {
     assert!(scene.get("/readyz").starts_with("HTTP/1.1 503 "));
 }
 
-/// Connections that say nothing, or never an end, or read no answer.
+/// Connections without a request, with an incomplete one, or that read no response.
 fn idlers(scene: &Scene, count: usize) -> Vec<TcpStream> {
     let idler = |number: usize| {
-        let mut stream = TcpStream::connect(&scene.address).expect("it listens");
+        let mut stream = TcpStream::connect(&scene.address).expect("a listener");
         let output: &[u8] = match number % 3 {
             0 => b"",
             1 => b"GET /metrics HTTP/1.1\r\nHost:",
             _ => b"GET /metrics HTTP/1.1\r\n\r\n",
         };
-        // It may have been closed for those behind it.
+        // The connection may have been closed in favour of later ones.
         let _ = stream.write_all(output);
         stream
     };
@@ -152,14 +149,14 @@ fn idlers(scene: &Scene, count: usize) -> Vec<TcpStream> {
 }
 
 #[test]
-fn callers_that_say_nothing_hold_up_no_other() {
+fn idle_clients_delay_no_other() {
     let scene = Scene::new();
     for count in [1, 60, 500] {
         let idlers = idlers(&scene, count);
         for path in ["/readyz", "/metrics", "/readyz"] {
             let start = Instant::now();
             assert!(scene.get(path).starts_with("HTTP/1.1 "), "{path} beside {count}");
-            // One after the other, sixty would hold it up for minutes.
+            // In sequence, sixty would block it for minutes.
             assert!(
                 start.elapsed() < Duration::from_secs(30),
                 "{path} beside {count}: {:?}",
@@ -168,16 +165,14 @@ fn callers_that_say_nothing_hold_up_no_other() {
         }
         drop(idlers);
     }
-    // Those are closed in time, and no descriptor stays.
     let _idlers = idlers(&scene, 60);
-    let open = || fs::read_dir(format!("/proc/{}/fd", scene.running.id())).expect("it runs").count();
+    let open = || fs::read_dir(format!("/proc/{}/fd", scene.running.id())).expect("the program runs").count();
     scene.running.until("the earlier ones are closed", || open() < 100);
     scene.running.until("they are closed", || open() < 20);
 }
 
-/// A process with few descriptors, as in a container with small limits.
 #[test]
-fn callers_that_take_every_descriptor_hold_up_no_other() {
+fn clients_that_use_every_descriptor_delay_no_other() {
     let scene = Scene::new();
     let id = scene.running.id().to_string();
     let limited = Command::new("prlimit").args(["--nofile=24", "--pid", &id]).status().expect("prlimit");
@@ -189,7 +184,7 @@ fn callers_that_take_every_descriptor_hold_up_no_other() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_told() {
+fn occupied_address_is_reported() {
     let scene = Scene::new();
     let node = Node::new();
     let arguments = node.arguments("install", &["--watch", "--metrics", &scene.address]);

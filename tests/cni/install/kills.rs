@@ -1,5 +1,5 @@
-//! `kill -9` at each system call of an install and of an uninstall: each network configuration is the old one or the new
-//! one, and so is the program; the next run arrives.
+//! `kill -9` at each system call of an install and of an uninstall: each network configuration is the old or the new one, and so
+//! is the program; the next run finishes.
 
 use crate::cni::install::node::{Node, program, shapes};
 use crate::cni::plugin::kills::calls;
@@ -22,7 +22,7 @@ fn check(name: &str, text: &str, verb: &str) {
             fs::remove_file(file.expect("an entry").path()).expect("removed");
         }
         node.put(name, text);
-        // One of the four copies the program, the others find it.
+        // One of the four cases copies the program; the others find it in place.
         if verb == "install" && name.ends_with("list") {
             let _ = fs::remove_file(node.plugin());
             return;
@@ -53,7 +53,7 @@ fn check(name: &str, text: &str, verb: &str) {
         let at = format!("{name} {verb}, killed at {call} {count}");
         killed += usize::from(run.code.is_none());
         let found = node.configurations_by_name();
-        // Where a single plugin becomes a list or again one, both are there for a while, the runtime's first choice whole.
+        // When a single plugin becomes a list or the reverse, both exist for a while, and the runtime's first choice is complete.
         assert!([&old, &new, &both].contains(&&found), "{at}: {found:#?}");
         olds += usize::from(found == old);
         news += usize::from(found == new);
@@ -61,7 +61,7 @@ fn check(name: &str, text: &str, verb: &str) {
         assert!(plugin.as_ref().map_or(true, |plugin| *plugin == whole), "{at}: the program is torn");
         assert!(
             plugin.is_ok() || !found.values().next().is_some_and(|first| first.contains("sidecar-cni")),
-            "{at}: the runtime would look for a plugin that is not there"
+            "{at}: the runtime would look for a missing plugin"
         );
         node.succeed(verb, &[]);
         assert_eq!(node.all(), new, "{at}: the next run arrives and leaves nothing unfinished");

@@ -1,4 +1,4 @@
-//! The chart's DaemonSet asks of a node only settings that the program accepts, and takes no right but to write two folders of root's.
+//! The chart's DaemonSet uses only settings that the program accepts, and needs only write access to two folders of root.
 
 use crate::cni::install::node::{LIST, Node, program, types};
 use crate::support::namespace::Namespace;
@@ -15,12 +15,11 @@ fn arguments(mut values: Value) -> Vec<String> {
     let objects = ChartTemplate::CNI.objects("kube-system", &json!({ "cni": values }));
     let set = objects.iter().find(|object| object["kind"] == "DaemonSet").expect("a DaemonSet");
     let words = &set["spec"]["template"]["spec"]["containers"][0]["args"];
-    let words: Vec<String> = serde_json::from_value(words.clone()).expect("texts");
+    let words: Vec<String> = serde_json::from_value(words.clone()).expect("strings");
     words.into_iter().map(|word| word.replace("$(HOST_IP)", "127.0.0.1")).collect()
 }
 
-/// Runs the container's program as root without any capability, on a node of the test's, until it is installed, and then
-/// asks it to end.
+/// Runs the container's program as root without capabilities on a test node until it is installed, then ends it.
 fn check(values: Value) -> (Node, String) {
     let (node, namespace) = (Node::new(), Namespace::new());
     node.put(FILE, LIST);
@@ -41,24 +40,24 @@ fn check(values: Value) -> (Node, String) {
     let with = node.read(FILE);
     let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(kill.expect("kill").success());
-    Outcome::from(child.wait_with_output().expect("it ends")).with(0, &format!("{arguments:?}"));
+    Outcome::from(child.wait_with_output().expect("the program ends")).with(0, &format!("{arguments:?}"));
     (node, with)
 }
 
 #[test]
-fn it_installs_and_leaves_all_in_place() {
+fn entry_and_program_stay_after_exit() {
     let (node, with) = check(json!({}));
     assert_eq!(types(&with), ["a", "sidecar-cni"]);
     assert!(node.read(FILE) == with && node.plugin().exists());
 }
 
 #[test]
-fn metrics_are_an_addition() {
+fn metrics_need_no_capability() {
     check(json!({ "metrics": true }));
 }
 
 #[test]
-fn the_way_back_leaves_nothing() {
+fn uninstall_on_exit_leaves_nothing() {
     let (node, _) = check(json!({ "uninstallOnExit": true }));
     assert_eq!(node.read(FILE), LIST);
     assert!(!node.plugin().exists());

@@ -1,4 +1,4 @@
-//! Programs beside the installer: where the entry goes, and what is told of each in the log, at `/readyz` and in metrics.
+//! Programs beside the installer: the place of the entry, and the warning for each in the log, at `/readyz` and in metrics.
 
 use crate::cni::install::http::Scene;
 use crate::cni::install::node::Node;
@@ -26,7 +26,6 @@ fn the_delegate_of_multus_gets_the_entry_where_it_works_there() {
         (multus("multus", r#""delegates":[]"#), kubeconfig, &[own], "its delegate \"\""),
     ] {
         let node = Node::new();
-        // An earlier version has put it there.
         node.put("00-multus.conf", &text);
         node.succeed("install", &[]);
         node.put(delegate, CALICO);
@@ -63,7 +62,7 @@ fn a_program_that_removes_the_entry_again_and_again_is_named_and_ends_readiness(
         assert!(scene.get("/metrics").contains("sidecar_cni_install_warnings{cause=\"removal\"} 1\n"));
         let log = scene.running.log();
         assert_eq!(log.matches(remedy).count(), 1, "{log}");
-        // A new version of the file is no removal.
+        // A new version of the file is not a removal.
         scene.node.put("10-a.conflist", &text.replace("pods", "new"));
         scene.running.until("readiness", || scene.get("/readyz").starts_with("HTTP/1.1 200 "));
     }

@@ -1,4 +1,4 @@
-//! A node, as far as an installer sees it: folders of its own, gone when done with, and the programs that run there.
+//! A node for an installer: separate folders, removed on drop, and the programs that run there.
 
 use crate::support::folder::Folder;
 use crate::support::program::{self, Outcome, Run};
@@ -17,7 +17,7 @@ use testkit::seccomp;
 
 pub(crate) const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
 
-/// The program without its debug information: it is copied often, and that would be most of it.
+/// The program without its debug information, which is most of its size: it is copied often.
 pub(crate) fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -58,7 +58,6 @@ impl Node {
         self.0.join(name)
     }
 
-    /// Puts a network configuration in place as a well-behaved agent does.
     pub(crate) fn put(&self, name: &str, text: &str) {
         let aside = self.0.join(format!("{name}.new"));
         fs::write(&aside, text).expect("written");
@@ -75,7 +74,7 @@ impl Node {
         names.map(|name| (name.clone(), self.read(&name))).collect()
     }
 
-    /// Those of them that runtimes read.
+    /// Configurations that runtimes read.
     pub(crate) fn configurations_by_name(&self) -> BTreeMap<String, String> {
         let mut all = self.all();
         all.retain(|name, _| name.contains(".conf"));
@@ -98,7 +97,6 @@ impl Node {
         self.call(verb, more).with(0, verb);
     }
 
-    /// Starts an install that stays.
     pub(crate) fn start(&self, more: &[&str]) -> Running {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let log = self.0.join(format!("log-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
@@ -126,7 +124,6 @@ impl Running {
         self.child.id()
     }
 
-    /// Asks it to end, and tells its exit code.
     pub(crate) fn end(&mut self) -> Option<i32> {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
@@ -137,7 +134,7 @@ impl Running {
     pub(crate) fn ended(&mut self) -> Option<i32> {
         let log = self.log.clone();
         let status = wait::until_ok(|| {
-            let ended = self.child.try_wait().expect("it can be waited for");
+            let ended = self.child.try_wait().expect("a child");
             ended.ok_or_else(|| format!("its end\n{}", fs::read_to_string(&log).unwrap_or_default()))
         });
         status.code()
@@ -156,13 +153,12 @@ pub(crate) fn types(text: &str) -> Vec<String> {
     list["plugins"].as_array().map(|plugins| plugins.iter().map(name).collect()).unwrap_or_default()
 }
 
-/// Differs for a file that was written anew.
+/// Changes whenever a file is written again.
 pub(crate) fn identity(path: &Path) -> (u64, i64, i64) {
     let metadata = fs::metadata(path).expect("the file");
     (metadata.ino(), metadata.mtime(), metadata.mtime_nsec())
 }
 
-/// The shapes of real network configurations: their names and texts.
 pub(crate) fn shapes() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cni/install/shapes");
     let entries = fs::read_dir(folder).expect("the shapes").map(|entry| entry.expect("an entry").path());

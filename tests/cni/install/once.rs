@@ -1,4 +1,4 @@
-//! One run: what it puts where, what it excludes, and that it can be taken back to the byte.
+//! A single install: files that it writes, files that it excludes, and an uninstall that restores every byte.
 
 use crate::cni::install::node::{Node, identity, shapes, types};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use std::{
 const ENTRY: &str = r#"{"type":"sidecar-cni","capabilities":{"io.kubernetes.cri.pod-annotations":true}}"#;
 
 #[test]
-fn eight_real_network_configurations_get_the_entry_and_are_given_back() {
+fn eight_real_network_configurations_get_the_entry_and_are_restored() {
     for (name, text) in shapes() {
         let node = Node::new();
         node.put(&name, &text);
@@ -22,7 +22,7 @@ fn eight_real_network_configurations_get_the_entry_and_are_given_back() {
         node.succeed("install", &[]);
         let list = name.replace(".conf", ".conflist").replace(".conflistlist", ".conflist");
         let all = node.all();
-        assert_eq!(all.keys().collect::<Vec<_>>(), [&list], "one file, and nothing unfinished");
+        assert_eq!(all.keys().collect::<Vec<_>>(), [&list], "one file, and no temporary file");
         check(&text, &all[&list]);
         let path = node.configurations().join(&list);
         let metadata = fs::metadata(&path).expect("the list");
@@ -41,7 +41,7 @@ fn eight_real_network_configurations_get_the_entry_and_are_given_back() {
     }
 }
 
-/// Every byte of the file is there, in one piece or around the entry; and nobody but the entry is new.
+/// Checks that every byte of the file is kept, in one piece or around the entry, and that only the entry is new.
 #[track_caller]
 fn check(before: &str, after: &str) {
     let plugins = types(after);
@@ -63,7 +63,7 @@ fn check(before: &str, after: &str) {
 }
 
 #[test]
-fn the_entry_says_what_was_asked_for_and_is_exchanged_when_that_changes() {
+fn entry_has_the_requested_keys_and_is_replaced_on_change() {
     let node = Node::new();
     let text = r#"{"name":"n","cniVersion":"1.0.0","plugins":[ {"type":"a"} ]}"#;
     node.put("10-a.conflist", text);
@@ -85,7 +85,7 @@ fn the_entry_says_what_was_asked_for_and_is_exchanged_when_that_changes() {
 }
 
 #[test]
-fn the_file_that_the_runtime_takes_is_chosen() {
+fn first_file_of_the_runtime_is_chosen() {
     let list = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
     let single = r#"{"name":"n","cniVersion":"0.3.1","type":"a"}"#;
     let nameless = r#"{"cniVersion":"0.3.1","type":"a"}"#;
@@ -96,7 +96,7 @@ fn the_file_that_the_runtime_takes_is_chosen() {
         // CRI-O names its network after the file.
         (vec![("10-a.conf", nameless), ("10-b.conflist", list)], "10-a.conflist"),
         (vec![("00-a.txt", list), ("00-a.conflist.bak", list), ("10-a.conflist", list)], "10-a.conflist"),
-        // A runtime that passes over what is not a configuration takes the next one.
+        // A runtime skips an invalid file and takes the next one.
         (vec![("00-a.conflist", "{"), ("05-a.conf", list), ("10-a.conflist", list)], "10-a.conflist"),
     ] {
         let node = Node::new();
@@ -121,7 +121,7 @@ fn each_half_written_file_is_waited_for() {
     let half = |name: &str| fs::write(node.configurations().join(name), "{ half").expect("written");
     half("00-x.conflist");
     let mut running = node.start(&[]);
-    running.until("it is passed over", || running.log().contains("passed over"));
+    running.until("the skipped file", || running.log().contains("passed over"));
     half("10-a.conflist");
     thread::sleep(Duration::from_millis(300));
     let text = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;

@@ -1,5 +1,4 @@
-//! `sidecar-node` goes among the plugins with the plugin, where it lies beside the program that installs, and does what
-//! `cni repair --watch` asks for.
+//! `sidecar-node` is installed with the plugin if it is beside the installing program, and `cni repair --watch` runs it.
 
 use crate::cni::install::node::{LIST, Node, program};
 use crate::support::program::{Outcome, Run};
@@ -12,7 +11,6 @@ use std::{
 
 const KUBECONFIG: &str = r#"{"kubeconfig":"/etc/cni/net.d/sidecar-cni-kubeconfig"}"#;
 
-/// A node, and a copy of the program in a folder of its own.
 struct Copy {
     node: Node,
     program: PathBuf,
@@ -28,7 +26,6 @@ impl Copy {
         Self { node, program: copy }
     }
 
-    /// One that has what stands for `sidecar-node` beside it.
     fn with(script: &str) -> Self {
         let copy = Self::new();
         write_program(&copy.node.path("release/sidecar-node"), script);
@@ -41,7 +38,7 @@ impl Copy {
 
     #[track_caller]
     fn succeed(&self, verb: &str, more: &[&str]) -> String {
-        // By the plugin's name, it knows no other command.
+        // Under the plugin's name, the program has no other command.
         let skipped = usize::from(self.program.ends_with("sidecar-cni"));
         let arguments = self.node.arguments(verb, more);
         Command::new(&self.program).args(&arguments[skipped..]).outcome().with(0, verb).stderr
@@ -56,14 +53,18 @@ fn write_program(path: &Path, script: &str) {
 fn sidecar_node_comes_and_goes_with_the_plugin() {
     let copy = Copy::with("echo one");
     copy.succeed("install", &[]);
-    let ours = fs::read(copy.node.path("release/sidecar-node")).expect("ours");
+    let ours = fs::read(copy.node.path("release/sidecar-node")).expect("the source");
     assert_eq!(fs::read(copy.placed()).expect("placed"), ours);
     assert_eq!(fs::metadata(copy.placed()).expect("placed").mode() & 0o7777, 0o755);
     let number = fs::metadata(copy.placed()).expect("placed").ino();
     copy.succeed("install", &[]);
-    assert_eq!(fs::metadata(copy.placed()).expect("placed").ino(), number, "it is written once");
+    assert_eq!(
+        fs::metadata(copy.placed()).expect("placed").ino(),
+        number,
+        "a second install writes it again"
+    );
 
-    // Other words, more behind the same, less, and much of either.
+    // Other content, an appended part, a shorter file, and long versions of each.
     let long = "true; ".repeat(20_000);
     for script in ["echo two", "echo", "echo\necho", "echo", &long, &format!("{long}echo"), &long] {
         write_program(&copy.node.path("release/sidecar-node"), script);
@@ -90,7 +91,6 @@ fn a_program_that_is_run_among_the_plugins_keeps_its_sidecar_node() {
     copy.succeed("install", &[]);
     copy.succeed("uninstall", &[]);
     assert!(copy.placed().exists() && !copy.node.plugin().exists());
-    // The plugin itself takes all back.
     copy.succeed("install", &[]);
     let copy = Copy { program: copy.node.plugin(), ..copy };
     copy.succeed("uninstall", &[]);
@@ -98,26 +98,29 @@ fn a_program_that_is_run_among_the_plugins_keeps_its_sidecar_node() {
 }
 
 #[test]
-fn a_kubeconfig_without_sidecar_node_is_warned_of() {
+fn kubeconfig_without_sidecar_node_has_a_warning() {
     let printed = Copy::new().succeed("install", &["--entry", KUBECONFIG]);
     let warned = |printed: &str| printed.contains("has a kubeconfig, but sidecar-node");
     assert!(warned(&printed), "{printed}");
-    assert!(!warned(&Copy::new().succeed("install", &[])), "nobody would ask");
-    assert!(!warned(&Copy::with("echo one").succeed("install", &["--entry", KUBECONFIG])), "it is beside");
+    assert!(!warned(&Copy::new().succeed("install", &[])), "no kubeconfig");
+    assert!(
+        !warned(&Copy::with("echo one").succeed("install", &["--entry", KUBECONFIG])),
+        "beside the program"
+    );
     let copy = Copy::new();
     write_program(&copy.placed(), "echo one");
-    assert!(!warned(&copy.succeed("install", &["--entry", KUBECONFIG])), "it is in place");
+    assert!(!warned(&copy.succeed("install", &["--entry", KUBECONFIG])), "in place");
 }
 
 fn repair(copy: &Copy, path: &Path, arguments: &[&str]) -> Outcome {
     Command::new(&copy.program).args(["cni", "repair"]).args(arguments).env("PATH", path).outcome()
 }
 
-/// Shows that it runs in the place of the one who started it: by its number, its words, its environment, its exit code.
+/// Prints its process ID, arguments and environment, and exits with 7: `sidecar-node` replaces the calling process.
 const STAND_IN: &str = "echo $$ \"$0\"; printf '<%s>' \"$@\"; echo \"$NODE_NAME\"; exit 7";
 
 #[test]
-fn a_repair_that_watches_is_done_by_sidecar_node() {
+fn repair_watch_runs_sidecar_node() {
     let copy = Copy::with(STAND_IN);
     let beside = copy.node.path("release/sidecar-node");
     let child = Command::new(&copy.program)
@@ -136,9 +139,10 @@ fn a_repair_that_watches_is_done_by_sidecar_node() {
         .env("PATH", "/nowhere")
         .stdout(Stdio::piped())
         .spawn()
-        .expect("it starts");
+        .expect("the program starts");
     let id = child.id();
-    let output = Outcome::from(child.wait_with_output().expect("it ends")).with(7, "it stands in").stdout;
+    let output =
+        Outcome::from(child.wait_with_output().expect("the program ends")).with(7, "sidecar-node").stdout;
     let words = "<repair><--watch><--node><><--action=label><--log-level><a b><--no-such-flag>n1";
     assert_eq!(output, format!("{id} {}\n{words}\n", beside.display()));
 
@@ -150,7 +154,7 @@ fn a_repair_that_watches_is_done_by_sidecar_node() {
 }
 
 #[test]
-fn a_repair_that_watches_and_can_not_is_told_why() {
+fn failed_repair_watch_names_its_cause() {
     let copy = Copy::with(STAND_IN);
     for (arguments, flags) in [
         (
@@ -169,7 +173,6 @@ fn a_repair_that_watches_and_can_not_is_told_why() {
     fs::remove_file(&beside).expect("removed");
     let printed = repair(&copy, Path::new("/nowhere"), &["--watch"]).with(1, "repair").stderr;
     assert!(printed.contains(&format!("neither at {} nor on PATH", beside.display())), "{printed}");
-    // Without it, it is the repair of one container, as ever.
     let printed = repair(&copy, Path::new("/nowhere"), &[]).with(2, "repair").stderr;
     assert!(printed.contains("--netns: is not given, nor --pid"), "{printed}");
 }

@@ -1,4 +1,4 @@
-//! A container that runs without its rules gets them from the node.
+//! A running container without its rules gets them from the node.
 
 use crate::cni::install::node::{Node, program};
 use crate::support::namespace::Namespace;
@@ -10,7 +10,6 @@ use std::{
 };
 use testkit::running::Running;
 
-/// A pod: a network namespace, and a process in it that sees files of its own.
 pub(crate) struct Pod {
     pub(crate) namespace: Namespace,
     pub(crate) process: Running,
@@ -48,7 +47,7 @@ fn succeed(container: &[&str], more: &[&str]) -> String {
 }
 
 #[test]
-fn a_namespace_by_its_path() {
+fn namespace_is_repaired_by_its_path() {
     let (pod, node) = (Pod::new(), Node::new());
     let state = node.path("state");
     fs::create_dir(&state).expect("a folder");
@@ -59,7 +58,7 @@ fn a_namespace_by_its_path() {
     assert!(rules.contains("table inet sidecar_init"), "{rules}");
     let check = [&["diff", "--cni-mode"], &FLAGS[..]].concat();
     pod.namespace.stdout(program().to_str().expect("UTF-8"), &check);
-    // Again there is nothing to do, and after somebody's change there is.
+    // A second repair changes nothing; after a change of the rules it sets them again.
     let printed = succeed(&["--netns", &path], &["--format", "json", "--state-dir", state]);
     assert!(printed.contains("\"changed\": false"), "{printed}");
     pod.namespace.stdout("nft", &["flush", "chain", "inet", "sidecar_init", first_chain(&rules)]);
@@ -75,17 +74,17 @@ fn first_chain(rules: &str) -> &str {
 }
 
 #[test]
-fn a_process_whose_files_say_what_the_namespace_does_not() {
+fn process_provides_the_name_servers() {
     let pod = Pod::new();
     let id = pod.process.id().to_string();
     succeed(&["--pid", &id], &["--redirect-dns"]);
     assert!(pod.rules().contains("10.9.8.7"), "{}", pod.rules());
     let output = repair(&["--netns", &pod.namespace.path()], &["--redirect-dns"]);
-    assert!(output.with(2, "nothing says which").stderr.contains("--dns-servers"));
+    assert!(output.with(2, "no name server").stderr.contains("--dns-servers"));
 }
 
 #[test]
-fn what_can_not_be_entered_is_told_with_all_else() {
+fn all_errors_are_reported_together() {
     for (container, part) in [
         (&["--netns", "/nowhere"][..], "--netns: \"/nowhere\" can't be entered"),
         (&["--pid", "0"], "--pid: \"0\" is not a process"),

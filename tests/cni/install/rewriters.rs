@@ -1,5 +1,5 @@
-//! Agents that write the network configuration all the time while ours stays in it: nothing that they write is lost, and
-//! nobody reads half of anything.
+//! Agents that constantly rewrite the network configuration with the entry in it: no write is lost, and no reader sees half a
+//! file.
 
 use crate::cni::install::node::{Node, program, types};
 use crate::support::{scope, wait};
@@ -16,7 +16,7 @@ use std::{
 
 const FILE: &str = "10-a.conflist";
 
-/// An agent's text of a round; long, so that writing takes its time.
+/// An agent's content of a round, long enough that writing takes time.
 fn text(round: u32) -> String {
     let filling = "x".repeat(20_000);
     format!(
@@ -25,7 +25,7 @@ fn text(round: u32) -> String {
     )
 }
 
-/// Lets an agent write while others read; returns how many different texts these have seen.
+/// Lets an agent write during reads; returns the number of different contents read.
 fn check(write: impl Fn(&Node, &str) + Sync, is_whole_always: bool) {
     let node = Node::new();
     write(&node, &text(0));
@@ -38,8 +38,8 @@ fn check(write: impl Fn(&Node, &str) + Sync, is_whole_always: bool) {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !ends.load(Ordering::Acquire) {
-                // A file that is exchanged is there at any moment.
-                let seen = fs::read(&path).expect("the file is there");
+                // A file that is exchanged exists at any moment.
+                let seen = fs::read(&path).expect("the file");
                 match serde_json::from_slice::<Value>(&seen) {
                     Ok(list) => {
                         reads.fetch_add(1, Ordering::Relaxed);
@@ -67,7 +67,7 @@ fn check(write: impl Fn(&Node, &str) + Sync, is_whole_always: bool) {
     drop(running);
     node.succeed("uninstall", &[]);
     assert_eq!(node.read(FILE), text(rounds), "to the byte");
-    assert_eq!(node.all().len(), 1, "nothing unfinished");
+    assert_eq!(node.all().len(), 1, "no temporary file");
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn an_agent_that_writes_into_the_file() {
     check(write, false);
 }
 
-/// Starts an install that stops for a while before and after it exchanges files, waits until it has stopped, lets an agent
-/// write, and returns what stands there in the end.
+/// Starts an install that pauses before and after exchanging files, lets an agent write during the pause, and returns the final
+/// content.
 fn overtaken(write: impl FnOnce(&Path)) -> String {
     let node = Node::new();
     node.put(FILE, &text(0));
@@ -105,7 +105,7 @@ fn overtaken(write: impl FnOnce(&Path)) -> String {
     wait::until("the new file is written", is_written);
     thread::sleep(Duration::from_millis(100));
     write(&node.configurations().join(FILE));
-    assert!(child.wait().expect("it ends").success());
+    assert!(child.wait().expect("strace ends").success());
     let text = node.read(FILE);
     assert_eq!(node.all().len(), 1);
     node.succeed("uninstall", &[]);
@@ -126,7 +126,7 @@ fn a_file_that_is_renamed_at_the_last_moment_is_kept() {
 
 #[test]
 fn a_file_that_is_being_written_while_it_is_exchanged_is_kept() {
-    // After the exchange, and after it was found out and undone.
+    // After the exchange, and after its detection and reversal.
     for pause in [400, 1200] {
         let kept = overtaken(|path| {
             let mut file = fs::File::create(path).expect("the file");

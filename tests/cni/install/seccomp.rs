@@ -1,5 +1,5 @@
-//! The installer, and the commands that are run in the node agent's container, make no system call that the profiles of
-//! `docker/cni/seccomp` refuse.
+//! The installer, and commands in the node agent's container, make only system calls that the profiles of `docker/cni/seccomp`
+//! allow.
 
 use crate::cni::install::http::send;
 use crate::cni::install::node::{LIST, Node, program};
@@ -27,12 +27,11 @@ fn is_served(namespace: &Namespace, address: &str, page: &str) -> bool {
 }
 
 #[test]
-fn the_installers_profile_allows_what_it_calls() {
+fn installer_profile_allows_its_calls() {
     let (node, namespace) = (Node::new(), Namespace::new());
     let programs = TracedPrograms::new("sidecar-cni", &node.path("calls"));
     let has_entry = |name: &str| node.read(name).contains("sidecar-cni");
     node.put(FILE, LIST);
-    // A file that replaces it gets its owner.
     chown(node.configurations().join(FILE), Some(65534), None).expect("another owner");
     for verb in ["install", "uninstall"] {
         programs.command(program()).args(node.arguments(verb, &[])).outcome().with(0, verb);
@@ -54,14 +53,14 @@ fn the_installers_profile_allows_what_it_calls() {
     wait::until("the entry, in a list that was a single plugin", || has_entry("05-a.conflist"));
     let asked = Command::new("kill").args(["-TERM", &running.id().to_string()]).status();
     assert!(asked.expect("kill").success());
-    assert!(running.wait().expect("it ends").success());
-    assert!(!has_entry(FILE), "it uninstalls as it ends");
+    assert!(running.wait().expect("the installer ends").success());
+    assert!(!has_entry(FILE), "uninstalled on exit");
     programs.check();
 }
 
-/// Those of `kubectl capture`, and of administrators. Repairs are counted where the machine has the plugin's folder.
+/// Commands of `kubectl capture` and of administrators. Repairs are counted where the machine has the plugin's folder.
 #[test]
-fn the_agents_profile_allows_what_commands_in_its_container_call() {
+fn agent_profile_allows_commands_in_its_container() {
     in_mount_namespace(commands_in_the_agents_container);
 }
 
@@ -76,7 +75,6 @@ fn commands_in_the_agents_container() {
         (["--netns", &path], &[]),
         // A change of the mode waits for packets in flight.
         (["--netns", &path], &["-m", "TPROXY"]),
-        // DNS servers are those of the container's files.
         (["--pid", &id], &["--redirect-dns"]),
     ];
     for (container, more) in repairs {
@@ -91,10 +89,10 @@ fn commands_in_the_agents_container() {
     ];
     for command in commands {
         let output = run(&[command, &["--network-namespace", &path, "--format", "json"]].concat());
-        // With 3, a difference is reported, and with 1 that nothing listens.
+        // 3 reports a difference, 1 a missing listener.
         assert!(matches!(output.code, Some(0 | 1 | 3)), "{command:?}: {output:?}");
     }
-    // With `hostUsers: false` another user namespace owns the pod's network, and its numbers are read from within.
+    // With `hostUsers: false` another user namespace owns the pod's network, and its IDs are read from within.
     let holder =
         Running(Command::new("unshare").args(["--user", "--net", "sleep", "600"]).spawn().expect("unshare"));
     let folder = format!("/proc/{}", holder.id());
@@ -102,7 +100,7 @@ fn commands_in_the_agents_container() {
     wait::until("the namespaces", begins);
     let output = run(&["status", "--network-namespace", &format!("{folder}/ns/net"), "--format", "json"]);
     assert_eq!(output.code, Some(3), "{output:?}");
-    // Other tests make and remove namespaces meanwhile, so that reading one of them may fail.
+    // Other tests create and remove namespaces meanwhile, so reading one of them may fail.
     let overview = run(&["status", "--all", "--format", "json"]);
     assert!(overview.stdout.contains("\"namespaces\""), "{overview:?}");
     programs.check();

@@ -1,4 +1,4 @@
-//! An install that stays: it puts back what others overwrite, sleeps while nothing happens, and says whether all is well.
+//! A watching install: it restores overwritten files, sleeps while nothing changes, and reports readiness.
 
 use crate::cni::install::node::{LIST, Node, shapes, types};
 use crate::support::wait;
@@ -13,7 +13,7 @@ fn has_entry(node: &Node, name: &str) -> bool {
 }
 
 #[test]
-fn what_others_overwrite_is_put_back() {
+fn overwritten_files_are_restored() {
     let node = Node::new();
     let ready = node.path("ready");
     fs::write(&ready, "of another run").expect("written");
@@ -23,9 +23,7 @@ fn what_others_overwrite_is_put_back() {
     running.until("the entry", || has_entry(&node, FILE) && ready.exists());
     for (name, text) in shapes().into_iter().filter(|(name, _)| name.ends_with("list")) {
         node.put(FILE, &text);
-        running.until(&format!("the entry in what {name} says"), || {
-            node.read(FILE) != text && has_entry(&node, FILE)
-        });
+        running.until(&format!("the entry in {name}"), || node.read(FILE) != text && has_entry(&node, FILE));
     }
     fs::remove_file(node.plugin()).expect("removed");
     running.until("the program", || node.plugin().exists());
@@ -34,9 +32,9 @@ fn what_others_overwrite_is_put_back() {
     running.until("the whole program", || fs::read(node.plugin()).is_ok_and(|plugin| plugin == whole));
     fs::remove_file(node.configurations().join(FILE)).expect("removed");
     running.until("no readiness", || !ready.exists());
-    node.put("00-b.conf", &shapes().iter().find(|(name, _)| name == "00-multus.conf").expect("it").1);
+    node.put("00-b.conf", &shapes().iter().find(|(name, _)| name == "00-multus.conf").expect("a shape").1);
     running.until("the entry in the other file", || has_entry(&node, "00-b.conflist") && ready.exists());
-    // The agent does not know that its file has become another one.
+    // The agent is unaware of the renamed file.
     node.put("00-b.conf", r#"{"name":"m","cniVersion":"0.3.1","type":"other"}"#);
     running.until("the entry in its new one", || {
         let all = node.configurations_by_name();
@@ -45,7 +43,7 @@ fn what_others_overwrite_is_put_back() {
 }
 
 #[test]
-fn it_stays_on_sigterm_unless_it_is_to_go() {
+fn sigterm_keeps_the_entry_unless_uninstall_on_exit() {
     let node = Node::new();
     node.put(FILE, LIST);
     let ready = node.path("ready");
@@ -62,7 +60,7 @@ fn it_stays_on_sigterm_unless_it_is_to_go() {
 }
 
 #[test]
-fn one_of_two_waits_for_the_other_to_end() {
+fn second_installer_waits_for_the_first() {
     let node = Node::new();
     node.put(FILE, LIST);
     let mut first = node.start(&["--watch", "--plugin-log", "none"]);
@@ -77,7 +75,7 @@ fn one_of_two_waits_for_the_other_to_end() {
 }
 
 #[test]
-fn it_sleeps_while_nothing_happens_and_while_nothing_is_usable() {
+fn idle_installer_sleeps() {
     let node = Node::new();
     fs::write(node.configurations().join(FILE), "{ half").expect("written");
     let running = node.start(&["--watch"]);
@@ -88,15 +86,15 @@ fn it_sleeps_while_nothing_happens_and_while_nothing_is_usable() {
     sleeps(running.id());
 }
 
-/// Waits for a second in which a process wakes once at most.
+/// Waits for a second in which the process wakes at most once.
 #[track_caller]
 fn sleeps(id: u32) {
     let switches = || {
-        let status = fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+        let status = fs::read_to_string(format!("/proc/{id}/status")).expect("the process runs");
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         line.and_then(|count| count.trim().parse::<u64>().ok()).expect("a count")
     };
-    wait::until("it sleeps", || {
+    wait::until("a sleeping process", || {
         let before = switches();
         thread::sleep(Duration::from_secs(1));
         switches() - before <= 1
@@ -104,12 +102,11 @@ fn sleeps(id: u32) {
 }
 
 #[test]
-fn an_agent_that_undoes_it_each_time_does_not_keep_the_node_busy() {
+fn repeated_removal_does_not_keep_the_node_busy() {
     let node = Node::new();
     node.put(FILE, LIST);
     let running = node.start(&["--watch"]);
     let start = Instant::now();
-    // The entry comes back later each time, but in the end it does.
     for _ in 0..10 {
         running.until("the entry", || has_entry(&node, FILE));
         node.put(FILE, LIST);
@@ -120,7 +117,7 @@ fn an_agent_that_undoes_it_each_time_does_not_keep_the_node_busy() {
 }
 
 #[test]
-fn a_folder_that_goes_ends_it_and_readiness() {
+fn removed_folder_ends_the_installer_and_readiness() {
     let node = Node::new();
     node.put(FILE, LIST);
     let ready = node.path("ready");

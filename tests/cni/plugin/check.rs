@@ -1,12 +1,12 @@
-//! CHECK compares with what ADD has made, whatever the network configuration has become since, and finds what somebody
-//! has changed; ADD mends it.
+//! CHECK compares with the rules of ADD, independent of later changes of the network configuration, and finds changes of the
+//! rules; ADD repairs them.
 
-use crate::cni::plugin::runtime::{Answer, Node, container, rules, says};
+use crate::cni::plugin::runtime::{Answer, Node, container, mentions, rules};
 use serde_json::json;
 
-/// Everything by which rules are set, with and without rules for IPv6.
+/// All settings of rules, with and without IPv6.
 #[test]
-fn what_add_has_made_is_equal() {
+fn check_accepts_the_rules_of_add() {
     for settings in [
         json!({"istio-inbound-ports": "*", "istio-service-cidr": "*"}),
         json!({"istio-inbound-ports": [80, "8000-9000"], "istio-outbound-ports": [5432], "dual-stack": true}),
@@ -21,11 +21,11 @@ fn what_add_has_made_is_equal() {
         let made = rules(&pod);
         assert!(made.contains("table inet sidecar_init"), "{settings}: {made}");
         assert_eq!(node.does("CHECK", &configuration, &pod.path()), "");
-        // Again, it finds all in place.
+        // A second ADD finds all rules in place.
         node.does("ADD", &configuration, &pod.path());
         assert_eq!(rules(&pod), made);
         assert!(node.lines()[2]["reason"].as_str().is_some_and(|reason| reason.ends_with("was in place")));
-        // What it is compared with is what was added, not what would be now: neither the configuration nor the addresses.
+        // The reference is the added rules, not the current configuration or addresses.
         let other = node.configuration(&json!({"capture": {"proxy-uid": 99}, "backend": "iptables-nft"}));
         pod.ip("addr del 10.1.2.3/32 dev lo\naddr del fd00::3/128 dev lo");
         node.does("CHECK", &other, &pod.path());
@@ -39,7 +39,7 @@ fn tampering_with_routing_is_found() {
     let configuration = node.configuration(&json!({"capture": settings}));
     node.does("ADD", &configuration, &pod.path());
     pod.ip("rule del fwmark 1337 lookup 133");
-    says(&node.call("CHECK", &configuration, &pod.path()).refused(101), &["+", "1337", "missing"]);
+    mentions(&node.call("CHECK", &configuration, &pod.path()).refused(101), &["+", "1337", "missing"]);
 }
 
 #[test]
@@ -48,7 +48,10 @@ fn without_its_programs_iptables_is_not_available() {
     let mut configuration = node.capturing();
     configuration["backend"] = json!("iptables-legacy");
     for verb in ["ADD", "STATUS"] {
-        says(&node.call(verb, &configuration, &pod.path()).refused(50), &["not on PATH", "install iptables"]);
+        mentions(
+            &node.call(verb, &configuration, &pod.path()).refused(50),
+            &["not on PATH", "install iptables"],
+        );
     }
     assert_eq!(rules(&pod), "");
 }

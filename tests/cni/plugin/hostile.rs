@@ -1,7 +1,7 @@
-//! A state directory in which a record is anything but a file of ours, that can't be written, or not enough: no container is
-//! kept from going, and no call waits.
+//! A state directory with invalid entries in place of records, read-only, or without space: every container can be deleted, and
+//! no call blocks.
 
-use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, text, variables};
+use crate::cni::plugin::runtime::{Answer, Node, container, mentions, rules, run, text, variables};
 use crate::support::mounts::mount;
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome, fed};
@@ -21,7 +21,6 @@ pub(crate) fn fifo(path: &Path) {
 
 pub(crate) type Form = fn(&Path);
 
-/// Entries in the place of a record.
 const FORMS: [(&str, Form); 8] = [
     ("a folder", |path| fs::create_dir(path).expect("a folder")),
     ("a folder that is not empty", |path| {
@@ -39,7 +38,6 @@ const FORMS: [(&str, Form); 8] = [
     ("a socket", |path| drop(std::os::unix::net::UnixListener::bind(path).expect("a socket"))),
 ];
 
-/// A call, which may not take long.
 #[track_caller]
 fn quickly(what: &str, call: impl FnOnce() -> Outcome) -> Outcome {
     let start = Instant::now();
@@ -54,7 +52,7 @@ fn replaced(path: &Path, form: Form) {
 }
 
 #[test]
-fn a_record_that_is_no_file_keeps_no_call_from_its_work() {
+fn record_that_is_not_a_file_blocks_no_call() {
     for (what, form) in scope::of(FORMS.to_vec(), 3) {
         let (node, pod) = (Node::new(), container());
         let (configuration, path) = (node.capturing(), pod.path());
@@ -71,7 +69,6 @@ fn a_record_that_is_no_file_keeps_no_call_from_its_work() {
             if verb == "CHECK" {
                 let warnings = node.lines().pop().expect("a line")["warnings"].to_string();
                 assert!(warnings.contains("can't be read"), "{what}: {warnings}");
-                // For the next turn.
                 drop(node.call("DEL", &configuration, &path).well());
                 node.does("ADD", &configuration, &path);
             }
@@ -80,9 +77,9 @@ fn a_record_that_is_no_file_keeps_no_call_from_its_work() {
     }
 }
 
-/// One of another container is in the way of neither DEL nor GC.
+/// An invalid record of another container blocks neither DEL nor GC.
 #[test]
-fn a_record_that_is_no_file_concerns_its_own_container_alone_and_goes_with_gc() {
+fn record_that_is_not_a_file_affects_only_its_container_until_gc() {
     for (what, form) in scope::of(FORMS.to_vec(), 3) {
         let (node, pod) = (Node::new(), container());
         node.does("ADD", &node.capturing(), &pod.path());
@@ -96,7 +93,7 @@ fn a_record_that_is_no_file_concerns_its_own_container_alone_and_goes_with_gc() 
 }
 
 #[test]
-fn counters_that_are_no_file_hold_up_no_call() {
+fn counters_that_are_not_a_file_block_no_call() {
     for name in ["counters.json", "counters.lock"] {
         for (what, form) in scope::of(FORMS.to_vec(), 3) {
             let (node, pod) = (Node::new(), container());
@@ -108,7 +105,6 @@ fn counters_that_are_no_file_hold_up_no_call() {
     }
 }
 
-/// Runs `work` with the state directory mounted read-only, in a mount namespace.
 fn read_only(node: &Node, work: impl FnOnce() + Send) {
     crate::support::mounts::in_mount_namespace(|| {
         let state = node.state();
@@ -126,7 +122,6 @@ fn del_succeeds_where_the_record_can_not_be_removed_and_gc_forgets_it_later() {
     let (configuration, path) = (node.capturing(), pod.path());
     node.does("ADD", &configuration, &path);
     read_only(&node, || {
-        // Once with rules, once without, and once without the namespace.
         for path in [&path, &path, "/run/netns/no-such-namespace"] {
             let ended = node.call("DEL", &configuration, path);
             assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -134,7 +129,7 @@ fn del_succeeds_where_the_record_can_not_be_removed_and_gc_forgets_it_later() {
             let line = node.lines().pop().expect("a line");
             assert!(line["warnings"].to_string().contains("can't be removed (state_dir)"), "{line:#}");
         }
-        says(&node.call("ADD", &configuration, &path).refused(5), &["state_dir"]);
+        mentions(&node.call("ADD", &configuration, &path).refused(5), &["state_dir"]);
         assert_eq!(rules(&pod), "");
     });
     assert_eq!(node.attachments().len(), 1);
@@ -143,7 +138,7 @@ fn del_succeeds_where_the_record_can_not_be_removed_and_gc_forgets_it_later() {
     assert!(node.attachments().is_empty());
 }
 
-/// Two attachments share rules. Where no record can be removed, each DEL would leave them to the other.
+/// Two attachments share rules: if records can't be removed, each DEL would leave the rules to the other attachment.
 #[test]
 fn rules_that_two_attachments_share_do_not_get_lost_on_a_read_only_folder() {
     let (node, pod) = (Node::new(), container());
@@ -151,14 +146,13 @@ fn rules_that_two_attachments_share_do_not_get_lost_on_a_read_only_folder() {
     node.does("ADD", &node.capturing(), &pod.path());
     node.does("ADD", &other, &pod.path());
     let made = rules(&pod);
-    read_only(&node, || says(&node.call("DEL", &other, &pod.path()).refused(5), &["state_dir"]));
+    read_only(&node, || mentions(&node.call("DEL", &other, &pod.path()).refused(5), &["state_dir"]));
     assert_eq!(rules(&pod), made);
     node.does("DEL", &other, &pod.path());
     node.does("DEL", &node.capturing(), &pod.path());
     assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
 }
 
-/// A call that may write files of so many bytes.
 fn limited(verb: &str, bytes: usize, node: &Node, pod: &Namespace) -> Outcome {
     let path = pod.path();
     let mut command = Command::new("prlimit");
@@ -167,11 +161,11 @@ fn limited(verb: &str, bytes: usize, node: &Node, pod: &Namespace) -> Outcome {
 }
 
 #[test]
-fn a_limit_of_file_sizes_is_an_error_and_no_death() {
+fn file_size_limit_is_an_error() {
     let (node, pod) = (Node::new(), container());
     for bytes in [0, 10, 100] {
         let error = limited("ADD", bytes, &node, &pod).refused(5);
-        says(&error, &["state directory can't be written", "File too large"]);
+        mentions(&error, &["state directory can't be written", "File too large"]);
         assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "{bytes}");
     }
     node.does("ADD", &node.capturing(), &pod.path());

@@ -1,4 +1,4 @@
-//! `kill -9` at each system call of an ADD: DEL finds whatever it has left, and nothing is torn.
+//! `kill -9` at each system call of an ADD: DEL removes all leftovers, and no file is torn.
 
 use crate::cni::plugin::runtime::{Node, container, rules, text, variables};
 use crate::support::namespace::Namespace;
@@ -15,8 +15,7 @@ fn add_under_strace(node: &Node, pod: &Namespace, options: &[&str]) -> Outcome {
     fed(command, node.capturing().to_string())
 }
 
-/// The calls in a log of strace from the first one on with which something is done: each by its name, and how many of that
-/// name its thread has made with it.
+/// Calls in a log of strace, from the first one that matches `begins`: the name, and its count within the thread.
 pub(crate) fn calls(log: &Path, begins: impl Fn(&str, &str) -> bool) -> Vec<(String, usize)> {
     let text = fs::read_to_string(log).expect("a log");
     let mut counts: HashMap<(String, String), usize> = HashMap::new();
@@ -33,7 +32,7 @@ pub(crate) fn calls(log: &Path, begins: impl Fn(&str, &str) -> bool) -> Vec<(Str
 }
 
 #[test]
-fn what_a_killed_add_leaves_goes_with_del() {
+fn del_removes_leftovers_of_a_killed_add() {
     let (node, pod) = (Node::new(), container());
     let (configuration, path) = (node.capturing(), pod.path());
     let log = node.folder.join("calls");
@@ -58,11 +57,11 @@ fn what_a_killed_add_leaves_goes_with_del() {
             assert!(serde_json::from_str::<Value>(&text).is_ok(), "killed at {name} {count}: {text}");
         }
         found[usize::from(!now.is_empty())] += 1;
-        // Rules never stand without what DEL knows them by; unfinished files are swept in time.
+        // Rules never exist without their record; temporary files are removed in time.
         node.does("DEL", &configuration, &path);
         assert_eq!(rules(&pod), "", "killed at {name} {count}");
         for path in node.attachments() {
-            fs::remove_file(path).expect("an unfinished file");
+            fs::remove_file(path).expect("a temporary file");
         }
     }
     let [none, whole] = found;

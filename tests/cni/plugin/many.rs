@@ -1,7 +1,6 @@
-//! As many containers as a node holds, as many at a time as a runtime starts, with nothing on `PATH`: each is captured,
-//! checked and removed, and again while somebody holds the lock that all programs of iptables share.
-//!
-//! `CNI_CONTAINERS` sets how many there are (default 250, of which a short run takes 40).
+//! As many containers as a node holds, as many at once as a runtime starts, with an empty `PATH`: each is captured, checked and
+//! removed, also while another program holds the lock that all programs of iptables share. `CNI_CONTAINERS` is their number (250;
+//! 40 in a short run).
 
 use crate::cni::plugin::runtime::{Node, container, rules, run, variables};
 use crate::support::namespace::Namespace;
@@ -39,7 +38,7 @@ fn attach(pods: &[Namespace]) {
     let input = node.capturing().to_string();
     let call = |verb: &str, number: usize| {
         let ended = run(verb, &variables(&format!("c{number}"), &pods[number].path()), &input);
-        // On a machine that is busy with other things a call may go uncounted: no pod waits for numbers.
+        // On a busy machine a call may not be counted: no pod waits for counters.
         let is_whole = ended.stderr.is_empty() || ended.stderr.ends_with("no trace can be left: timed out\n");
         assert!(ended.code == Some(0) && is_whole, "{ended:?}");
     };
@@ -57,14 +56,14 @@ fn attach(pods: &[Namespace]) {
 }
 
 #[test]
-fn all_are_captured_whoever_holds_the_lock_of_iptables() {
+fn all_are_captured_while_the_iptables_lock_is_held() {
     let count = number("CNI_CONTAINERS", scope::runs(250, 40));
     let pods: Vec<Namespace> = (0..count).map(|_| container()).collect();
     attach(&pods);
     in_mount_namespace(|| {
         let file = File::create("/run/xtables.lock").expect("the lock's file");
-        let _held = Flock::lock(file, FlockArg::LockExclusive).expect("nobody else has it");
-        // It is the one that matters: iptables gives up.
+        let _held = Flock::lock(file, FlockArg::LockExclusive).expect("a free lock");
+        // Control: iptables fails on the held lock.
         let listed = pods[0].output("iptables-legacy", &["-w", "1", "-t", "nat", "-L"], "");
         assert_eq!(listed.code, Some(4), "{listed:?}");
         attach(&pods);

@@ -1,8 +1,8 @@
-//! Pods of every mesh, each in its own words: what ADD sets is found by CHECK and removed by DEL, whatever the pod and its
-//! configuration say by then, and nothing is set beside another mesh.
+//! Pods of every mesh with its own annotations: CHECK accepts and DEL removes the rules of ADD, whatever changes later in pod and
+//! configuration, and no rules are set beside another mesh.
 
 use crate::cni::plugin::pods::{annotated, both_families, captures};
-use crate::cni::plugin::runtime::{Answer, Node, container, rules, says};
+use crate::cni::plugin::runtime::{Answer, Node, container, mentions, rules};
 use crate::support::namespace::Namespace;
 use crate::support::program::{BINARY, Outcome};
 use crate::support::scope;
@@ -12,11 +12,8 @@ use std::fs;
 
 struct Kind {
     mesh: &'static str,
-    /// As messages say it.
     name: &'static str,
-    /// Annotations.
-    says: &'static [(&'static str, &'static str)],
-    /// The flags that mean the same.
+    annotations: &'static [(&'static str, &'static str)],
     flags: &'static [&'static str],
 }
 
@@ -24,7 +21,7 @@ const KINDS: [Kind; 4] = [
     Kind {
         mesh: "istio",
         name: "Istio's sidecar",
-        says: &[
+        annotations: &[
             ("sidecar.istio.io/status", r#"{"containers":["istio-proxy"]}"#),
             ("traffic.sidecar.istio.io/includeInboundPorts", "8080"),
             ("sidecar-init/dual-stack", "true"),
@@ -44,7 +41,7 @@ const KINDS: [Kind; 4] = [
     Kind {
         mesh: "linkerd",
         name: "linkerd",
-        says: &[
+        annotations: &[
             ("linkerd.io/proxy-version", "edge-26.8.1"),
             ("config.linkerd.io/skip-inbound-ports", "7000-7003"),
             ("config.linkerd.io/skip-outbound-ports", "3306"),
@@ -62,7 +59,7 @@ const KINDS: [Kind; 4] = [
     Kind {
         mesh: "kuma",
         name: "Kuma",
-        says: &[
+        annotations: &[
             ("kuma.io/sidecar-injected", "true"),
             ("kuma.io/sidecar-uid", "1456"),
             ("kuma.io/transparent-proxying-inbound-port", "25006"),
@@ -85,7 +82,7 @@ const KINDS: [Kind; 4] = [
     Kind {
         mesh: "ambient",
         name: "Istio's ambient mode",
-        says: &[
+        annotations: &[
             ("ambient.istio.io/redirection", "enabled"),
             ("istio.io/reroute-virtual-interfaces", "vm0,br+"),
         ],
@@ -93,14 +90,14 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// All that rules and routing are. A table of iptables (legacy) that is there and empty is no rule: to list it makes it.
+/// All rules and routing. An empty table of iptables (legacy) is ignored: listing creates it.
 fn everything(pod: &Namespace) -> String {
     const READ: &str = "iptables-legacy-save; ip6tables-legacy-save; ip -4 rule; ip -6 rule; \
         ip -4 route show table all; ip -6 route show table all; ip addr show lo";
     let is_empty = |line: &str| {
         line.starts_with(['#', '*']) || line == "COMMIT" || line.starts_with(':') && !line.contains(" - [")
     };
-    // Routes of the kernel's own may come a moment after their address.
+    // The kernel's own routes may appear a moment after their address.
     let is_kernels = |line: &str| line.contains(" proto kernel ");
     let read = pod.stdout("sh", &["-ec", READ]);
     let read: Vec<&str> = read.lines().filter(|line| !is_empty(line) && !is_kernels(line)).collect();
@@ -121,7 +118,7 @@ fn last_reason(node: &Node) -> String {
 }
 
 #[test]
-fn what_add_sets_is_what_flags_set_and_goes_with_the_pod() {
+fn add_sets_the_rules_of_the_flags_and_del_removes_them() {
     let cases = KINDS.iter().flat_map(|kind| backends().map(move |backend| (kind, backend)));
     for (kind, backend) in scope::of(cases.collect(), 4) {
         let (node, pod, other) = (Node::new(), both_families(), both_families());
@@ -129,20 +126,20 @@ fn what_add_sets_is_what_flags_set_and_goes_with_the_pod() {
         let before = everything(&pod);
         apply(kind, backend, &other);
         let expected = everything(&other);
-        call(&node, "ADD", backend, kind.says, &pod).well();
+        call(&node, "ADD", backend, kind.annotations, &pod).well();
         assert_eq!(everything(&pod), expected, "{case}");
-        call(&node, "ADD", backend, kind.says, &pod).well();
+        call(&node, "ADD", backend, kind.annotations, &pod).well();
         assert_eq!(everything(&pod), expected, "{case}");
         assert!(last_reason(&node).contains("was in place"), "{case}: {}", last_reason(&node));
-        // From here on nobody says any more of which mesh the pod is.
+        // From here on, no annotation names the pod's mesh.
         call(&node, "CHECK", backend, &[], &pod).well();
         let tampering = match backend {
             "iptables-legacy" => "iptables-legacy -t nat -F OUTPUT",
             _ => "nft flush ruleset",
         };
         pod.stdout("sh", &["-c", tampering]);
-        says(&call(&node, "CHECK", backend, &[], &pod).refused(101), &["not those that ADD has made"]);
-        call(&node, "ADD", backend, kind.says, &pod).well();
+        mentions(&call(&node, "CHECK", backend, &[], &pod).refused(101), &["not those that ADD has made"]);
+        call(&node, "ADD", backend, kind.annotations, &pod).well();
         assert_eq!(everything(&pod), expected, "{case}");
         call(&node, "DEL", "nftables", &[], &pod).well();
         assert_eq!(everything(&pod), before, "{case}");
@@ -152,9 +149,9 @@ fn what_add_sets_is_what_flags_set_and_goes_with_the_pod() {
     }
 }
 
-/// Kuma has chains even where both directions are switched off; ADD does not set them.
+/// Kuma has chains even with both directions disabled; ADD does not set them.
 #[test]
-fn a_pod_whose_settings_capture_nothing_is_skipped_by_add_and_check() {
+fn pod_with_settings_that_capture_nothing_is_skipped_by_add_and_check() {
     let (node, pod) = (Node::new(), container());
     let off = "redirect: {inbound: {enabled: false}, outbound: {enabled: false}}";
     let given = [("kuma.io/sidecar-injected", "true"), ("traffic.kuma.io/transparent-proxy-config", off)];
@@ -166,18 +163,18 @@ fn a_pod_whose_settings_capture_nothing_is_skipped_by_add_and_check() {
 }
 
 #[test]
-fn nothing_is_set_beside_another_mesh_and_what_that_has_set_stays() {
+fn no_rules_are_set_beside_another_mesh() {
     for there in &KINDS {
         for requested in KINDS.iter().filter(|requested| requested.mesh != there.mesh) {
             let (node, pod) = (Node::new(), both_families());
             apply(there, "nftables", &pod);
             let before = everything(&pod);
-            let error = call(&node, "ADD", "nftables", requested.says, &pod).refused(100);
+            let error = call(&node, "ADD", "nftables", requested.annotations, &pod).refused(100);
             let remedy = format!("sidecar-init clean --mesh {}", there.mesh);
-            says(&error, &[there.name, &format!("{} was requested", requested.name), &remedy]);
+            mentions(&error, &[there.name, &format!("{} was requested", requested.name), &remedy]);
             assert_eq!(everything(&pod), before, "{} beside {}", requested.mesh, there.mesh);
-            // A runtime removes what it could not add.
-            call(&node, "DEL", "nftables", requested.says, &pod).well();
+            // A runtime calls DEL after a failed ADD.
+            call(&node, "DEL", "nftables", requested.annotations, &pod).well();
             assert_eq!(everything(&pod), before, "{} beside {}", requested.mesh, there.mesh);
             assert!(node.attachments().is_empty());
         }
@@ -189,26 +186,26 @@ fn a_container_stays_with_its_mesh_until_it_is_deleted() {
     let (node, pod) = (Node::new(), both_families());
     let before = everything(&pod);
     let [_, linkerd, kuma, _] = &KINDS;
-    call(&node, "ADD", "nftables", linkerd.says, &pod).well();
+    call(&node, "ADD", "nftables", linkerd.annotations, &pod).well();
     let made = everything(&pod);
-    let error = call(&node, "ADD", "nftables", kuma.says, &pod).refused(7);
-    says(&error, &["captured this container for linkerd", "Kuma is requested now", "DEL removes"]);
+    let error = call(&node, "ADD", "nftables", kuma.annotations, &pod).refused(7);
+    mentions(&error, &["captured this container for linkerd", "Kuma is requested now", "DEL removes"]);
     assert_eq!(everything(&pod), made);
-    call(&node, "CHECK", "nftables", kuma.says, &pod).well();
-    call(&node, "DEL", "nftables", kuma.says, &pod).well();
+    call(&node, "CHECK", "nftables", kuma.annotations, &pod).well();
+    call(&node, "DEL", "nftables", kuma.annotations, &pod).well();
     assert_eq!(everything(&pod), before);
-    call(&node, "ADD", "nftables", kuma.says, &pod).well();
+    call(&node, "ADD", "nftables", kuma.annotations, &pod).well();
     call(&node, "DEL", "nftables", &[], &pod).well();
     assert_eq!(everything(&pod), before);
 }
 
-/// Nobody can read then for which mesh it was captured.
+/// The mesh of the attachment is then unreadable.
 #[test]
-fn a_container_goes_of_which_only_the_name_is_known() {
+fn del_needs_only_the_container_name() {
     for kind in &KINDS {
         let (node, pod) = (Node::new(), both_families());
         let before = everything(&pod);
-        call(&node, "ADD", "nftables", kind.says, &pod).well();
+        call(&node, "ADD", "nftables", kind.annotations, &pod).well();
         fs::write(&node.attachments()[0], "{").expect("torn");
         call(&node, "DEL", "nftables", &[], &pod).well();
         assert_eq!(everything(&pod), before, "{}", kind.mesh);
@@ -226,11 +223,10 @@ fn rules_of_a_mesh_stay_until_its_last_attachment_goes() {
         configuration["name"] = json!(network);
         configuration
     };
-    node.does("ADD", &to("one", linkerd.says), &pod.path());
+    node.does("ADD", &to("one", linkerd.annotations), &pod.path());
     let made = everything(&pod);
-    node.does("ADD", &to("two", linkerd.says), &pod.path());
-    // One that was refused has nothing that could stay.
-    node.call("ADD", &to("three", kuma.says), &pod.path()).refused(100);
+    node.does("ADD", &to("two", linkerd.annotations), &pod.path());
+    node.call("ADD", &to("three", kuma.annotations), &pod.path()).refused(100);
     node.does("DEL", &to("one", &[]), &pod.path());
     assert_eq!(everything(&pod), made);
     node.does("CHECK", &to("two", &[]), &pod.path());
@@ -240,9 +236,9 @@ fn rules_of_a_mesh_stay_until_its_last_attachment_goes() {
     assert!(node.attachments().is_empty());
 }
 
-/// As linkerd's own plugin reads them: ports skipped inbound are added to those of the node, all else is replaced.
+/// Like linkerd's own plugin: ports skipped inbound are added to the node's, all other settings are replaced.
 #[test]
-fn linkerds_pods_add_to_the_ports_that_the_node_skips() {
+fn linkerd_annotations_add_to_skipped_ports_of_the_node() {
     let node = Node::new();
     let defaults = json!({ "defaults": {
         "mesh": "linkerd", "proxy-uid": 2105, "ipv6": false,
@@ -267,55 +263,52 @@ fn linkerds_pods_add_to_the_ports_that_the_node_skips() {
         &annotated(&node, &given, &defaults),
         &flags("--inbound-ports-to-ignore=4191,4190,9000,7000,8000-8002", "--outbound-ports-to-ignore=3306"),
     );
-    // Our own annotation says what the flag says.
     let given = [seen, ("sidecar-init/inbound-ports-to-ignore", "4190,4191,7000")];
     captures(
         &node,
         &annotated(&node, &given, &defaults),
         &flags("--inbound-ports-to-ignore=4190,4191,7000", "--outbound-ports-to-ignore=443,6443"),
     );
-    // Whose pod is another mesh's, or Istio's, of that the defaults of linkerd say nothing.
+    // Linkerd's defaults do not apply to pods of another mesh.
     let [istio, _, kuma, _] = &KINDS;
-    captures(&node, &annotated(&node, istio.says, &defaults), istio.flags);
-    captures(&node, &annotated(&node, kuma.says, &defaults), &[&["--mesh=kuma"], kuma.flags].concat());
+    captures(&node, &annotated(&node, istio.annotations, &defaults), istio.flags);
+    captures(&node, &annotated(&node, kuma.annotations, &defaults), &[&["--mesh=kuma"], kuma.flags].concat());
 }
 
-/// A runtime does not tell that the pod has an init container for the rules: it comes after the plugin.
+/// A runtime does not report that the pod has an init container for the rules: it runs after the plugin.
 #[test]
-fn an_init_container_of_the_same_mesh_finds_the_plugins_rules_and_takes_them_over() {
+fn init_container_of_the_same_mesh_takes_over_the_plugin_rules() {
     let [_, linkerd, kuma, _] = &KINDS;
     for (kind, command) in
         [(linkerd, &["linkerd-init"][..]), (kuma, &["kuma-init", "install", "transparent-proxy"])]
     {
         let (node, pod) = (Node::new(), both_families());
         let before = everything(&pod);
-        call(&node, "ADD", "nftables", kind.says, &pod).well();
+        call(&node, "ADD", "nftables", kind.annotations, &pod).well();
         let made = everything(&pod);
         // As in an image without iptables.
         pod.stdout(BINARY, &[command, &["--native-nftables"], kind.flags].concat());
         assert_eq!(everything(&pod), made, "{}", kind.mesh);
         call(&node, "CHECK", "nftables", &[], &pod).well();
-        // The mesh's own program sets its rules beside ours.
+        // The mesh's own program adds its rules beside them.
         let chain = if kind.mesh == "kuma" { "KUMA_MESH_INBOUND" } else { "PROXY_INIT_REDIRECT" };
         for words in [["-N", chain].as_slice(), &["-A", "PREROUTING", "-p", "tcp", "-j", chain]] {
             pod.stdout("iptables-nft", &[&["-t", "nat"], words].concat());
         }
-        says(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &[chain]);
-        call(&node, "ADD", "nftables", kind.says, &pod).well();
+        mentions(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &[chain]);
+        call(&node, "ADD", "nftables", kind.annotations, &pod).well();
         assert_eq!(everything(&pod), made, "{}", kind.mesh);
-        // With other settings, its own count, as it runs last; and they are where it sets rules: in iptables' tables.
+        // An init container with other settings takes effect, as it runs last, in the tables that it uses: those of iptables.
         let other = if kind.mesh == "kuma" { "--redirect-inbound-port=7" } else { "--incoming-proxy-port=7" };
         let flags = kind.flags.iter().copied().filter(|flag| !flag.starts_with("-p"));
         pod.stdout(BINARY, &[command, &flags.chain([other]).collect::<Vec<_>>()].concat());
         let set = everything(&pod);
-        // As iptables-legacy lists them, or nft.
         assert!(set.contains("--to-ports 7\n") || set.contains("redirect to :7\n"), "{set}");
-        says(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &["not those that ADD has made"]);
+        mentions(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &["not those that ADD has made"]);
         call(&node, "DEL", "nftables", &[], &pod).well();
         assert_eq!(everything(&pod), before, "{}", kind.mesh);
-        // One of another mesh is refused, and what the plugin has set stays.
         let requested = if kind.mesh == "kuma" { linkerd } else { kuma };
-        call(&node, "ADD", "nftables", requested.says, &pod).well();
+        call(&node, "ADD", "nftables", requested.annotations, &pod).well();
         let made = everything(&pod);
         let printed = pod.output(BINARY, &[command, kind.flags].concat(), "");
         let printed = (printed.code, printed.stderr.clone());

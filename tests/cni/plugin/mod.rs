@@ -1,7 +1,6 @@
-//! The CNI plugin, called as a container runtime calls it, against the specification and real network namespaces.
-//!
-//! Each test has a state directory, a log and namespaces of its own; `nft` tells what rules there are. A test fails where
-//! it may not make a namespace, or where `nft`, iptables, `strace` or `mount` is missing.
+//! The CNI plugin, called like a container runtime calls it, against the specification and real network namespaces. Each test has
+//! a separate state directory, log and namespaces; `nft` lists the rules. Tests fail if they may not create a namespace, or
+//! without `nft`, iptables, `strace` or `mount`.
 
 mod check;
 pub(crate) mod hostile;

@@ -1,6 +1,6 @@
-//! The runtime's own network namespace is never changed, whatever `CNI_NETNS` leads to it, and with or without `/proc`.
+//! The runtime's own network namespace is never changed, by any path in `CNI_NETNS`, with or without `/proc`.
 
-use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, text};
+use crate::cni::plugin::runtime::{Answer, Node, container, mentions, rules, run, text};
 use crate::support::mounts::{in_mount_namespace, mount};
 use crate::support::namespace::Namespace;
 use std::{
@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-/// A file that a namespace is mounted on, as runtimes keep them.
+/// A file with a namespace mounted on it, as runtimes keep them.
 fn named(node: &Node, name: &str, namespace: &str) -> PathBuf {
     let file = node.folder.join(name);
     fs::write(&file, "").expect("a file");
@@ -18,7 +18,7 @@ fn named(node: &Node, name: &str, namespace: &str) -> PathBuf {
     file
 }
 
-/// That of the process that makes these tests, which is the plugin's own when it is called.
+/// The test process's namespace, which is the plugin's own namespace in a call.
 fn own() -> Namespace {
     File::open("/proc/self/ns/net").expect("our own").into()
 }
@@ -30,7 +30,7 @@ fn without_proc(work: impl FnOnce() + Send) {
 }
 
 #[test]
-fn whatever_leads_to_it_is_refused() {
+fn every_path_to_the_own_namespace_is_refused() {
     let node = Node::new();
     let before = rules(&own());
     in_mount_namespace(|| {
@@ -42,21 +42,21 @@ fn whatever_leads_to_it_is_refused() {
         {
             for verb in ["ADD", "CHECK"] {
                 let error = node.call(verb, &node.capturing(), text(path)).refused(4);
-                says(&error, &["CNI_NETNS", text(path), "the runtime's own network namespace"]);
+                mentions(&error, &["CNI_NETNS", text(path), "the runtime's own network namespace"]);
             }
             node.does("DEL", &node.capturing(), text(path));
         }
-        // A record is of another namespace than this, and nothing of it can be cleaned here.
+        // A record of another namespace is not cleaned here.
         let pod = container();
         node.does("ADD", &node.capturing(), &pod.path());
-        says(&node.call("DEL", &node.capturing(), text(&mounted)).refused(4), &["the runtime's own"]);
+        mentions(&node.call("DEL", &node.capturing(), text(&mounted)).refused(4), &["the runtime's own"]);
         node.does("DEL", &node.capturing(), &pod.path());
     });
     assert_eq!(rules(&own()), before);
 }
 
 #[test]
-fn without_proc_nothing_tells_so_everything_is_refused() {
+fn every_call_is_refused_without_proc() {
     let node = Node::new();
     let (pod, ours) = (container(), own());
     let before = rules(&ours);
@@ -66,24 +66,24 @@ fn without_proc_nothing_tells_so_everything_is_refused() {
             for file in &files {
                 for verb in ["ADD", "CHECK"] {
                     let error = node.call(verb, &node.capturing(), text(file)).refused(4);
-                    says(&error, &["CNI_NETNS", text(file), "/proc is needed to know"]);
+                    mentions(&error, &["CNI_NETNS", text(file), "/proc is needed to know"]);
                 }
                 node.does("DEL", &node.capturing(), text(file));
             }
             let error = run("STATUS", &[], &node.capturing().to_string()).refused(50);
-            says(&error, &["/proc is needed to know"]);
+            mentions(&error, &["/proc is needed to know"]);
         });
         assert!(node.attachments().is_empty());
     });
     assert_eq!((rules(&pod), rules(&ours)), (String::new(), before));
-    // What was added before keeps its record until the rules can be removed.
+    // An earlier ADD keeps its record until the rules can be removed.
     node.does("ADD", &node.capturing(), &pod.path());
     let made = rules(&pod);
     in_mount_namespace(|| {
         let file = named(&node, "pod-again", &pod.path());
         without_proc(|| {
             let error = node.call("DEL", &node.capturing(), text(&file)).refused(4);
-            says(&error, &["/proc is needed to know"]);
+            mentions(&error, &["/proc is needed to know"]);
         });
     });
     assert_eq!((rules(&pod), node.attachments().len()), (made, 1));

@@ -1,4 +1,4 @@
-//! Which pods are captured, and by which words: the runtime's annotations, then the network configuration.
+//! Selection of captured pods and the sources of their settings: the runtime's annotations, then the network configuration.
 
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, variables};
 use crate::support::namespace::Namespace;
@@ -27,7 +27,7 @@ fn made_by(flags: &[&str]) -> String {
     rules(&pod)
 }
 
-/// What ADD sets is what the flags set; CHECK finds it equal, and DEL removes it.
+/// Checks that ADD sets the rules of the flags, CHECK finds them equal, and DEL removes them.
 #[track_caller]
 pub(crate) fn captures(node: &Node, configuration: &Value, flags: &[&str]) {
     let pod = both_families();
@@ -42,7 +42,7 @@ const ISTIO: [&str; 12] =
     ["-u", "1337", "-g", "1337", "-i", "*", "-b", "*", "-d", "15020,15021,15090", "-o", "15020"];
 
 #[test]
-fn annotations_win_over_the_capture_and_that_over_defaults_setting_by_setting() {
+fn annotations_override_capture_and_capture_overrides_defaults() {
     let node = Node::new();
     let more = json!({
         "capture": {"istio-service-cidr": "10.0.0.0/8", "proxy-uid": 1},
@@ -52,20 +52,20 @@ fn annotations_win_over_the_capture_and_that_over_defaults_setting_by_setting() 
     let mut flags = ISTIO.to_vec();
     (flags[1], flags[3], flags[5]) = ("1", "3", "192.0.2.0/24");
     captures(&node, &annotated(&node, &given, &more), &[&flags[..], &["--drop-invalid"]].concat());
-    // Our own annotations say what Istio's can't.
+    // Annotations of the project cover settings that Istio's lack.
     let given = [INJECTED, ("sidecar-init/proxy-uid", "5"), ("sidecar-init/proxy-gid", "6")];
     (flags[1], flags[3], flags[5]) = ("5", "6", "10.0.0.0/8");
     captures(&node, &annotated(&node, &given, &more), &[&flags[..], &["--drop-invalid"]].concat());
 }
 
 #[test]
-fn a_network_that_captures_does_so_for_every_container() {
+fn capture_of_a_network_applies_to_every_container() {
     let node = Node::new();
     let more = json!({"capture": {"istio-inbound-ports": 80}, "defaults": {"drop-invalid": true}});
     let configuration = node.configuration(&more);
     let flags = ["-b", "80", "-u", "1337"];
     captures(&node, &configuration, &flags);
-    // Neither a name nor an injector is needed; nor do the presets of injected pods get in.
+    // Neither a name nor an injector is necessary, and presets of injected pods do not apply.
     captures(&node, &annotated(&node, &[], &more), &flags);
     let given = [("sidecar-init/istio-inbound-ports", "81"), ("whatever", "1")];
     captures(&node, &annotated(&node, &given, &more), &["-b", "81", "-u", "1337"]);
@@ -80,7 +80,7 @@ fn a_network_that_captures_does_so_for_every_container() {
 }
 
 #[track_caller]
-fn left_alone(node: &Node, configuration: &Value, why: &str) {
+fn skipped(node: &Node, configuration: &Value, why: &str) {
     let pod = container();
     for verb in ["ADD", "CHECK", "DEL"] {
         node.does(verb, configuration, &pod.path());
@@ -97,24 +97,24 @@ fn left_alone(node: &Node, configuration: &Value, why: &str) {
 }
 
 #[test]
-fn pods_are_left_alone_for_a_reason_that_the_log_tells() {
+fn skipped_pods_have_a_reason_in_the_log() {
     let node = Node::new();
     let nothing = json!({});
     let captured = json!({"capture": {"istio-inbound-ports": "*"}});
     let both = r#"{"initContainers":["istio-init"],"containers":["istio-proxy"]}"#;
     let capability = json!({"io.kubernetes.cri.pod-annotations": true});
-    left_alone(&node, &node.configuration(&nothing), r#"-annotations": true}); the entry of the network"#);
-    left_alone(&node, &node.configuration(&json!({"capabilities": capability})), "set kubeconfig or");
-    left_alone(&node, &annotated(&node, &[], &nothing), "not injected");
-    left_alone(&node, &annotated(&node, &[("sidecar.istio.io/status", both)], &nothing), "istio-init");
+    skipped(&node, &node.configuration(&nothing), r#"-annotations": true}); the entry of the network"#);
+    skipped(&node, &node.configuration(&json!({"capabilities": capability})), "set kubeconfig or");
+    skipped(&node, &annotated(&node, &[], &nothing), "not injected");
+    skipped(&node, &annotated(&node, &[("sidecar.istio.io/status", both)], &nothing), "istio-init");
     for more in [nothing, captured] {
         let refused = [INJECTED, ("sidecar.istio.io/inject", "false")];
-        left_alone(&node, &annotated(&node, &refused, &more), "sidecar.istio.io/inject");
+        skipped(&node, &annotated(&node, &refused, &more), "sidecar.istio.io/inject");
         let none = [INJECTED, ("sidecar.istio.io/interceptionMode", "NONE")];
-        left_alone(&node, &annotated(&node, &none, &more), "NONE");
+        skipped(&node, &annotated(&node, &none, &more), "NONE");
         let mut excluded = annotated(&node, &[INJECTED], &more);
         excluded["exclude_namespaces"] = json!(["shop"]);
-        left_alone(&node, &excluded, "its namespace shop is excluded");
+        skipped(&node, &excluded, "its namespace shop is excluded");
     }
     let none = json!({"capture": {"istio-inbound-interception-mode": "none"}});
     let pod = container();

@@ -1,4 +1,4 @@
-//! What `render -f` prints for a manifest is what the plugin sets for it.
+//! `render -f` prints the rules that the plugin sets for the manifest.
 
 use crate::cni::plugin::runtime::{Node, container, rules};
 use crate::support::namespace::Namespace;
@@ -10,14 +10,14 @@ use mesh::sources::Source;
 use serde_json::{Map, Value, json};
 use std::{fs, path::Path, process::Command};
 
-/// What injectors leave in a pod, for those that have not met one yet: they are previewed as if they had.
+/// Annotation of injectors, added to pods that lack it: previews assume injection.
 const INJECTED: (&str, &str) =
     ("sidecar.istio.io/status", r#"{"initContainers":["istio-validation"],"containers":["istio-proxy"]}"#);
 
 #[test]
-fn a_pod_gets_what_its_manifest_promises() {
+fn plugin_sets_the_rules_of_the_preview() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/pods");
-    let (mut captured, mut left_alone, mut refused) = (0, 0, 0);
+    let (mut captured, mut skipped, mut refused) = (0, 0, 0);
     for entry in fs::read_dir(folder).expect("a folder of manifests") {
         let path = entry.expect("an entry").path();
         let text = fs::read_to_string(&path).expect("a manifest");
@@ -31,27 +31,26 @@ fn a_pod_gets_what_its_manifest_promises() {
         assert_eq!(scripts.len(), objects.len(), "{}", path.display());
         for (object, script) in objects.iter().zip(scripts) {
             let what = format!("{} of {}", object.origin.title, path.display());
-            // What other meshes have added to a pod, its annotations don't tell.
+            // Annotations lack settings that other meshes add to a pod.
             if pod::read(object, EXCLUDED_NAMESPACES).settings.raw.mesh() != Mesh::default() {
                 continue;
             }
-            // Headings are comments, and so is what no rule is made of.
+            // Headings are comments, and so is a pod without rules.
             if script.lines().all(|line| line.is_empty() || line.starts_with('#')) {
-                left_alone += usize::from(is_left_alone(object, &what));
+                skipped += usize::from(is_skipped(object, &what));
             } else if matches!(pod::read(object, EXCLUDED_NAMESPACES).way, CaptureMethod::InitContainer(_)) {
-                // It sets the rules itself.
-                assert!(is_left_alone(object, &what), "{what}");
-                left_alone += 1;
+                assert!(is_skipped(object, &what), "{what}");
+                skipped += 1;
             } else {
                 is_captured(object, script, &what);
                 captured += 1;
             }
         }
     }
-    assert!(captured >= 10 && left_alone >= 4 && refused >= 3, "{captured} {left_alone} {refused}");
+    assert!(captured >= 10 && skipped >= 4 && refused >= 3, "{captured} {skipped} {refused}");
 }
 
-/// What the runtime hands over, and what a network configuration says of the proxy that annotations don't.
+/// The runtime's annotations, and settings of the proxy in a network configuration that annotations lack.
 fn configuration(node: &Node, object: &ManifestObject) -> Value {
     let mut annotations = object.pod.annotations.clone();
     annotations.entry(INJECTED.0.to_owned()).or_insert(INJECTED.1.to_owned());
@@ -75,8 +74,8 @@ fn is_captured(object: &ManifestObject, script: &str, what: &str) {
     assert_eq!(rules(&pod), rules(&promised), "{what}");
 }
 
-/// With the addresses that the pod has, where its manifest names them, else with what is taken for granted: IPv4, and IPv6
-/// where it asks for both.
+/// A namespace with the pod's addresses if its manifest has them, otherwise with the assumed ones: IPv4, and IPv6 for dual-stack
+/// pods.
 fn namespace(object: &ManifestObject) -> Namespace {
     let Reading { settings, .. } = pod::read(object, EXCLUDED_NAMESPACES);
     let Some(addresses) = settings.raw.get(Setting::PodIps) else {
@@ -94,8 +93,8 @@ fn namespace(object: &ManifestObject) -> Namespace {
     namespace
 }
 
-/// The plugin leaves it alone wherever annotations are enough to know.
-fn is_left_alone(object: &ManifestObject, what: &str) -> bool {
+/// True if annotations alone make the plugin skip the pod, which is checked.
+fn is_skipped(object: &ManifestObject, what: &str) -> bool {
     let Pod { name, namespace, annotations, .. } = &object.pod;
     let known = Pod::annotated(name, namespace, annotations.clone());
     let is_known = pod::skip(&known, EXCLUDED_NAMESPACES).is_some();

@@ -1,5 +1,5 @@
-//! ADD and DEL of one container at the same time, as a runtime calls them that has given up on an ADD; and a DEL whose
-//! record is lost. Whatever comes first, the last DEL leaves neither rule nor record.
+//! ADD and DEL of one container at the same time, as after a runtime's timeout of an ADD, and a DEL whose record is lost: in any
+//! order, the last DEL leaves neither rules nor record.
 
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, variables};
 use crate::support::namespace::Namespace;
@@ -9,7 +9,6 @@ use crate::support::scope;
 use serde_json::{Value, json};
 use std::{fs, thread};
 
-/// Rounds of one ADD and two DELs at once, then one more DEL.
 fn rounds(count: usize, more: &Value, programs: Option<&str>) {
     let (node, pod) = (Node::new(), container());
     let mut configuration = node.capturing();
@@ -60,7 +59,6 @@ fn dels_of_all_attachments_at_once_leave_neither_rules_nor_records() {
     }
 }
 
-/// Rules that an ADD has set, without its record.
 fn lost(node: &Node) -> Namespace {
     let pod = container();
     node.does("ADD", &node.capturing(), &pod.path());
@@ -69,7 +67,7 @@ fn lost(node: &Node) -> Namespace {
 }
 
 #[test]
-fn rules_of_an_add_whose_record_is_lost_go_with_del() {
+fn del_removes_rules_of_an_add_without_a_record() {
     let node = Node::new();
     let pod = lost(&node);
     node.does("DEL", &node.capturing(), &pod.path());
@@ -78,10 +76,10 @@ fn rules_of_an_add_whose_record_is_lost_go_with_del() {
 }
 
 #[test]
-fn without_a_record_rules_of_an_init_container_stay_and_so_do_those_that_another_attachment_needs() {
+fn del_without_a_record_keeps_rules_of_init_containers_and_other_attachments() {
     let node = Node::new();
     let pod = lost(&node);
-    // What an init container finds in place and sets otherwise is its own.
+    // Rules that an init container has changed belong to it.
     pod.stdout(BINARY, &["apply", "-b", "8080", "--backend", "nftables"]);
     let made = rules(&pod);
     node.does("DEL", &node.capturing(), &pod.path());

@@ -1,6 +1,6 @@
-//! DEL and GC: what is left of a container that goes, and of those that are gone.
+//! DEL and GC: leftovers of containers that are deleted or already gone.
 
-use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, says, text, variables};
+use crate::cni::plugin::runtime::{Answer, Node, container, mentions, rules, run, text, variables};
 use crate::support::namespace::Namespace;
 use serde_json::json;
 use std::{fs, process::Command};
@@ -13,7 +13,7 @@ fn added() -> (Node, Namespace) {
 }
 
 #[test]
-fn what_is_there_is_cleaned_and_forgotten_once() {
+fn del_removes_rules_and_record_once() {
     let (node, pod) = added();
     pod.stdout("nft", &["add table ip other; add chain ip other own"]);
     assert_eq!(node.does("DEL", &node.capturing(), &pod.path()), "");
@@ -21,12 +21,12 @@ fn what_is_there_is_cleaned_and_forgotten_once() {
     assert!(node.attachments().is_empty());
     node.does("DEL", &node.capturing(), &pod.path());
     let outcomes: Vec<String> =
-        node.lines().iter().map(|line| line["outcome"].as_str().expect("a text").to_owned()).collect();
+        node.lines().iter().map(|line| line["outcome"].as_str().expect("a string").to_owned()).collect();
     assert_eq!(outcomes, ["captured", "cleaned", "nothing"]);
 }
 
 #[test]
-fn a_namespace_that_is_gone_or_not_named_is_no_reason_to_fail() {
+fn del_succeeds_without_a_namespace() {
     let left = Node::new();
     let file = left.folder.join("what is left of a name");
     fs::write(&file, "").expect("a file");
@@ -38,7 +38,7 @@ fn a_namespace_that_is_gone_or_not_named_is_no_reason_to_fail() {
 }
 
 #[test]
-fn a_container_goes_whatever_its_configuration_has_become() {
+fn del_ignores_changes_of_the_configuration() {
     for key in ["capture", "whatever", "timeout", "backend", "prevResult", "runtimeConfig"] {
         let (node, pod) = added();
         let mut configuration = node.capturing();
@@ -47,16 +47,16 @@ fn a_container_goes_whatever_its_configuration_has_become() {
         assert_eq!(rules(&pod), "", "{key}");
         assert!(node.attachments().is_empty(), "{key}");
     }
-    // Which network it is has to be known.
+    // The network's name must be valid.
     let (node, pod) = added();
     let mut configuration = node.capturing();
     configuration["name"] = json!(17);
-    says(&node.call("DEL", &configuration, &pod.path()).refused(7), &["name: 17"]);
+    mentions(&node.call("DEL", &configuration, &pod.path()).refused(7), &["name: 17"]);
     assert_eq!(node.attachments().len(), 1);
 }
 
 #[test]
-fn rules_that_we_did_not_add_stay() {
+fn rules_of_other_programs_stay() {
     let (node, pod) = (Node::new(), container());
     pod.stdout(crate::support::program::BINARY, &["apply", "-b", "*"]);
     let before = rules(&pod);
@@ -65,7 +65,7 @@ fn rules_that_we_did_not_add_stay() {
 }
 
 #[test]
-fn only_what_is_valid_is_remembered() {
+fn gc_keeps_only_valid_attachments() {
     let (node, pod) = (Node::new(), container());
     let input = node.capturing().to_string();
     for container in ["c1", "c2", "c3", "c4"] {
@@ -75,10 +75,10 @@ fn only_what_is_valid_is_remembered() {
     let attachment =
         |container: &str, interface: &str| json!({"containerID": container, "ifname": interface});
     for (key, valid, left) in [
-        // Of the other network nothing is known here.
+        // Attachments of the other network are unknown in this call.
         ("cni.dev/valid-attachments", json!(["c1", "c3", "c4", "c9"].map(|c| attachment(c, "eth0"))), 4),
         ("cni.dev/attachments", json!([attachment("c1", "eth0"), attachment("c3", "eth1")]), 2),
-        // Go writes a list without items so.
+        // Go writes an empty list as null.
         ("cni.dev/valid-attachments", json!(null), 1),
     ] {
         let mut configuration = node.capturing();
@@ -86,24 +86,24 @@ fn only_what_is_valid_is_remembered() {
         assert_eq!(run("GC", &[], &configuration.to_string()).well(), "");
         assert_eq!(node.attachments().len(), left, "{valid}");
     }
-    assert!(rules(&pod).contains("sidecar_init"), "what is not valid is forgotten, not touched");
+    assert!(rules(&pod).contains("sidecar_init"), "GC removes records, not rules");
 }
 
 #[test]
-fn without_a_list_nothing_is_forgotten() {
+fn gc_without_a_list_keeps_all_attachments() {
     let (node, _pod) = added();
-    says(&run("GC", &[], &node.capturing().to_string()).refused(7), &["cni.dev/valid-attachments"]);
+    mentions(&run("GC", &[], &node.capturing().to_string()).refused(7), &["cni.dev/valid-attachments"]);
     for valid in [json!({}), json!("c1"), json!([{"containerID": "c1"}]), json!([17])] {
         let mut configuration = node.capturing();
         configuration["cni.dev/valid-attachments"] = valid;
-        says(&run("GC", &[], &configuration.to_string()).refused(7), &["cni.dev/valid-attachments"]);
+        mentions(&run("GC", &[], &configuration.to_string()).refused(7), &["cni.dev/valid-attachments"]);
     }
     assert_eq!(node.attachments().len(), 1);
 }
 
-/// What was killed while it wrote leaves a file aside, which goes when its writer is surely gone.
+/// A killed write leaves a temporary file, which is removed once its writer has certainly ended.
 #[test]
-fn what_killed_calls_have_left_is_swept() {
+fn leftovers_of_killed_calls_are_removed() {
     let (node, _pod) = added();
     let folder = node.state().join("attachments");
     let files =

@@ -1,4 +1,4 @@
-//! A container runtime, as far as a plugin sees it: variables, standard input, standard output.
+//! A container runtime from a plugin's view: variables, standard input, standard output.
 
 use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
@@ -10,22 +10,18 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// For tests that do not care.
 pub(crate) const CAPTURE: &str = r#"{"istio-inbound-ports":"*","istio-service-cidr":"*"}"#;
 
-/// A node: a folder for what the plugin leaves there.
 pub(crate) struct Node {
     pub(crate) folder: Folder,
 }
 
-/// A container's namespace, with an address on an interface.
 pub(crate) fn container() -> Namespace {
     let namespace = Namespace::new();
     namespace.ip("addr add 10.1.2.3/32 dev lo");
     namespace
 }
 
-/// All rules of nf_tables, as `nft` prints them, without counts.
 pub(crate) fn rules(namespace: &Namespace) -> String {
     crate::support::note::without_note(&namespace.stdout("nft", &["--stateless", "list", "ruleset"]))
 }
@@ -50,7 +46,6 @@ impl Node {
         paths
     }
 
-    /// A network configuration of the newest version with these keys besides.
     pub(crate) fn configuration(&self, more: &Value) -> Value {
         let mut configuration = json!({
             "cniVersion": "1.1.0",
@@ -68,24 +63,21 @@ impl Node {
         self.configuration(&json!({"capture": serde_json::from_str::<Value>(CAPTURE).expect("JSON")}))
     }
 
-    /// The same of another network.
     pub(crate) fn second(&self) -> Value {
         self.configuration(&json!({"name": "second", "capture": self.capturing()["capture"]}))
     }
 
-    /// Calls a verb for the container `c1`.
     pub(crate) fn call(&self, verb: &str, configuration: &Value, namespace: &str) -> Outcome {
         run(verb, &variables("c1", namespace), &configuration.to_string())
     }
 
-    /// The same with the machine's programs, among them those of iptables.
+    /// Calls a verb with the machine's `PATH`, which has the programs of iptables.
     pub(crate) fn call_with_programs(&self, verb: &str, configuration: &Value, namespace: &str) -> Outcome {
         let programs = env::var("PATH").expect("PATH");
         let variables = [&variables("c1", namespace)[..], &[("PATH", &programs)]].concat();
         run(verb, &variables, &configuration.to_string())
     }
 
-    /// The same, which has to end well; what it answered.
     pub(crate) fn does(&self, verb: &str, configuration: &Value, namespace: &str) -> String {
         self.call(verb, configuration, namespace).well()
     }
@@ -96,7 +88,7 @@ impl Node {
     }
 }
 
-/// The variables of a call for a container of the pod `shop/web`.
+/// Variables of a call for a container of the pod `shop/web`.
 pub(crate) fn variables<'a>(container: &'a str, namespace: &'a str) -> Vec<(&'a str, &'a str)> {
     vec![
         ("CNI_CONTAINERID", container),
@@ -107,7 +99,7 @@ pub(crate) fn variables<'a>(container: &'a str, namespace: &'a str) -> Vec<(&'a 
     ]
 }
 
-/// Starts a call, whose input is still to come. No other variable is set: `PATH` neither.
+/// Starts a call that waits for its input, without other variables, not even `PATH`.
 pub(crate) fn start(verb: &str, variables: &[(&str, &str)]) -> Child {
     let mut command = Command::new(BINARY);
     command.env_clear().envs(variables.iter().copied());
@@ -148,9 +140,8 @@ impl Answer for Outcome {
     }
 }
 
-/// The text is message and details.
 #[track_caller]
-pub(crate) fn says(error: &Value, words: &[&str]) {
+pub(crate) fn mentions(error: &Value, words: &[&str]) {
     let text =
         format!("{}\n{}", error["msg"].as_str().unwrap_or(""), error["details"].as_str().unwrap_or(""));
     for word in words {

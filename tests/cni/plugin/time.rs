@@ -1,6 +1,6 @@
-//! A call ends when its time is up, whatever it waits for.
+//! A call ends within its timeout, on whatever it waits.
 
-use crate::cni::plugin::runtime::{Answer, Node, container, rules, says, start, variables};
+use crate::cni::plugin::runtime::{Answer, Node, container, mentions, rules, start, variables};
 use crate::support::program::{BINARY, is_running};
 use crate::support::wait;
 use serde_json::json;
@@ -27,7 +27,7 @@ fn hanging(node: &Node, command: &str) -> PathBuf {
 }
 
 #[test]
-fn a_lock_that_somebody_holds_is_not_waited_for_longer_than_allowed() {
+fn held_lock_is_waited_for_until_the_timeout() {
     let (node, pod) = (Node::new(), container());
     let sleep = format!("/bin/sleep 8{}", process::id());
     let programs = hanging(&node, &sleep);
@@ -41,7 +41,7 @@ fn a_lock_that_somebody_holds_is_not_waited_for_longer_than_allowed() {
         configuration["timeout"] = json!(timeout);
         let start = Instant::now();
         let error = node.call("ADD", &configuration, &pod.path()).refused(11);
-        says(&error, &[&format!("process {} is changing", holder.id())]);
+        mentions(&error, &[&format!("process {} is changing", holder.id())]);
         assert!(start.elapsed() < Duration::from_secs(most), "{:?}", start.elapsed());
         assert_eq!(rules(&pod), "");
     }
@@ -50,36 +50,36 @@ fn a_lock_that_somebody_holds_is_not_waited_for_longer_than_allowed() {
 }
 
 #[test]
-fn an_input_that_does_not_end_is_not_waited_for() {
+fn endless_input_times_out() {
     let pod = container();
     let path = pod.path();
     let begun = Instant::now();
-    // At the same time, as each takes what is allowed when nobody says.
+    // In parallel, since each takes the default timeout.
     let mut calls: Vec<_> = ["ADD", "CHECK", "DEL", "GC", "STATUS", "VERSION"]
         .into_iter()
         .map(|verb| {
             let mut child = start(verb, &variables("c1", &path));
             let mut stdin = child.stdin.take().expect("a pipe");
-            stdin.write_all(br#"{"cniVersion":"1.1.0","timeout":"100ms","#).expect("it reads");
+            stdin.write_all(br#"{"cniVersion":"1.1.0","timeout":"100ms","#).expect("the plugin reads");
             (child, stdin)
         })
         .collect();
     for (child, stdin) in &mut calls {
         let mut text = String::new();
-        child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("it ends");
+        child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("an end");
         let error: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!((error["code"].as_u64(), child.wait().expect("it ends").code()), (Some(11), Some(1)));
-        says(&error, &["time is up", "standard input"]);
-        stdin.flush().expect("it is still open");
+        assert_eq!((error["code"].as_u64(), child.wait().expect("an end").code()), (Some(11), Some(1)));
+        mentions(&error, &["time is up", "standard input"]);
+        stdin.flush().expect("an open pipe");
     }
     let took = begun.elapsed();
     assert!(took > Duration::from_secs(9) && took < Duration::from_secs(60), "{took:?}");
     assert_eq!(rules(&pod), "");
 }
 
-/// A program of iptables that never ends is the kernel's or the node's fault; the pod hears of it in time.
+/// A hanging program of iptables is a fault of the kernel or the node; the pod's error must be in time.
 #[test]
-fn a_program_that_hangs_is_not_waited_for() {
+fn hanging_program_times_out() {
     let (node, pod) = (Node::new(), container());
     let path = pod.path();
     let sleep = format!("/bin/sleep 9{}", process::id());
@@ -90,11 +90,9 @@ fn a_program_that_hangs_is_not_waited_for() {
     variables.push(("PATH", crate::cni::plugin::runtime::text(&programs)));
     let start = Instant::now();
     let error = crate::cni::plugin::runtime::run("ADD", &variables, &configuration.to_string()).refused(11);
-    says(&error, &["time is up", "1s"]);
+    mentions(&error, &["time is up", "1s"]);
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
-    // The call is in the log all the same.
     assert_eq!(node.lines().last().expect("a line")["outcome"], "failed");
-    // Nothing is left that holds the lock.
     node.does("DEL", &node.capturing(), &path);
-    assert!(!is_running(&sleep), "{sleep} is still there");
+    assert!(!is_running(&sleep), "{sleep} still runs");
 }

@@ -1,11 +1,11 @@
-//! A state file cut at any byte, or of somebody else's: the attachment is checked, added again and removed as before.
+//! A state file cut at any byte, or with foreign content: CHECK, ADD and DEL of the attachment still work.
 
 use crate::cni::plugin::runtime::{Answer, Node, container, rules};
 use crate::support::scope;
 use std::fs;
 
 #[test]
-fn a_state_file_cut_anywhere_is_worked_out_again() {
+fn truncated_state_file_is_tolerated() {
     let (node, pod) = (Node::new(), container());
     let (configuration, path) = (node.capturing(), pod.path());
     node.does("ADD", &configuration, &path);
@@ -24,7 +24,7 @@ fn a_state_file_cut_anywhere_is_worked_out_again() {
 }
 
 #[test]
-fn what_is_wrong_is_found_and_mended_without_a_state_file() {
+fn differences_are_found_and_repaired_without_a_state_file() {
     for content in [&b""[..], b"\0\0\0\0", b"{}", br#"{"form":99}"#, br#"[1,2]"#] {
         let (node, pod) = (Node::new(), container());
         let (configuration, path) = (node.capturing(), pod.path());

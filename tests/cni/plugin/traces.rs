@@ -1,11 +1,11 @@
-//! What calls leave on the node: lines of a log, and counters.
+//! Traces of calls on the node: log lines and counters.
 
 use crate::cni::plugin::runtime::{Answer, Node, container, run, variables};
 use serde_json::{Value, json};
 use std::{fs, os::unix::net::UnixDatagram, thread};
 
 #[test]
-fn a_line_tells_who_and_what_and_how_long() {
+fn log_line_has_call_pod_outcome_and_duration() {
     let (node, pod) = (Node::new(), container());
     node.does("ADD", &node.capturing(), &pod.path());
     let mut wrong = node.capturing();
@@ -28,7 +28,7 @@ fn a_line_tells_who_and_what_and_how_long() {
 }
 
 #[test]
-fn calls_at_the_same_time_lose_no_line_and_no_count_while_the_log_is_set_aside() {
+fn concurrent_calls_lose_no_line_or_count_during_log_rotation() {
     let (node, pod) = (Node::new(), container());
     let mut configuration = node.configuration(&json!({"log_max_bytes": 2_000}));
     configuration["cniVersion"] = json!("1.0.0");
@@ -47,7 +47,7 @@ fn calls_at_the_same_time_lose_no_line_and_no_count_while_the_log_is_set_aside()
                 .expect("JSON");
         assert_eq!(counters["verbs"]["ADD"]["outcomes"]["skipped"], seen);
     }
-    // Each line is whole, and there is one file aside.
+    // Each line is complete, and there is one rotated file.
     let aside = fs::read_to_string(node.log().with_extension("1")).expect("a file aside");
     assert!(aside.len() >= 2_000 && aside.len() < 6_000, "{}", aside.len());
     assert!(aside.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{aside}");
@@ -61,7 +61,7 @@ fn calls_at_the_same_time_lose_no_line_and_no_count_while_the_log_is_set_aside()
 }
 
 #[test]
-fn where_a_wrong_place_is_asked_for_nothing_is_left() {
+fn invalid_paths_leave_no_files() {
     let (node, pod) = (Node::new(), container());
     for (key, value) in
         [("state_dir", json!("relative")), ("log", json!("")), ("log_max_bytes", json!("many"))]
@@ -76,7 +76,7 @@ fn where_a_wrong_place_is_asked_for_nothing_is_left() {
 }
 
 #[test]
-fn traces_that_can_not_be_left_are_no_reason_to_refuse_a_pod() {
+fn unwritable_log_does_not_refuse_a_pod() {
     let (node, pod) = (Node::new(), container());
     let file = node.folder.join("file");
     fs::write(&file, "").expect("a file");
@@ -89,7 +89,7 @@ fn traces_that_can_not_be_left_are_no_reason_to_refuse_a_pod() {
     }
 }
 
-/// In a mount namespace of its own, with a socket of ours where the journal's would be.
+/// In a separate mount namespace, with a test socket in place of the journal's.
 #[test]
 fn the_journal_gets_a_line_with_its_priority() {
     let (node, pod) = (Node::new(), container());

@@ -1,4 +1,4 @@
-//! An ADD whose result does not reach the runtime has failed, and has undone what it did.
+//! An ADD whose result does not reach the runtime fails and is reverted.
 
 use crate::cni::plugin::runtime::{Node, container, rules, variables};
 use crate::support::program::{BINARY, Outcome, finish};
@@ -24,13 +24,8 @@ fn broken_pipe() -> Stdio {
 
 type Opened = fn() -> Stdio;
 
-const UNWRITABLE: [(&str, Opened); 4] = [
-    (">&-", Stdio::null),
-    (">/dev/full", Stdio::null),
-    ("", broken_pipe),
-    // Opened for reading alone.
-    ("1</dev/null", Stdio::null),
-];
+const UNWRITABLE: [(&str, Opened); 4] =
+    [(">&-", Stdio::null), (">/dev/full", Stdio::null), ("", broken_pipe), ("1</dev/null", Stdio::null)];
 
 #[track_caller]
 fn fails(node: &Node, redirection: &str, ended: &Outcome, what: &str) {
@@ -46,7 +41,7 @@ fn fails(node: &Node, redirection: &str, ended: &Outcome, what: &str) {
 }
 
 #[test]
-fn a_result_that_can_not_be_written_undoes_the_add() {
+fn unwritable_result_reverts_the_add() {
     let (node, pod) = (Node::new(), container());
     let (configuration, path) = (node.capturing(), pod.path());
     for (redirection, stdout) in UNWRITABLE {
@@ -54,13 +49,13 @@ fn a_result_that_can_not_be_written_undoes_the_add() {
         fails(&node, redirection, &ended, "what was done is undone");
         assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "{redirection}");
     }
-    // Nothing was done for one that is excluded; it has failed all the same.
+    // An excluded pod fails as well, with nothing to revert.
     let ended = add(">&-", Stdio::null(), &node.configuration(&json!({})).to_string(), &path);
     fails(&node, ">&-", &ended, "nothing was done");
 }
 
 #[test]
-fn what_an_earlier_add_of_this_or_another_attachment_has_done_comes_back() {
+fn failed_add_restores_earlier_attachments() {
     for network in ["mesh", "second"] {
         let (node, pod) = (Node::new(), container());
         let path = pod.path();
@@ -84,9 +79,9 @@ fn what_an_earlier_add_of_this_or_another_attachment_has_done_comes_back() {
     }
 }
 
-/// The result is longer than a pipe, so a runtime that reads nothing holds it up.
+/// The result is longer than a pipe's buffer, so a runtime that does not read blocks it.
 #[test]
-fn a_result_that_no_one_reads_is_given_up_when_time_is_up() {
+fn unread_result_times_out() {
     let (node, pod) = (Node::new(), container());
     let mut configuration = node.capturing();
     configuration["timeout"] = json!("1s");
@@ -100,7 +95,6 @@ fn a_result_that_no_one_reads_is_given_up_when_time_is_up() {
     assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));
 }
 
-/// A file is written to its end, however long it takes.
 #[test]
 fn a_long_result_arrives_whole() {
     let (node, pod) = (Node::new(), container());
@@ -113,5 +107,8 @@ fn a_long_result_arrives_whole() {
     let result: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&file).expect("the result")).expect("JSON");
     assert_eq!(result["long"].as_str().map(str::len), Some(1_000_000));
-    assert_eq!(node.does("ADD", &configuration, &pod.path()).len(), std::fs::read(&file).expect("it").len());
+    assert_eq!(
+        node.does("ADD", &configuration, &pod.path()).len(),
+        std::fs::read(&file).expect("the result").len()
+    );
 }

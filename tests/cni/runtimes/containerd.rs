@@ -1,4 +1,4 @@
-//! containerd through the socket on which a kubelet calls it. It hands over the annotations of a pod.
+//! containerd through the socket of the kubelet. It passes the annotations of a pod to plugins.
 
 use crate::{
     cni::runtimes::{
@@ -27,7 +27,6 @@ use prost::Message;
 use serde_json::{Value, json};
 use std::{error::Error, fs, path::Path};
 
-/// What injection leaves at a pod.
 const INJECTED: (&str, &str) =
     ("sidecar.istio.io/status", r#"{"initContainers":["istio-validation"],"containers":["istio-proxy"]}"#);
 const INBOUND_PORTS: &str = "traffic.sidecar.istio.io/includeInboundPorts";
@@ -38,7 +37,7 @@ pub(crate) struct Containerd {
 }
 
 impl Containerd {
-    /// containerd with our plugin, which has these keys on top, and an image to run; it is ready.
+    /// Starts containerd with the plugin, whose entry has these additional keys, and imports an image.
     pub(crate) fn new(name: &str, ours: Value) -> Self {
         crate::cni::runtimes::need(&["containerd", "containerd-shim-runc-v2", "ctr", "runc"]);
         let stage = Stage::new(name, |folder| {
@@ -55,7 +54,6 @@ impl Containerd {
         containerd
     }
 
-    /// Brings in images from an archive in the stage's folder.
     pub(crate) fn import(&self, archive: &str) {
         let [socket, archive] = ["socket", archive].map(|name| self.stage.folder.file(name));
         let import = ["images", "import", "--snapshotter", "native", &archive];
@@ -70,8 +68,7 @@ impl Containerd {
         cri::call(&self.stage.folder.join("socket"), method, question)
     }
 
-    /// The same where it has to succeed.
-    pub(crate) fn ask<Q: Message, A: Message + Default>(&self, method: &str, question: &Q) -> A {
+    pub(crate) fn request<Q: Message, A: Message + Default>(&self, method: &str, question: &Q) -> A {
         self.call(method, question)
             .unwrap_or_else(|error| panic!("{method} failed: {error}\n{}", self.stage.logs()))
     }
@@ -114,7 +111,7 @@ impl Containerd {
 fn settings(folder: &Path) -> String {
     let path = |name: &str| folder.join(name);
     let (plugins, configuration) = (network::plugins(folder), network::configuration(folder));
-    // Not every machine may set the score that the kernel chooses its victims by; not every one has AppArmor.
+    // Some machines lack AppArmor or may not set the OOM score.
     format!(
         "version = 2\nroot = {:?}\nstate = {:?}\n[debug]\nlevel = \"warn\"\n[grpc]\naddress = {:?}\n\
          [plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = {:?}\n\
@@ -137,7 +134,6 @@ pub(crate) struct Sandbox<'a> {
 }
 
 impl Sandbox<'_> {
-    /// Without capabilities; tells its id.
     pub(crate) fn start(&self) -> String {
         let capabilities = Capability { drop: vec!["ALL".to_owned()], ..Capability::default() };
         let security_context = LinuxContainerSecurityContext {
@@ -152,24 +148,22 @@ impl Sandbox<'_> {
         })
     }
 
-    /// Tells its id.
     pub(crate) fn run(&self, config: ContainerConfig) -> String {
         let request = CreateContainerRequest {
             pod_sandbox_id: self.id.clone(),
             config: Some(config),
             sandbox_config: Some(self.config.clone()),
         };
-        let container: Id = self.containerd.ask("CreateContainer", &request);
-        let Nothing {} = self.containerd.ask("StartContainer", &container);
+        let container: Id = self.containerd.request("CreateContainer", &request);
+        let Nothing {} = self.containerd.request("StartContainer", &container);
         container.id
     }
 
-    /// Sees where connections land, which a container without capabilities makes and gets.
     fn check(&self, container: &str, cases: &[Case]) {
         self.check_of(ISTIO, container, cases);
     }
 
-    /// The same with another mesh's proxy.
+    /// The same check with another mesh's proxy.
     pub(crate) fn check_of(&self, proxy: Proxy, container: &str, cases: &[Case]) {
         let run = |command: &[&str]| {
             let request = ExecSyncRequest {
@@ -177,11 +171,11 @@ impl Sandbox<'_> {
                 command: command.iter().map(|word| (*word).to_owned()).collect(),
                 timeout: 30,
             };
-            let answer: ExecSyncResponse = self.containerd.ask("ExecSync", &request);
+            let answer: ExecSyncResponse = self.containerd.request("ExecSync", &request);
             String::from_utf8(answer.stdout).expect("UTF-8").trim().to_owned()
         };
         let status = Id { id: self.id.clone() };
-        let status: PodSandboxStatusResponse = self.containerd.ask("PodSandboxStatus", &status);
+        let status: PodSandboxStatusResponse = self.containerd.request("PodSandboxStatus", &status);
         let address = status.status.and_then(|status| status.network).unwrap_or_default().ip;
         let container = Container {
             stage: &self.containerd.stage,
@@ -194,11 +188,11 @@ impl Sandbox<'_> {
     }
 
     pub(crate) fn stop(&self) {
-        let Nothing {} = self.containerd.ask("StopPodSandbox", &Id { id: self.id.clone() });
+        let Nothing {} = self.containerd.request("StopPodSandbox", &Id { id: self.id.clone() });
     }
 
     pub(crate) fn remove(&self) {
-        let Nothing {} = self.containerd.ask("RemovePodSandbox", &Id { id: self.id.clone() });
+        let Nothing {} = self.containerd.request("RemovePodSandbox", &Id { id: self.id.clone() });
     }
 }
 
@@ -210,7 +204,7 @@ fn a_pod_is_captured_by_its_annotations_until_it_is_stopped() {
     let sandbox = containerd.sandbox("captured", &annotations);
     let attachment = &sandbox.attachment;
     for (name, value) in annotations {
-        assert_eq!(attachment.annotation(name), Some(value), "containerd hands annotations over");
+        assert_eq!(attachment.annotation(name), Some(value), "containerd passes annotations");
     }
     let container = sandbox.start();
     let cases = [(Out, 80, Outbound), (Out, 5432, Destination), (In, 8080, Inbound), (In, 9090, Destination)];
@@ -236,22 +230,20 @@ fn a_pod_with_a_bad_annotation_does_not_start() {
     for part in [INBOUND_PORTS, "http"] {
         assert!(error.contains(part), "{error}");
     }
-    // What has failed is not in the way of what is right.
     let mended = containerd.sandbox("bad", &[INJECTED, (INBOUND_PORTS, "8080")]);
     mended.check(&mended.start(), &[(In, 8080, Inbound)]);
     mended.stop();
     mended.remove();
 }
 
-/// After a restart of the machine, or when somebody has removed it, the namespace is gone before the pod is.
+/// After a restart of the machine, or a removal, the namespace is gone before the pod.
 #[test]
 #[ignore = "needs a container runtime"]
-fn a_pod_goes_whose_namespace_is_gone() {
+fn pod_without_its_namespace_is_removed() {
     let containerd = Containerd::new("containerd-gone", json!({}));
     let stage = &containerd.stage;
     let sandbox = containerd.sandbox("gone", &[INJECTED]);
     assert!(sandbox.attachment.is_remembered(stage));
-    // This test has it open.
     stage.stdout(&["umount", "--lazy", &sandbox.attachment.netns], &[]);
     stage.stdout(&["rm", &sandbox.attachment.netns], &[]);
     sandbox.stop();

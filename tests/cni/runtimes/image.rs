@@ -1,4 +1,4 @@
-//! Images from folders, packed as `docker save` would: Debian's static busybox, and our binary. Nothing is pulled.
+//! Images from folders, packed like `docker save`: Debian's static busybox, and the binary. None are pulled.
 
 use crate::support::program::Run;
 use serde_json::{Value, json};
@@ -11,14 +11,13 @@ use std::{
 };
 
 pub(crate) const NAME: &str = "localhost/pod:1";
-/// Our own images by their entry points: the one that `docker/Dockerfile` makes, and one from it for charts that name no
-/// command.
+/// Images with the binary by their entry points: that of `docker/Dockerfile`, and one from it for charts without a command.
 pub(crate) const TOOL: &str = "localhost/sidecar-init:1";
 pub(crate) const PROXY_INIT: &str = "localhost/proxy-init:1";
 
 pub(crate) fn pack(folder: &Path) -> PathBuf {
     let root = folder.join("rootfs");
-    fs::create_dir_all(root.join("bin")).expect("a folder of our own");
+    fs::create_dir_all(root.join("bin")).expect("a new folder");
     fs::copy("/bin/busybox", root.join("bin/busybox"))
         .unwrap_or_else(|error| panic!("copying /bin/busybox failed ({error}): run scripts/setup --all"));
     for applet in ["cat", "nc", "sh", "sleep"] {
@@ -28,19 +27,19 @@ pub(crate) fn pack(folder: &Path) -> PathBuf {
     packed(folder, "image", &root, &[(NAME, config)])
 }
 
-/// Writes our own images into this folder: no program but the binary, which has the file capability and the names that it
-/// has in images. This build is not a static one, so its libraries come along.
+/// Writes the images with the binary into this folder: no other program, the file capability, and the names in images. This build
+/// is not static, so its libraries are included.
 pub(crate) fn pack_tool(folder: &Path) -> PathBuf {
     let root = folder.join("tool-rootfs");
     let binary = root.join("usr/local/bin/sidecar-init");
     for name in ["usr/local/bin", "usr/bin", "usr/lib/linkerd", "tmp"] {
-        fs::create_dir_all(root.join(name)).expect("a folder of our own");
+        fs::create_dir_all(root.join(name)).expect("a new folder");
     }
     let built = Path::new(crate::support::program::BINARY);
     run(Command::new("strip").arg("-o").arg(&binary).arg(built));
     for word in run(Command::new("ldd").arg(built)).split_whitespace().filter(|word| word.starts_with('/')) {
         let library = root.join(word.trim_start_matches('/'));
-        fs::create_dir_all(library.parent().expect("a folder")).expect("a folder of our own");
+        fs::create_dir_all(library.parent().expect("a folder")).expect("a new folder");
         fs::copy(word, library).expect("a library");
     }
     run(Command::new("setcap").arg("cap_net_admin+ep").arg(&binary));
@@ -60,7 +59,7 @@ pub(crate) fn pack_tool(folder: &Path) -> PathBuf {
 
 fn packed(folder: &Path, name: &str, root: &Path, images: &[(&str, Value)]) -> PathBuf {
     let parts = folder.join(format!("{name}-parts"));
-    fs::create_dir(&parts).expect("a folder of our own");
+    fs::create_dir(&parts).expect("a new folder");
     tar(root, &parts.join("layer.tar"), &["."]);
     let diff = format!("sha256:{}", sha256(&parts.join("layer.tar")));
     let (mut manifest, mut files) = (Vec::new(), vec!["layer.tar".to_owned(), "manifest.json".to_owned()]);
@@ -73,7 +72,7 @@ fn packed(folder: &Path, name: &str, root: &Path, images: &[(&str, Value)]) -> P
             "history": [{ "created_by": "tests/cni/runtimes" }],
         });
         let file = format!("config{number}.json");
-        fs::write(parts.join(&file), config.to_string()).expect("a file in a folder of our own");
+        fs::write(parts.join(&file), config.to_string()).expect("a file");
         manifest.push(json!({ "Config": file, "RepoTags": [name], "Layers": ["layer.tar"] }));
         files.push(file);
     }
@@ -83,7 +82,7 @@ fn packed(folder: &Path, name: &str, root: &Path, images: &[(&str, Value)]) -> P
     image
 }
 
-/// As Go calls it.
+/// The architecture's name in Go.
 fn architecture() -> &'static str {
     match ARCH {
         "x86_64" => "amd64",

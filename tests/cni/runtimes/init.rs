@@ -1,5 +1,5 @@
-//! Pods of linkerd and Kuma as their injectors leave them, with the image of the init container swapped for ours and nothing
-//! else: its arguments, its user and its rights are those of the manifest. The plugin leaves these pods alone.
+//! Injected pods of linkerd and Kuma with only the init container's image replaced: its arguments, user and capabilities are
+//! those of the manifest. The plugin excludes these pods.
 
 use crate::cni::plugin::runtime::rules;
 use crate::{
@@ -19,14 +19,14 @@ use mesh::pod::{Container, objects};
 use serde_json::json;
 use std::fs;
 
-/// The pod of this name in a manifest, by its first init container.
+/// The first init container of the named pod in a manifest.
 fn init_container(manifest: &str, pod: &str) -> Container {
-    let objects = objects("the manifest", manifest).expect("it is valid");
-    let found = objects.into_iter().find(|object| object.pod.name == pod).expect("it is there");
+    let objects = objects("the manifest", manifest).expect("a valid manifest");
+    let found = objects.into_iter().find(|object| object.pod.name == pod).expect("the pod");
     found.pod.spec.expect("a spec").init_containers.remove(0)
 }
 
-/// Runs an init container to its end, which has to be a good one. Both meshes' charts give it these rights.
+/// Runs an init container, which must succeed. Both meshes' charts give it these capabilities.
 fn run(sandbox: &Sandbox<'_>, containerd: &Containerd, init: &Container, image: &str, mounts: Vec<Mount>) {
     let user = init.run_as_user.as_deref().map(|user| user.parse().expect("a number"));
     let rights = ["NET_ADMIN", "NET_RAW"].map(str::to_owned).into();
@@ -48,7 +48,7 @@ fn run(sandbox: &Sandbox<'_>, containerd: &Containerd, init: &Container, image: 
     });
     let ended = until(|| {
         let request = Id { id: id.clone() };
-        let answer: ContainerStatusResponse = containerd.ask("ContainerStatus", &request);
+        let answer: ContainerStatusResponse = containerd.request("ContainerStatus", &request);
         answer.status.filter(|status| status.finished_at != 0)
     });
     let output = fs::read_to_string(containerd.stage.folder.join("logs").join(log)).unwrap_or_default();
@@ -57,16 +57,15 @@ fn run(sandbox: &Sandbox<'_>, containerd: &Containerd, init: &Container, image: 
 
 #[test]
 #[ignore = "needs a container runtime"]
-fn a_pod_whose_init_image_is_ours_is_captured() {
+fn pod_with_the_replaced_init_image_is_captured() {
     const LINKERDS: &str = include_str!("../../support/pods/linkerd-injected.yaml");
     const KUMAS: &str = include_str!("../../support/pods/kuma-injected.yaml");
     let containerd = Containerd::new("containerd-init", json!({ "exclude_namespaces": ["shop"] }));
     image::pack_tool(&containerd.stage.folder);
     containerd.import("tool.tar");
     let file = containerd.stage.folder.file("config.yaml");
-    let configuration = objects("the manifest", KUMAS).expect("it is valid").remove(0).pod.annotations;
+    let configuration = objects("the manifest", KUMAS).expect("a valid manifest").remove(0).pod.annotations;
     fs::write(&file, &configuration["traffic.kuma.io/transparent-proxy-config"]).expect("a file");
-    // Kuma projects the annotation into a file.
     let mount = Mount {
         container_path: "/tmp/transparent-proxy/config.yaml".to_owned(),
         host_path: file,
@@ -101,7 +100,7 @@ fn a_pod_whose_init_image_is_ours_is_captured() {
     ];
     for (manifest, pod, image, mounts, proxy, cases) in pods {
         let sandbox = containerd.sandbox(pod, &[]);
-        assert_eq!(rules(&sandbox.inside), "", "the plugin leaves it alone");
+        assert_eq!(rules(&sandbox.inside), "", "the plugin excludes the pod");
         run(&sandbox, &containerd, &init_container(manifest, pod), image, mounts);
         sandbox.check_of(proxy, &sandbox.start(), cases);
         sandbox.stop();

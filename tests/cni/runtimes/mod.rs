@@ -1,11 +1,7 @@
-//! The plugin behind container runtimes: Debian's podman and containerd call it, and real connections show what it did.
-//!
-//! What the plugin makes of its input is tested elsewhere. Here is shown that runtimes say what it expects, that their
-//! containers are captured without a capability of their own, and that nothing is left when they are gone. Each runtime
-//! runs on a stage of its own and touches nothing of the machine.
-//!
-//! `scripts/setup --all` installs the runtimes. Where one is missing, or root's rights are, tests fail; they never
-//! skip.
+//! The plugin in container runtimes: Debian's podman and containerd call it, and real connections show its effect. Other tests
+//! cover the plugin's input. These show that runtimes pass the expected input, that containers are captured without capabilities,
+//! and that removed containers leave nothing. Each runtime runs on a separate stage and changes nothing on the machine.
+//! `scripts/setup --all` installs the runtimes. Without them or without root, tests fail; they never skip.
 
 mod cri;
 mod image;

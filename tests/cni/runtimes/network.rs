@@ -1,5 +1,5 @@
-//! The network of the containers, as files that a runtime reads: Debian's bridge plugin and those that podman wants
-//! beside it, then ours, chained last. And our plugin called as a runtime calls it.
+//! The containers' network as files for a runtime: Debian's bridge plugin and others that podman requires, then this plugin as
+//! the last of the chain. Also direct calls of the plugin, as a runtime makes them.
 
 use crate::cni::runtimes::stage::Stage;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Debian's folder.
 const PLUGINS: &str = "/usr/lib/cni";
 const THEIRS: [&str; 5] = ["bridge", "host-local", "loopback", "portmap", "tuning"];
 pub(crate) const NAME: &str = "pods";
@@ -33,17 +32,17 @@ pub(crate) fn configuration(folder: &Path) -> PathBuf {
     folder.join("net.d")
 }
 
-/// Writes the network's files. Ours goes by the name `plugin` and has these keys on top.
+/// Writes the network's files. The project's plugin is named `plugin` and has these additional keys.
 pub(crate) fn write(folder: &Path, plugin: &str, addresses: Addresses, ours: Value) {
     for folder in [plugins(folder), configuration(folder)] {
-        fs::create_dir(folder).expect("a folder of our own");
+        fs::create_dir(folder).expect("a new folder");
     }
     for name in THEIRS {
         let theirs = Path::new(PLUGINS).join(name);
-        assert!(theirs.is_file(), "{} is not there: run scripts/setup --all", theirs.display());
+        assert!(theirs.is_file(), "{} is missing: run scripts/setup --all", theirs.display());
         symlink(theirs, plugins(folder).join(name)).expect("a link");
     }
-    // A copy, as the stage may not see where the build is.
+    // A copy, since the stage may not see the build's folder.
     crate::support::program::copy(crate::support::program::BINARY, plugins(folder).join(plugin));
     let mut last = json!({
         "type": plugin,
@@ -52,9 +51,9 @@ pub(crate) fn write(folder: &Path, plugin: &str, addresses: Addresses, ours: Val
         "log": folder.join("cni.log"),
     });
     let Value::Object(ours) = ours else { panic!("keys are an object's") };
-    last.as_object_mut().expect("it is one").extend(ours);
+    last.as_object_mut().expect("an object").extend(ours);
     let path = configuration(folder).join(format!("10-{NAME}.conflist"));
-    fs::write(path, list(addresses, &last).to_string()).expect("a file in a folder of our own");
+    fs::write(path, list(addresses, &last).to_string()).expect("a file");
 }
 
 fn list(addresses: Addresses, last: &Value) -> Value {
@@ -80,12 +79,11 @@ fn list(addresses: Addresses, last: &Value) -> Value {
     })
 }
 
-/// A runtime's words to our plugin about a container, by what `libcni` keeps of it for CHECK and DEL.
+/// A runtime's input to the plugin for a container, from `libcni`'s cache for CHECK and DEL.
 pub(crate) struct Attachment {
     input: Map<String, Value>,
     container: String,
     arguments: String,
-    /// A path of the stage.
     pub(crate) netns: String,
 }
 
@@ -95,7 +93,7 @@ impl Attachment {
         let text = fs::read_to_string(stage.seen(&path))
             .unwrap_or_else(|error| panic!("reading {path} of {} failed: {error}", stage.name));
         let cached: Value = serde_json::from_str(&text).expect("JSON");
-        let decoded = stage.output(&["base64", "-d"], &[], cached["config"].as_str().expect("a text"));
+        let decoded = stage.output(&["base64", "-d"], &[], cached["config"].as_str().expect("a string"));
         let list: Value = serde_json::from_str(&decoded.stdout).expect("JSON");
         let ours = list["plugins"].as_array().and_then(|plugins| plugins.last()).expect("a plugin");
         let mut input = ours.as_object().expect("an object").clone();
@@ -124,15 +122,15 @@ impl Attachment {
         network.split('/').next().unwrap_or_default().to_owned()
     }
 
-    /// `None` if the runtime did not hand it over.
+    /// `None` if the runtime did not pass it.
     pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
         self.input.get("runtimeConfig")?[ANNOTATIONS][name].as_str()
     }
 
-    /// `Err`: the plugin's answer where it fails.
+    /// Returns the plugin's error as `Err`.
     pub(crate) fn call(&self, stage: &Stage, verb: &str) -> Result<String, Value> {
         let folder = plugins(&stage.folder);
-        let plugin = folder.join(self.input["type"].as_str().expect("a text"));
+        let plugin = folder.join(self.input["type"].as_str().expect("a string"));
         let (folder, plugin) = (folder.to_string_lossy(), plugin.to_string_lossy());
         let variables = [
             ("CNI_CONTAINERID", self.container.as_str()),

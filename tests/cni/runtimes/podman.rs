@@ -1,4 +1,4 @@
-//! podman with its CNI backend. It hands over no annotations, so the network configuration holds the capture.
+//! podman with its CNI backend. It passes no annotations, so the network configuration has the capture.
 
 use crate::cni::plugin::runtime::rules;
 use crate::support::rows::rows;
@@ -24,7 +24,6 @@ struct Podman {
 }
 
 impl Podman {
-    /// podman with this plugin, and an image to run.
     fn new(name: &str, plugin: &str, addresses: Addresses) -> Self {
         crate::cni::runtimes::need(&["podman", "conmon", "runc"]);
         let stage = Stage::new(name, |folder| {
@@ -53,7 +52,6 @@ impl Podman {
         self.stage.stdout(&call.concat(), &[("CONTAINERS_CONF", &self.configuration)])
     }
 
-    /// Without capabilities; tells its id.
     fn start(&self, name: &str) -> String {
         let parent = format!("/{}", self.stage.name);
         let limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"];
@@ -61,7 +59,7 @@ impl Podman {
         self.call(&[&run, &limits[..], &["--cgroup-parent", &parent, image::NAME]].concat())
     }
 
-    /// Removes a container. Its first process ignores SIGTERM, so it is not asked.
+    /// Removes a container without SIGTERM, which its first process ignores.
     fn remove(&self, name: &str) {
         self.call(&["rm", "--force", "--time", "0", name]);
     }
@@ -92,7 +90,7 @@ fn check(podman: &Podman, attachment: &Attachment, inside: &Namespace, cases: &[
     container.check(cases);
 }
 
-/// A container that is captured, tampered with, started again, and removed.
+/// Life of a container: captured, tampered with, restarted, removed.
 fn lives(podman: &Podman) {
     let stage = &podman.stage;
     let id = podman.start("one");
@@ -114,5 +112,5 @@ rows! {
     #[ignore = "needs a container runtime"]
     a_container_is_captured_until_it_is_removed: lives(&Podman::new("podman", "sidecar-init", V4));
     #[ignore = "needs a container runtime"]
-    a_container_with_ipv6_alone_is_captured_until_it_is_removed: lives(&Podman::new("podman-v6", "sidecar-cni", V6));
+    a_container_with_only_ipv6_is_captured_until_it_is_removed: lives(&Podman::new("podman-v6", "sidecar-cni", V6));
 }

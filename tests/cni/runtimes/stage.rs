@@ -1,9 +1,8 @@
-//! A place for a runtime: mount, network and process namespaces of its own, and a folder for its files.
-//!
-//! What runtimes have fixed paths for (`/run`, `/var/lib`) is empty and private there, so that nothing of the machine is
-//! seen or changed. The kernel ends all processes of a namespace with its first one: that is ended when the stage is
-//! dropped, when the test process ends in whatever way, and when the time is over. Mounts and network devices go with
-//! them. Control groups alone are the machine's own; those that were made here have the stage's name.
+//! A stage for a runtime: separate mount, network and process namespaces, and a folder for its files. Fixed paths of runtimes
+//! (`/run`, `/var/lib`) are empty and private there, so that the machine's files are neither read nor changed. The kernel ends
+//! all processes of a namespace with its first one, which ends when the stage is dropped, when the test process ends, or on
+//! timeout. Mounts and network devices end with them. Only control groups are the machine's; those made here have the stage's
+//! name.
 
 use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
@@ -23,15 +22,14 @@ use std::{
     time::Duration,
 };
 
-/// Limits for what hangs, in seconds: of a stage, and of a program on it.
+/// Time limits in seconds: of a stage, and of a program on it.
 const LIFE: &str = "300";
 const TIMEOUT: &str = "60";
-/// For what is not a program's end.
 const WAIT: Duration = Duration::from_secs(30);
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Sets the stage and stands on it. `/proc` is still the machine's when the shell asks who it is there. Duplicate address
-/// detection would hold back IPv6 for a second or two.
+/// Sets up the stage and runs the first program. `/proc` is still the machine's when the shell reads its process ID. Duplicate
+/// address detection would delay IPv6 by a second or two.
 const SET: &str = "read -r pid rest </proc/self/stat \
     && mount -t proc proc /proc && mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /var/lib \
     && echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad && ip link set lo up && echo \"$pid\" && exec timeout --signal=KILL \"$@\"";
@@ -39,18 +37,17 @@ const SET: &str = "read -r pid rest </proc/self/stat \
 pub(crate) struct Stage {
     pub(crate) name: String,
     keeper: Child,
-    /// The first process in there, as we see it.
     first: Pid,
     pub(crate) folder: Folder,
 }
 
 impl Stage {
-    /// A stage whose first process is this program; what it says goes to a file. Each test needs a name of its own.
+    /// A stage with this program as first process, whose output goes to a file. Names must be unique.
     pub(crate) fn new(name: &str, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let folder = Folder::new(name);
         let name = format!("sidecar-init-{name}-{}", process::id());
         let program = prepare(&folder);
-        let log = File::create(folder.join("first.log")).expect("a file in a folder of our own");
+        let log = File::create(folder.join("first.log")).expect("a file");
         let mut keeper = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child"])
             .args(["sh", "-c", SET, "sh", LIFE])
@@ -61,7 +58,7 @@ impl Stage {
             .spawn()
             .unwrap_or_else(|error| panic!("starting `setpriv` failed ({error}): run scripts/setup"));
         let mut line = String::new();
-        BufReader::new(keeper.stdout.take().expect("it is piped")).read_line(&mut line).expect("UTF-8");
+        BufReader::new(keeper.stdout.take().expect("a pipe")).read_line(&mut line).expect("UTF-8");
         let Ok(first) = line.trim().parse().map(Pid::from_raw) else {
             let printed = fs::read_to_string(folder.join("first.log")).unwrap_or_default();
             let _ = keeper.wait();
@@ -70,7 +67,6 @@ impl Stage {
         Self { name, keeper, first, folder }
     }
 
-    /// Runs a program on the stage, with these variables on top of ours.
     pub(crate) fn output(&self, call: &[&str], variables: &[(&str, &str)], input: &str) -> Outcome {
         let mut command = Command::new("timeout");
         command.args(["--signal=KILL", TIMEOUT, "nsenter", "--mount", "--net", "--pid", "--target"]);
@@ -84,13 +80,13 @@ impl Stage {
         output.stdout.trim().to_owned()
     }
 
-    /// A path of the stage for us. `/var/run` is a link that would lead to our own `/run` from there.
+    /// A path on the stage, seen from outside. `/var/run` is a link that would lead to the machine's `/run`.
     pub(crate) fn seen(&self, path: &str) -> PathBuf {
         let path = path.strip_prefix("/var").filter(|path| path.starts_with("/run/")).unwrap_or(path);
         PathBuf::from(format!("/proc/{}/root{path}", self.first))
     }
 
-    /// The stage's own network: what is outside of all containers.
+    /// The stage's own network, outside of all containers.
     pub(crate) fn outside(&self) -> Namespace {
         open(Path::new(&format!("/proc/{}/ns/net", self.first)))
     }
@@ -110,7 +106,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // The keeper ends when the first process is gone, and that is gone after all others.
+        // The keeper ends after the first process, which ends after all others.
         let _ = kill(self.first, Signal::SIGKILL);
         let gone = until(|| self.keeper.try_wait().ok().flatten());
         if gone.is_none() {
@@ -126,12 +122,11 @@ fn open(path: &Path) -> Namespace {
     file.unwrap_or_else(|error| panic!("opening {} failed: {error}", path.display())).into()
 }
 
-/// Asks again and again for what takes time; `None` if it takes too long.
 pub(crate) fn until<T>(ask: impl FnMut() -> Option<T>) -> Option<T> {
     poll(WAIT, ask)
 }
 
-/// Removes the groups of this name from every hierarchy: there are several in version 1, and one in version 2.
+/// Removes the groups of this name from every hierarchy: several in version 1, one in version 2.
 fn remove_cgroups(name: &str) {
     let hierarchies = fs::read_dir(CGROUPS).into_iter().flatten().flatten().map(|entry| entry.path());
     for hierarchy in hierarchies.chain([PathBuf::from(CGROUPS)]) {
@@ -139,7 +134,7 @@ fn remove_cgroups(name: &str) {
     }
 }
 
-/// A group has files that can't be removed, and goes with them once it has no groups.
+/// A group's files can't be removed separately; they go with the group once it has no subgroups.
 fn remove_cgroup(group: &Path) {
     let inner = fs::read_dir(group).into_iter().flatten().flatten();
     for path in inner.map(|entry| entry.path()).filter(|path| path.is_dir()) {

@@ -1,7 +1,5 @@
-//! Real connections into a container and out of it, and where they land.
-//!
-//! The proxy's two listeners stand in the container's namespace, and so does the application. The client of what goes out
-//! is a program of the container, with the rights that the runtime gave it.
+//! Real connections into a container and out of it, and their destinations. The proxy's two listeners and the application run in
+//! the container's namespace. The client of outbound calls is a program of the container, with the container's capabilities.
 
 use crate::cni::plugin::runtime::rules;
 use crate::{
@@ -17,7 +15,6 @@ use std::{
     sync::mpsc::channel,
 };
 
-/// A host outside, in both families.
 const SERVICES: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(10, 99, 0, 1), Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1));
 
@@ -34,14 +31,12 @@ pub(crate) const KUMA: Proxy = Proxy { uid: 5678, ..ISTIO };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CapturedBy {
-    /// From the container to a host outside.
     Out,
-    /// From outside to the container.
     In,
 }
 pub(crate) use CapturedBy::{In, Out};
 
-/// Which way, the port called, and who must answer.
+/// Direction, port, and the expected listener.
 pub(crate) type Case = (CapturedBy, u16, Answerer);
 
 pub(crate) struct Container<'a> {
@@ -49,12 +44,11 @@ pub(crate) struct Container<'a> {
     pub(crate) inside: &'a Namespace,
     pub(crate) address: IpAddr,
     pub(crate) proxy: Proxy,
-    /// Runs a program in the container and tells what it prints.
     pub(crate) run: &'a dyn Fn(&[&str]) -> String,
 }
 
 impl Container<'_> {
-    /// The container's programs have no capability while they call.
+    /// Checks the cases with programs of the container, which have no capability.
     pub(crate) fn check(&self, cases: &[Case]) {
         self.has_no_capability();
         let outside = self.stage.outside();
@@ -92,11 +86,11 @@ impl Container<'_> {
                 self.stage.logs(),
             );
         }
-        // Not every network has a way to the host outside.
+        // Not every network has a route to the host outside.
         if !cases.iter().any(|(way, ..)| *way == Out) {
             return;
         }
-        // What the proxy itself sends goes where it is sent.
+        // The proxy's own calls pass.
         let to = SocketAddr::new(service, 80);
         let _destination = listen(&outside, service, 80, APP, Answerer::Destination);
         let call = Call { protocol: Protocol::Tcp, identity: proxy, from: None, mark: None, to };
@@ -122,7 +116,7 @@ impl Container<'_> {
     }
 }
 
-/// The proxy knows where a call was going.
+/// True if the expected listener was reached; a proxy must also know the original destination.
 fn lands(&(_, _, expected): &Case, to: SocketAddr, arrival: &Arrival<Answerer>) -> bool {
     arrival.listener == expected && (expected == Answerer::Destination || arrival.original == Some(to))
 }

@@ -1,4 +1,4 @@
-//! What our plugin answers about a container that a runtime has made, whatever the runtime.
+//! Results of the plugin for a container of any runtime.
 
 use crate::{
     cni::{
@@ -12,7 +12,7 @@ pub(crate) fn check_finds_tampering(stage: &Stage, attachment: &Attachment, insi
     let whole = rules(inside);
     assert_eq!(attachment.call(stage, "CHECK"), Ok(String::new()), "{whole}");
     let table = whole.lines().find_map(|line| line.strip_prefix("table ")?.strip_suffix(" {"));
-    let table: Vec<&str> = table.expect("a table of ours").split(' ').collect();
+    let table: Vec<&str> = table.expect("the table").split(' ').collect();
     let chains = whole.lines().filter_map(|line| line.trim().strip_prefix("chain ")?.split(' ').next());
     for chain in chains {
         inside.stdout("nft", &[&["insert", "rule"], &table[..], &[chain, "accept"]].concat());
@@ -25,7 +25,7 @@ pub(crate) fn check_finds_tampering(stage: &Stage, attachment: &Attachment, insi
     }
 }
 
-/// After DEL no rules of this program remain in the namespace, which this test keeps, nor on the node.
+/// After DEL no rules of this program remain in the namespace, which this test holds, nor on the node.
 pub(crate) fn is_gone(stage: &Stage, attachment: &Attachment, inside: &Namespace) {
     assert_eq!(rules(inside), "", "{}", stage.logs());
     let routing = inside.stdout("sh", &["-ec", "ip rule; ip -6 rule; ip addr show lo"]);

@@ -1,5 +1,5 @@
-//! Every form of rule that nft makes, set by somebody else before ours: what `explain --live` says of a packet is what the
-//! packet does, or that it is not known. In a table of another name, and in one that iptables-nft-save prints.
+//! Every form of rule that nft produces, set by another program before the mesh's rules: `explain --live` reports the packet's
+//! real verdict or "unknown". In a table of another name, and in one that iptables-nft-save prints.
 
 use super::{namespace::Namespace, pod_with};
 use crate::support::program::{Run, binary};
@@ -38,14 +38,13 @@ fn forms() -> (Vec<Form>, Vec<&'static str>) {
 #[test]
 fn forms_of_tables_of_any_name() {
     let (forms, objects) = forms();
-    // The reader is the same in both kinds of tables: here some of them.
+    // Both kinds of tables have the same parser, so a sample is sufficient here.
     let filter = forms.iter().filter(|form| !form.is_nat).step_by(3).collect();
     check(filter, &objects, "inet t", "c", "type filter hook output priority -180");
     let nat = forms.iter().filter(|form| form.is_nat).collect();
     check(nat, &objects, "ip t", "c", "type nat hook output priority -150");
 }
 
-/// What the program prints of such a table leaves out what iptables can't say.
 #[test]
 fn forms_of_tables_that_iptables_prints() {
     let (forms, objects) = forms();
@@ -82,14 +81,13 @@ fn check(forms: Vec<&Form>, objects: &[&str], table: &str, chain: &str, hook: &s
         let printed = answer(&pod);
         let done = done(&pod);
         if printed != done && (*is_known || printed != "unknown") {
-            wrong.push(format!("{text}: said {printed}, done {done}"));
+            wrong.push(format!("{text}: reported {printed}, observed {done}"));
         }
         pod.load(&format!("delete table {table}"));
     }
     assert!(wrong.is_empty(), "{table}: {}", wrong.join("\n"));
 }
 
-/// Counters at the end of the way of the call's packets.
 const COUNTERS: &str = "table inet seen {\n\
     counter out { }\n counter loop { }\n counter proxy { }\n counter other { }\n counter same { }\n\
     chain post { type filter hook postrouting priority 2147483646;\n\
@@ -119,11 +117,10 @@ fn done(pod: &Namespace) -> &'static str {
     let reset = || pod.stdout("nft", &["reset", "counters", "table", "inet", "seen"]);
     reset();
     pod.run(|| {
-        // Of this thread alone.
         setfsuid(Uid::from_raw(USER));
         setfsgid(Gid::from_raw(USER));
         let to: SocketAddr = DESTINATION.parse().expect("an address");
-        // Nobody answers: one packet is enough.
+        // No answer: one packet is sufficient.
         let _ = TcpStream::connect_timeout(&to, Duration::from_millis(2));
     });
     let listed = reset();

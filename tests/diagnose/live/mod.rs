@@ -1,4 +1,4 @@
-//! `explain --live`: what becomes of packets in a namespace as it stands, whoever set its rules.
+//! `explain --live`: verdicts in a namespace with rules of any program.
 
 use crate::support::namespace;
 use crate::support::program::{Run, binary};
@@ -29,7 +29,7 @@ fn explained_live(pod: &Namespace, question: &[&str]) -> String {
     behind_its_basis(&printed, pod)
 }
 
-/// An answer, without the line that says that it goes by the rules there.
+/// An answer without the line that names its basis.
 fn behind_its_basis(text: &str, pod: &Namespace) -> String {
     let basis = format!("by the rules in namespace {}:\n", pod.path());
     if text.starts_with('{') {
@@ -60,7 +60,6 @@ fn all_traffic_is_the_same_by_flags_and_by_their_rules() {
     }
 }
 
-/// The rows of a picture, without the options that decide.
 fn rows_of(text: &str) -> Vec<String> {
     let (_, rows) = text.split_once("\n\n").expect("a heading");
     let rows = rows.replace("\n                       ", "");

@@ -1,4 +1,4 @@
-//! The colours of pictures: their contrast, and whether eyes that miss a kind of cones can tell them apart.
+//! Colours of pictures: their contrast, and their difference for viewers with a colour vision deficiency.
 
 use crate::cli::typed::program::stdout;
 
@@ -26,7 +26,7 @@ fn light(colour: &str) -> [f64; 3] {
     })
 }
 
-/// WCAG 2's ratio of contrast.
+/// Contrast ratio of WCAG 2.
 fn contrast(one: &str, other: &str) -> f64 {
     let luminance = |colour| {
         let [red, green, blue] = light(colour);
@@ -36,7 +36,7 @@ fn contrast(one: &str, other: &str) -> f64 {
     (one.max(other) + 0.05) / (one.min(other) + 0.05)
 }
 
-/// The light that reaches eyes that miss a kind of cones (Machado, Oliveira and Fernandes 2009, severity 1).
+/// Light as perceived without one kind of cones (Machado, Oliveira and Fernandes 2009, severity 1).
 const EYES: [(&str, [[f64; 3]; 3]); 4] = [
     ("all cones", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     (
@@ -65,7 +65,7 @@ const EYES: [(&str, [[f64; 3]; 3]); 4] = [
     ),
 ];
 
-/// The place of a colour in CIELAB, where distances are as eyes see them.
+/// A colour in CIELAB, where distances are perceptual.
 fn seen(colour: &str, eyes: &[[f64; 3]; 3]) -> [f64; 3] {
     let light = light(colour);
     let [red, green, blue] =
@@ -83,11 +83,11 @@ fn distance(one: &str, other: &str, eyes: &[[f64; 3]; 3]) -> f64 {
     one.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
 }
 
-/// A step of 2.3 is just noticed; colours of traffic lights are some 100 apart, for eyes with all cones.
+/// Minimum distance: 2.3 is just noticeable; traffic lights are some 100 apart for normal vision.
 const APART: f64 = 20.0;
 
 #[test]
-fn colours_of_arrows_are_told_apart_by_all_eyes() {
+fn arrow_colours_differ_for_any_colour_vision() {
     let arguments = ["explain", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"];
     let svg = stdout(&arguments);
     for theme in [Theme::Light, Theme::Dark] {
@@ -99,7 +99,7 @@ fn colours_of_arrows_are_told_apart_by_all_eyes() {
                 assert!(distance >= APART, "{theme:?}, {eyes}: {one} and {other} are {distance:.0} apart");
             }
         }
-        // Lines are seen on whatever lies behind them (WCAG 2, success criterion 1.4.11).
+        // Lines have contrast on every background (WCAG 2, success criterion 1.4.11).
         for ground in ["t-page", "t-pod", "t-lit"].map(|class| style(&svg, class, "fill", theme)) {
             for line in [&captured, &passing, &dropped] {
                 assert!(contrast(line, &ground) >= 3.0, "{theme:?}: {line} on {ground}");
@@ -108,9 +108,9 @@ fn colours_of_arrows_are_told_apart_by_all_eyes() {
     }
 }
 
-/// WCAG 2, success criterion 1.4.3. What passes by is never named within the proxy.
+/// WCAG 2, success criterion 1.4.3. The label of passing traffic is never inside the proxy.
 #[test]
-fn text_is_read_on_all_that_lies_behind_it() {
+fn text_has_contrast_on_every_background() {
     let svg = stdout(&["explain", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"]);
     let grounds = ["t-page", "t-pod", "t-place", "t-lit", "t-proxy"];
     for theme in [Theme::Light, Theme::Dark] {

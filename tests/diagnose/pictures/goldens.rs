@@ -1,11 +1,10 @@
-//! The pictures of the documentation. `UPDATE_GOLDENS=1` writes them instead of comparing them.
+//! Pictures of the documentation; `UPDATE_GOLDENS=1` writes them instead of comparing them.
 
 use crate::support::program::Run;
 use std::{fs, path::Path, process::Command};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Each picture of `docs/pictures`, with its command.
 const PICTURES: &str = r#"
 default.svg: sidecar-init explain --format svg --pod-ips 10.1.2.3 -u 1337 -i '*' -b '*' -d 15090,15021,15020
 hero.svg: sidecar-init explain --format svg --of summary --pod-ips 10.1.2.3 -i '*' -b '*' -d 15090,15021,15020
@@ -27,7 +26,7 @@ fn pictures() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 #[test]
-fn pictures_of_the_documentation_are_what_their_commands_print() {
+fn documented_pictures_match_their_commands() {
     let binary = Path::new(crate::support::program::BINARY).parent().expect("a folder").display();
     let path = format!("{binary}:{}", std::env::var("PATH").unwrap_or_default());
     for (file, command) in pictures() {
@@ -43,10 +42,10 @@ fn pictures_of_the_documentation_are_what_their_commands_print() {
 }
 
 #[test]
-fn no_picture_lies_there_without_a_command() {
+fn every_picture_has_a_command() {
     for entry in fs::read_dir(Path::new(ROOT).join("docs/pictures")).expect("the folder") {
         let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
-        // tests/cli/recording records the terminal.
+        // `tests/cli/recording.rs` records the terminal.
         let is_other = name == "terminal.svg";
         assert!(is_other || pictures().any(|(file, _)| file == name), "{name}");
     }

@@ -1,5 +1,5 @@
-//! Pictures of traffic: all eyes can read them, and those of the documentation are what their commands print. That they agree with
-//! the simulator is a property of `crates/diagnose`.
+//! Pictures of traffic: colours for any vision, and the documentation's pictures against their commands. Their agreement with the
+//! simulator is a property of `crates/diagnose`.
 
 mod colours;
 mod goldens;

@@ -1,5 +1,5 @@
-//! Every network namespace of a node at a glance. Each test has mount, network and process namespaces of its own, so that it
-//! sees its own namespaces alone.
+//! Overview of a node's network namespaces. Each test has separate mount, network and process namespaces, so that it sees only
+//! its own.
 
 use crate::support::program::{BINARY, Outcome, Run};
 use crate::support::scope;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Runs a script where `$B` is the program, and `made NAME` makes a network namespace with a loopback interface.
+/// Runs a script in which `$B` is the program, and `made NAME` creates a network namespace with loopback.
 fn script(lines: &str) -> Outcome {
     let script = format!(
         "set -e; B={BINARY}; mount -t tmpfs none /run\n\
@@ -29,7 +29,6 @@ fn script(lines: &str) -> Outcome {
     command.outcome()
 }
 
-/// A namespace in each state. Nothing listens in any of them.
 const STATES: &str = r#"
 for name in drifted overruled failing outbound legacy none; do made "$name"; done
 capture="--pod-ips 10.1.2.3 --envoy-port 15001"
@@ -50,7 +49,7 @@ echo "exit $status"
 "#;
 
 #[test]
-fn the_worst_come_first() {
+fn worst_states_are_first() {
     let printed = script(STATES).success().stdout;
     let (document, end) = printed.rsplit_once("exit ").expect("the exit code");
     assert_eq!(end.trim(), "1", "{printed}");
@@ -87,7 +86,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// As many as a large node has, of four meshes; namespaces come and go meanwhile.
+/// As many namespaces as on a large node, of four meshes, while others are created and removed.
 #[test]
 fn a_large_node_is_read_whole() {
     let of_each = scope::runs(60, 8);
@@ -121,9 +120,9 @@ kill $!
     }
 }
 
-/// A stand-in for the program of iptables stops in one namespace, and so does what reads that.
+/// A substitute for the iptables program hangs in one namespace, and so does its reader.
 #[test]
-fn a_namespace_that_hangs_holds_up_no_other() {
+fn hanging_namespace_delays_no_other() {
     let lines = r#"
 for name in hangs web; do
     made "$name"
@@ -153,7 +152,7 @@ cat /run/out
 "#;
     let start = Instant::now();
     let printed = script(lines).success().stdout;
-    assert!(start.elapsed() >= Duration::from_secs(5), "it was waited for");
+    assert!(start.elapsed() >= Duration::from_secs(5), "the timeout");
     let documents: Vec<Value> =
         printed.lines().map(|line| serde_json::from_str(line).expect("a document a line")).collect();
     let state = |document: &Value, name: &str| {
@@ -171,5 +170,5 @@ cat /run/out
         assert_eq!(state(document, "web").0, "failing", "{printed}");
     }
     let last = documents.last().expect("several");
-    assert_eq!(state(last, "hangs"), state(last, "web"), "it is read when the earlier reading has ended");
+    assert_eq!(state(last, "hangs"), state(last, "web"), "read again after the earlier read has ended");
 }

@@ -1,4 +1,4 @@
-//! One fact has one code and one level in the text, in JSON, in the overview and in the exit code.
+//! Each fact has the same code and level in text, in JSON, in the overview and in the exit code.
 
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::program::{BINARY, PATH};
@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use testkit::running::Running;
 
-/// A row: flags of `apply`, listeners with their users, the user of a process, the headline, the findings and the exit code.
+/// A row: flags of `apply`, listeners with their users, the user of a process, the headline, the findings, the exit code.
 type Row<'a> = (&'a [&'a str], &'a [(u16, u32)], Option<&'a str>, &'a str, &'a [(&'a str, &'a str)], i32);
 
 const BOTH: [&str; 7] = ["--pod-ips", "10.77.0.2,fd77::2", "--dual-stack", "-i", "*", "-b", "*"];
@@ -28,7 +28,7 @@ fn every_view_shows_the_same_facts() {
             &[("failure", "SI056"), ("failure", "SI056")],
             1,
         ),
-        // The proxy's calls to its own pod are no traffic of the pod.
+        // The proxy's calls to its own pod do not count as traffic of the pod.
         (&["--pod-ips", "10.77.0.2,fd77::2", "--dual-stack"], &[], None, "Nothing is captured", &[], 3),
         (
             &["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*"],
@@ -38,7 +38,7 @@ fn every_view_shows_the_same_facts() {
             &[("warning", "SI005")],
             0,
         ),
-        // By its group, a process in another place may be the proxy.
+        // The proxy may be identified by its group, so another user's process may be the proxy.
         (&LINKERD, &[(4140, 2102), (4143, 4711)], None, "Outbound and inbound", &[("warning", "SI058")], 0),
         (&BOTH, &PROXY, Some("1337"), "Outbound and inbound", &[("warning", "SI028")], 0),
         (&BOTH, &PROXY, Some("4711"), "Outbound and inbound", &[], 0),
@@ -76,7 +76,7 @@ fn every_view_shows_the_same_facts() {
         let overview = overview.expect("unshare is installed").stdout;
         let overview: Value = serde_json::from_slice(&overview).expect("JSON");
         let row = overview["namespaces"].as_array().expect("rows").iter().find(|row| row["name"] == name);
-        assert_eq!(codes(row.expect("it is named")), expected, "{flags:?}: {overview:#}");
+        assert_eq!(codes(row.expect("a row")), expected, "{flags:?}: {overview:#}");
     }
 }
 
@@ -87,7 +87,7 @@ fn codes(document: &Value) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// A socket counts as the user's who has made it.
+/// A listener owned by a user: a socket belongs to the user that creates it.
 fn listen(pod: &Namespace, uid: u32, port: u16) -> TcpListener {
     pod.run(|| {
         setfsuid(Uid::from_raw(uid));
@@ -100,6 +100,6 @@ fn sleeper(namespace: &Namespace, uid: &str) -> Running {
     command.env("PATH", PATH).args(["--reuid", uid, "--clear-groups", "--", "sleep", "600"]);
     let sleeper = Running(namespace.run(|| command.stdin(Stdio::null()).spawn()).expect("setpriv starts"));
     let name = format!("/proc/{}/comm", sleeper.id());
-    wait::until("setpriv starts sleep", || std::fs::read_to_string(&name).expect("it lives") == "sleep\n");
+    wait::until("setpriv starts sleep", || std::fs::read_to_string(&name).expect("the process") == "sleep\n");
     sleeper
 }

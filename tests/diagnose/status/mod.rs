@@ -1,7 +1,5 @@
-//! `status`: what it tells of real namespaces, on all backends.
-//!
-//! Every test works in network namespaces that it makes; it fails where it may not make one, or where `nft`, iptables or
-//! `ip` is missing.
+//! `status` in real namespaces, on all backends. Tests work in separate network namespaces and fail if they cannot create one, or
+//! without `nft`, iptables or `ip`.
 
 mod all;
 mod facts;

@@ -1,4 +1,4 @@
-//! How our table was made: written with it, kept by exchanges, and telling when somebody else has changed it.
+//! Provenance of the native table: written with it, kept across replacements, and evidence of changes by other programs.
 
 use crate::diagnose::status::report::{json, with_finding};
 use crate::support::namespace::{Namespace, run, succeed};
@@ -21,14 +21,13 @@ fn listing(namespace: &Namespace) -> String {
     nft(namespace, &["-a", "-s", "list", "ruleset"])
 }
 
-/// Waits until the clock shows another second than this record.
 fn next_second(record: &Value) {
     let second = record["time"].as_str().expect("a time").trim_end_matches('Z').to_owned();
     wait::until("another second", || !diagnose::trace::utc(SystemTime::now()).starts_with(&second));
 }
 
 #[test]
-fn it_is_written_with_the_rules_and_not_without_them() {
+fn provenance_is_written_only_with_rules() {
     let pod = Namespace::new();
     apply(&pod, &["-d", "15090"]);
     let first = json(&pod)["made"].clone();
@@ -37,15 +36,14 @@ fn it_is_written_with_the_rules_and_not_without_them() {
     assert_eq!(first["settings"], "-b '*' -d 15090 -i '*'");
     assert_eq!(first["changed_since"], false);
     let before = listing(&pod);
-    assert!(before.contains("chain made_by {"), "nft lists it: {before}");
+    assert!(before.contains("chain made_by {"), "listed by nft: {before}");
     next_second(&first);
-    // In place already: nothing is written, be it later, and by another command.
     apply(&pod, &["-d", "15090"]);
     let call = [&["istio-iptables", "--native-nftables"], &FLAGS[..], &["-d", "15090"]].concat();
     succeed(&pod, &call);
     assert_eq!(listing(&pod), before);
     assert_eq!(json(&pod)["made"], first);
-    // Exchanged with the rules, while the chains that hooks call stay.
+    // Replaced with the rules, while the base chains stay.
     apply(&pod, &["-d", "15090,15021"]);
     let second = json(&pod)["made"].clone();
     assert_eq!(second["settings"], "-b '*' -d 15090,15021 -i '*'");
@@ -57,7 +55,7 @@ fn it_is_written_with_the_rules_and_not_without_them() {
         line.expect("the chain")
     };
     assert_eq!(handle(&before), handle(&listing(&pod)));
-    // The same settings have the same digest, whenever and wherever they were said.
+    // Equal settings have equal digests, at any time and from any source.
     apply(&pod, &["-d", "15090"]);
     let third = json(&pod)["made"].clone();
     assert_eq!(third["settings_digest"], first["settings_digest"]);
@@ -68,7 +66,7 @@ fn it_is_written_with_the_rules_and_not_without_them() {
 }
 
 #[test]
-fn an_edit_by_hand_is_drift_and_traffic_is_none() {
+fn manual_edit_is_drift_and_traffic_is_not() {
     let table = "inet sidecar_init";
     for edit in [
         format!("insert rule {table} nat_ISTIO_OUTPUT tcp dport 443 return"),
@@ -92,7 +90,7 @@ fn an_edit_by_hand_is_drift_and_traffic_is_none() {
         pod.load(&edit);
         let status = json(&pod);
         match edit.contains("made_by") {
-            // What is there is no note of ours any more; the table is not as wanted all the same.
+            // The chain no longer has the tool's provenance; the table still differs.
             true => assert_eq!(status["made"], Value::Null, "{edit}"),
             false => {
                 assert_eq!(status["made"]["changed_since"], true, "{edit}");
@@ -108,7 +106,7 @@ fn an_edit_by_hand_is_drift_and_traffic_is_none() {
 }
 
 #[test]
-fn what_nft_loads_of_its_own_listing_keeps_the_note() {
+fn provenance_survives_a_reload_by_nft() {
     let pod = Namespace::new();
     apply(&pod, &["-o", "22,3306"]);
     let before = json(&pod)["made"].clone();
@@ -117,13 +115,13 @@ fn what_nft_loads_of_its_own_listing_keeps_the_note() {
     pod.load(&text);
     let after = json(&pod)["made"].clone();
     assert_eq!((&after["time"], &after["settings_digest"]), (&before["time"], &before["settings_digest"]));
-    // It lists no user data of ours.
+    // nft lists no user data of the tool.
     assert_eq!(after["settings"], Value::Null);
 }
 
-/// A table without a note is as good as one with it.
+/// A table without provenance is equivalent to one with it.
 #[test]
-fn a_table_that_was_loaded_by_hand_has_no_note_and_is_as_wanted() {
+fn manually_loaded_table_has_no_provenance_and_no_difference() {
     let pod = Namespace::new();
     let script = succeed(&pod, &[&["render", "--format", "nft"], &FLAGS[..]].concat()).stdout;
     pod.load(&script);
@@ -135,7 +133,7 @@ fn a_table_that_was_loaded_by_hand_has_no_note_and_is_as_wanted() {
     assert!(text.contains("has no note of when it was made"), "{text}");
 }
 
-/// Many settings find no room, and their digest does.
+/// Many settings exceed the space; their digest does not.
 #[test]
 fn long_settings_are_kept_as_a_digest() {
     let pod = Namespace::new();

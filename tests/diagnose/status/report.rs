@@ -1,4 +1,4 @@
-//! What is told of namespaces as they stand.
+//! Reports of `status` for real namespaces.
 
 use crate::apply::stage::state;
 use crate::support::namespace::{Namespace, run, succeed};
@@ -12,7 +12,6 @@ use std::sync::mpsc::channel;
 const APPLICATION: Identity = Identity { uid: 1000, gid: 1000 };
 const PROXY: Identity = Identity { uid: 1337, gid: 1337 };
 
-/// Everything captured but a few ports and networks.
 const FLAGS: [&str; 13] = [
     "--pod-ips",
     "10.77.0.2",
@@ -47,13 +46,12 @@ pub(crate) fn with_finding(status: &Value, code: &str, text: &str) {
     let says = |finding: &&Value| {
         finding["code"] == code && finding["text"].as_str().is_some_and(|printed| printed.contains(text))
     };
-    assert!(findings.iter().any(|finding| says(&finding)), "no {code} that says {text:?}: {findings:#?}");
+    assert!(findings.iter().any(|finding| says(&finding)), "no {code} with {text:?}: {findings:#?}");
 }
 
-/// The rows in which a rule of this reason decides, each with its part, its verdict and its packets.
 fn rows(status: &Value, reason: &str) -> Vec<String> {
     let rows = status["rows"].as_array().expect("a list").iter().filter(|row| row["rule"] == reason);
-    let word = |value: &Value| value.as_str().expect("a text").to_owned();
+    let word = |value: &Value| value.as_str().expect("a string").to_owned();
     rows.map(|row| ["part", "verdict", "text"].map(|key| word(&row[key])).join(" ")).collect()
 }
 
@@ -74,7 +72,7 @@ fn call(pod: &Namespace, to: &str) -> std::io::Result<()> {
 }
 
 #[test]
-fn what_is_captured_and_left_alone_and_who_listens() {
+fn captured_and_excluded_traffic_and_listeners_are_reported() {
     for backend in backends() {
         let pod = pod();
         succeed(&pod, &[&["apply", "--backend", backend], &FLAGS[..]].concat());
@@ -98,7 +96,6 @@ fn what_is_captured_and_left_alone_and_who_listens() {
         let ports = status["rows"].as_array().expect("a list").iter().filter_map(|row| row["port"].as_u64());
         let ports: BTreeSet<u64> = ports.collect();
         assert_eq!(Vec::from_iter(ports), [15001, 15006], "{backend}");
-        // The pod has IPv6, nothing listens.
         with_finding(&status, "SI005", "fd77::2");
         with_finding(&status, "SI056", "nothing listens");
         assert_eq!(
@@ -132,9 +129,8 @@ fn what_is_captured_and_left_alone_and_who_listens() {
     }
 }
 
-/// Both families, TPROXY and DNS, with all that routing has to do.
 #[test]
-fn everything_and_what_is_missing_of_it() {
+fn all_features_and_missing_parts_are_reported() {
     for backend in backends() {
         let pod = pod();
         let flags = [
@@ -160,7 +156,7 @@ fn everything_and_what_is_missing_of_it() {
             findings.map(|finding| finding["code"].as_str().expect("a word").to_owned()).collect()
         };
         assert!(codes(&status).iter().all(|code| code == "SI056"), "{backend}: {status:#}");
-        // Who listens without IP_TRANSPARENT gets nothing of TPROXY's.
+        // A listener without IP_TRANSPARENT gets no packets of TPROXY.
         let inbound = listen(&pod, Protocol::Tcp, "[::]:15006", PROXY);
         with_finding(&json(&pod), "SI057", "without IP_TRANSPARENT");
         inbound.make_transparent();
@@ -173,7 +169,7 @@ fn everything_and_what_is_missing_of_it() {
     }
 }
 
-/// What of others decides before ours or behind, and what is half done.
+/// Rules of other programs before or behind the mesh's, and incomplete rules.
 #[test]
 fn rules_of_others_and_lost_jumps_are_seen() {
     for variant in [Variant::Nft, Variant::Legacy] {
@@ -208,7 +204,7 @@ fn rules_of_others_and_lost_jumps_are_seen() {
 }
 
 #[test]
-fn upstreams_rules_are_told_as_well() {
+fn upstream_rules_are_reported() {
     for variant in [Variant::Nft, Variant::Legacy] {
         let pod = pod();
         let flags = ["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*", "-d", "15090", "-c", "net1", "-o", "22"];

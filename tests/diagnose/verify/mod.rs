@@ -1,5 +1,5 @@
-//! `verify`: what really becomes of connections. Right rules are never failed, broken ones always are, whatever holds them;
-//! and nothing is done to others.
+//! `verify`: real verdicts of connections. Correct rules never fail, broken ones always do, in any backend, and other programs
+//! are not affected.
 
 mod mutations;
 mod oracle;

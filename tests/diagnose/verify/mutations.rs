@@ -1,5 +1,5 @@
-//! Every rule removed, changed, exchanged with the next: a probe fails exactly where a walk through what is left would end
-//! otherwise, and where connections break in a way that no walk of a first packet can see.
+//! Every rule removed, changed, or swapped with the next: a probe fails exactly if a walk through the remaining rules ends
+//! differently, or if connections break in a way that a walk of the first packet cannot show.
 
 use crate::diagnose::verify::oracle::{changed, expectations};
 use crate::diagnose::verify::pod::{DEFAULT, DNS, Pod, Scenario, TPROXY};
@@ -11,7 +11,7 @@ struct Mutation {
     text: String,
 }
 
-/// The first that fits makes a rule another one.
+/// Replacements; the first that matches changes a rule.
 const CHANGES: [(&str, &str); 9] = [
     ("--to-ports 15", "--to-ports 16"),
     ("--on-port 15", "--on-port 16"),
@@ -31,12 +31,12 @@ fn is_rule(line: &str) -> bool {
     line.starts_with("-A ") || native
 }
 
-/// The chain of a rule, where its line says so.
+/// The chain of a rule, if its line names it.
 fn chain(line: &str) -> Option<&str> {
     line.split(' ').nth(1).filter(|_| line.starts_with("-A "))
 }
 
-/// Of rules for IPv6 alone, which are like those for IPv4, only removals.
+/// `removed_only`: only removals, for rules for IPv6, which resemble those for IPv4.
 fn mutations(listing: &str, removed_only: bool) -> Vec<Mutation> {
     let lines: Vec<&str> = listing.lines().collect();
     let with = |what: &str, at: usize, lines: Vec<&str>| Mutation {
@@ -67,7 +67,7 @@ fn mutations(listing: &str, removed_only: bool) -> Vec<Mutation> {
     made
 }
 
-/// A backend's programs that list its rules and take them back, for each family.
+/// A backend's programs that list and restore its rules, for each family.
 fn programs(backend: &str) -> Vec<[String; 2]> {
     match backend.strip_prefix("iptables-") {
         Some(variant) => ["iptables", "ip6tables"]
@@ -89,7 +89,7 @@ fn restore(pod: &Pod, [_, restore]: &[String; 2], text: &str) {
     }
 }
 
-/// Ends that no walk of a first packet can tell: an answer that is lost, a connection that gets stuck on its way.
+/// Ends that a walk of a first packet cannot show: a lost answer, or a connection that gets stuck.
 fn is_broken_later(call: &serde_json::Value) -> bool {
     call["seen"]["end"] == "unanswered" || call["seen"]["end"] == "nowhere"
 }
@@ -101,7 +101,7 @@ fn check(pod: &Pod, calls: &[Call], what: &str) -> (bool, bool) {
         assert_eq!(found.code, Some(3), "{what}: {changed:?}\n{:#?}", found.calls);
     } else if found.code != Some(0) {
         let all = found.with_outcome("wrong").into_iter().all(is_broken_later);
-        assert!(all && found.code == Some(3), "{what}: nothing changed, and yet\n{}", found.wrong());
+        assert!(all && found.code == Some(3), "{what}: no change, but\n{}", found.wrong());
     }
     assert!(found.with_outcome("untried").is_empty(), "{what}: {:#?}", found.with_outcome("untried"));
     (!changed.is_empty(), found.code == Some(3))
@@ -131,7 +131,7 @@ fn mutate(scenario: Scenario, backend: &str) {
     pod.probe(&[]).all_right(backend);
     assert!(
         made > 20 && caught * if scope::all() { 4 } else { 8 } > tried,
-        "{backend}: only {caught} of {tried} seen, not {unseen:#?}"
+        "{backend}: only {caught} of {tried} detected, missed {unseen:#?}"
     );
 }
 

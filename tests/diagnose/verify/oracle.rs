@@ -1,4 +1,4 @@
-//! What a walk through the rules that are there says of the calls of a probe.
+//! Verdicts of a walk through the existing rules for the calls of a probe.
 
 use crate::diagnose::verify::pod::Pod;
 use crate::support::engine::{capture, kernel};
@@ -17,7 +17,6 @@ fn addresses() -> [IpAddr; 2] {
     ["10.77.0.2", "fd77::2"].map(|text| text.parse().expect("an address"))
 }
 
-/// The calls that a probe of the pod tries, if root probes.
 pub(crate) fn expectations(pod: &Pod) -> Vec<Call> {
     let config = capture(pod.scenario.iter().map(|(setting, value)| (*setting, (*value).to_owned())));
     pod.inside.run(|| {
@@ -35,7 +34,6 @@ pub(crate) fn expectations(pod: &Pod) -> Vec<Call> {
     })
 }
 
-/// Calls of which the rules that are there say otherwise than the scenario's.
 pub(crate) fn changed(pod: &Pod, calls: &[Call]) -> Vec<String> {
     let scenes = pod.inside.run(|| {
         let mut kernel = kernel(OWNERSHIP);
@@ -56,7 +54,7 @@ pub(crate) fn changed(pod: &Pod, calls: &[Call]) -> Vec<String> {
     };
     let differs = |call: &Call| {
         let now = verdict(call);
-        assert_ne!(now, Verdict::Unknown, "the walk has to understand what the tests make");
+        assert_ne!(now, Verdict::Unknown, "the walk has to understand the tests' rules");
         (now != call.expected).then(|| format!("{} -> {}: {now:?}", call.caller, call.to))
     };
     calls.iter().filter_map(differs).collect()

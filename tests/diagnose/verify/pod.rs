@@ -50,7 +50,6 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// Without rules.
     pub(crate) fn new(scenario: Scenario) -> Self {
         let (inside, outside) = joined();
         Self { inside, outside, scenario }

@@ -1,10 +1,9 @@
-//! With few rights: what can be proven without them is, and what can't is said.
+//! Few privileges: checks that work without them succeed, and the others are reported.
 
 use crate::diagnose::verify::pod::{DEFAULT, Found, Pod, Scenario, TPROXY, flags};
 use crate::support::folder::Folder;
 use crate::support::program::{BINARY, Outcome, folder_with};
 
-/// A copy of the binary where every user can reach it.
 struct Copy(Folder);
 
 impl Copy {
@@ -12,7 +11,6 @@ impl Copy {
         Self(folder_with(BINARY, name))
     }
 
-    /// Runs it as this user, without any capability.
     fn run(&self, pod: &Pod, id: &str, words: &[&str]) -> Outcome {
         let (user, group) = (format!("--reuid={id}"), format!("--regid={id}"));
         let folder = self.0.to_str().expect("UTF-8");
@@ -29,7 +27,7 @@ impl Copy {
 }
 
 #[test]
-fn the_application_proves_what_becomes_of_its_own_calls() {
+fn application_verifies_its_own_calls() {
     let (copy, pod) = (Copy::new("application"), Pod::with(DEFAULT, "nftables"));
     let found = copy.probe(&pod, "1000", DEFAULT);
     assert_eq!((found.code, found.wrong()), (Some(0), String::new()), "{}", found.stderr);
@@ -46,7 +44,7 @@ fn the_application_proves_what_becomes_of_its_own_calls() {
 }
 
 #[test]
-fn without_rights_over_the_network_only_what_is_handed_over_is_not_tried() {
+fn only_transparent_calls_need_network_capabilities() {
     for scenario in [DEFAULT, TPROXY] {
         let pod = Pod::with(scenario, "nftables");
         let flags = flags(scenario);
@@ -73,9 +71,9 @@ fn without_rights_over_the_network_only_what_is_handed_over_is_not_tried() {
     }
 }
 
-/// As Istio runs its container `istio-validation`: the proxy's user, no capability.
+/// Like Istio's container `istio-validation`: the proxy's user, no capability.
 #[test]
-fn a_validation_needs_no_right() {
+fn validation_needs_no_capability() {
     for scenario in [DEFAULT, TPROXY] {
         validate(scenario);
     }

@@ -1,4 +1,4 @@
-//! Where a proxy listens already, where there is no way out, where IPv6 is off; and what others notice of a probe.
+//! Existing proxies, missing routes, disabled IPv6; and the visibility of a probe for others.
 
 use crate::diagnose::verify::pod::{DEFAULT, DNS, Found, Pod, Scenario, TPROXY, flags};
 use crate::support::namespace::Namespace;
@@ -12,7 +12,6 @@ use std::{
     net::{TcpListener, UdpSocket},
 };
 
-/// A proxy and an agent that accept whatever comes.
 fn proxy(pod: &Pod) -> (Vec<TcpListener>, UdpSocket) {
     let open = |port: u16| {
         let listener = TcpListener::bind(("::", port)).expect("a free port");
@@ -48,9 +47,9 @@ rows! {
     nor_is_a_transparent_one: with_a_proxy(TPROXY);
 }
 
-/// NAT has decided, and a rule behind it drops the packet, whether a proxy listens or the probe.
+/// NAT captures the packet, and a later rule drops it, with a proxy or the probe as listener.
 #[test]
-fn what_does_not_arrive_is_not_captured() {
+fn packet_that_does_not_arrive_is_not_captured() {
     for listens in [false, true] {
         let pod = Pod::with(DEFAULT, "nftables");
         let listening = listens.then(|| proxy(&pod));
@@ -84,12 +83,12 @@ fn a_call_to_the_port_of_a_transparent_listener_may_pass() {
         let found = Pod::with(LISTENER_EXCLUDED, backend).probe(&[]);
         found.all_right(backend);
         let right = found.with_outcome("right");
-        assert!(right.iter().any(|call| call["destination_port"] == 15006), "{backend}: it is called");
+        assert!(right.iter().any(|call| call["destination_port"] == 15006), "{backend}: a call");
     }
 }
 
 #[test]
-fn without_a_way_out_it_says_so_and_proves_the_rest() {
+fn missing_routes_are_reported_and_the_rest_is_verified() {
     for backend in backends() {
         let alone = Namespace::new();
         let call = |command: &str, more: &[&str]| {
@@ -108,7 +107,7 @@ fn without_a_way_out_it_says_so_and_proves_the_rest() {
         }
         for to in ["127.0.0.6", "::6"] {
             let right = found.with_outcome("right");
-            assert!(right.iter().any(|call| call["destination"] == to), "{backend}: {to} is proven");
+            assert!(right.iter().any(|call| call["destination"] == to), "{backend}: {to} is verified");
         }
         alone.stdout(BINARY, &["clean"]);
         assert_eq!(Found::of(&call("verify", &["--format", "json"])).code, Some(3), "{backend}");
@@ -116,7 +115,7 @@ fn without_a_way_out_it_says_so_and_proves_the_rest() {
 }
 
 #[test]
-fn with_ipv6_off_ipv4_is_proven() {
+fn ipv4_is_verified_with_ipv6_off() {
     for backend in backends() {
         let pod = Pod::new(DEFAULT);
         pod.inside.set("ipv6/conf/all/disable_ipv6", "1");
@@ -129,17 +128,16 @@ fn with_ipv6_off_ipv4_is_proven() {
     }
 }
 
-/// Rules that are right are never failed: not at the tenth time either, when ports of earlier probes come again, nor
-/// while others probe.
+/// Correct rules never fail, neither on repetition, when ports of earlier probes are reused, nor during other probes.
 #[test]
-fn again_and_at_the_same_time_right_rules_stay_right() {
+fn repeated_and_parallel_probes_succeed() {
     for backend in backends() {
         let pod = Pod::with(DNS, backend);
         for _ in 0..5 {
             let found = std::thread::scope(|scope| {
                 let probes: Vec<_> =
                     (0..2).map(|_| scope.spawn(|| pod.probe(&["--probe-timeout", "30s"]))).collect();
-                probes.into_iter().map(|probe| probe.join().expect("it ends")).collect::<Vec<_>>()
+                probes.into_iter().map(|probe| probe.join().expect("a probe ends")).collect::<Vec<_>>()
             });
             for found in found {
                 found.all_right(backend);
@@ -148,9 +146,9 @@ fn again_and_at_the_same_time_right_rules_stay_right() {
     }
 }
 
-/// No packet gets further than the first router, none says anything, and conntrack forgets them.
+/// Packets stop at the first router and have no payload, and conntrack forgets them.
 #[test]
-fn others_notice_next_to_nothing() {
+fn probes_stop_at_the_first_router() {
     for is_captured in [false, true] {
         let pod = Pod::new(DNS);
         if is_captured {
@@ -177,7 +175,7 @@ fn others_notice_next_to_nothing() {
         };
         assert_eq!(packets("says something").as_deref(), Some("0"), "{counted}");
         assert_eq!(packets("says more").as_deref(), Some("0"), "{counted}");
-        assert_ne!(packets("\"calls\"").as_deref(), Some("0"), "it does call: {counted}");
+        assert_ne!(packets("\"calls\"").as_deref(), Some("0"), "calls were made: {counted}");
         let forwarded = counted.lines().skip_while(|line| !line.contains("hook forward")).nth(1);
         assert!(forwarded.is_some_and(|line| line.contains("packets 0 ")), "{counted}");
         if is_captured {

@@ -1,5 +1,5 @@
-//! The rules of Istio's node agent in a pod, written here from its source alone (`cni/pkg/iptables`): for
-//! what a pod and the agent's environment may say, the texts that it feeds to `iptables-restore`.
+//! The rules of Istio's node agent in a pod, written from its source (`cni/pkg/iptables`): input for `iptables-restore` by the
+//! settings of pod and agent.
 
 use crate::support::random::Random;
 use crate::support::setting::Family;
@@ -13,7 +13,7 @@ pub(crate) struct Options {
     pub(crate) probe: [&'static str; 2],
 }
 
-/// Names of interfaces. The last is a prefix, which iptables understands alone: the agent hands names on as they are.
+/// Names of interfaces. The last is a prefix, which only iptables interprets: the agent passes names on unchanged.
 const INTERFACES: [&str; 6] = ["vm0", "eth1", "net-a.b", "tap_0", "lo", "br+"];
 
 impl Options {
@@ -48,7 +48,7 @@ impl Options {
         Family::BOTH.into_iter().filter(move |family| *family == Family::V4 || ipv6)
     }
 
-    /// The probe address of a family, and the one address that counts as loopback.
+    /// A family's probe address, and its only loopback address.
     fn addresses(&self, family: Family) -> (&'static str, &'static str) {
         match family {
             Family::V4 => (self.probe[0], "127.0.0.1/32"),

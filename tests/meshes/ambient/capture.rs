@@ -1,4 +1,4 @@
-//! What becomes of a pod's traffic.
+//! Verdicts for a pod's traffic.
 
 use crate::meshes::ambient::scene::{Scene, everywhere};
 use crate::meshes::ambient::ztunnel::{At, Given, MARK};
@@ -8,7 +8,7 @@ use crate::support::pod::machine_behind;
 use crate::support::traffic::{Call, Protocol};
 use std::net::SocketAddr;
 
-/// Makes a call in a namespace, and compares what ztunnel was given and whom it has reached, from where.
+/// Makes a call in a namespace and checks the connection that ztunnel got and the listener that was reached, with its source.
 fn check(
     scene: &Scene,
     from: &Namespace,
@@ -25,7 +25,7 @@ fn check(
 }
 
 #[test]
-fn what_arrives_reaches_the_application_through_ztunnel_with_the_clients_address() {
+fn inbound_reaches_the_application_through_ztunnel_with_the_client_address() {
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &[]);
         scene.listen(Protocol::Tcp, Place::Pod, 8080);
@@ -33,7 +33,6 @@ fn what_arrives_reaches_the_application_through_ztunnel_with_the_clients_address
         let call = scene.call(Protocol::Tcp, Place::Pod, 8080);
         let (given, reached) = ((At::Inbound, Place::Neighbour, Some(app)), (app, Place::Neighbour));
         check(&scene, &scene.outside, &call, Some(given), Some(reached));
-        // The tunnel's port is called as it is.
         let call = scene.call(Protocol::Tcp, Place::Pod, 15008);
         let tunnel = Place::Pod.at(family, 15008);
         check(&scene, &scene.outside, &call, Some((At::Tunnel, Place::Neighbour, Some(tunnel))), None);
@@ -41,7 +40,7 @@ fn what_arrives_reaches_the_application_through_ztunnel_with_the_clients_address
 }
 
 #[test]
-fn what_leaves_goes_by_ztunnel_and_what_stays_in_the_pod_does_not() {
+fn outbound_goes_through_ztunnel_and_local_calls_do_not() {
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &[]);
         scene.listen(Protocol::Tcp, Place::Service, 80);
@@ -50,10 +49,10 @@ fn what_leaves_goes_by_ztunnel_and_what_stays_in_the_pod_does_not() {
         let call = scene.call(Protocol::Tcp, Place::Service, 80);
         let (given, reached) = ((At::Outbound, Place::Pod, Some(service)), (service, Place::Pod));
         check(&scene, &scene.pod, &call, Some(given), Some(reached));
-        // ztunnel's own call, by its mark alone.
+        // ztunnel's own call, identified only by its mark.
         let marked = Call { mark: Some(MARK), ..call };
         check(&scene, &scene.pod, &marked, None, Some((service, Place::Pod)));
-        // Bits above the mask are anybody's.
+        // Bits outside the mask may have any value.
         let marked = Call { mark: Some(0xab000 | MARK), ..call };
         check(&scene, &scene.pod, &marked, None, Some((service, Place::Pod)));
         let itself = scene.call(Protocol::Tcp, Place::Pod, 8080);
@@ -62,13 +61,13 @@ fn what_leaves_goes_by_ztunnel_and_what_stays_in_the_pod_does_not() {
 }
 
 #[test]
-fn queries_for_names_go_to_ztunnel_and_its_own_to_the_server() {
+fn dns_queries_go_to_ztunnel_and_its_own_to_the_server() {
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &[]);
         scene.listen(Protocol::Udp, Place::Resolver, 53);
         scene.listen(Protocol::Tcp, Place::Resolver, 53);
         let server = Place::Resolver.at(family, 53);
-        // Both from one port: only the zone tells their answers apart.
+        // Both from one port: only the zone distinguishes their answers.
         let from = Some(Place::Pod.at(family, 40053));
         let query = Call { from, ..scene.call(Protocol::Udp, Place::Resolver, 53) };
         check(&scene, &scene.pod, &query, Some((At::Dns, Place::Pod, None)), None);
@@ -95,7 +94,7 @@ fn the_hosts_own_calls_pass_both_ways() {
 }
 
 #[test]
-fn a_gateway_takes_what_arrives_and_ztunnel_still_finds_its_way_back() {
+fn gateway_takes_inbound_and_ztunnel_gets_its_answers() {
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &["--ingress"]);
         scene.listen(Protocol::Tcp, Place::Pod, 8080);
@@ -103,7 +102,7 @@ fn a_gateway_takes_what_arrives_and_ztunnel_still_finds_its_way_back() {
         let app = Place::Pod.at(family, 8080);
         let call = scene.call(Protocol::Tcp, Place::Pod, 8080);
         check(&scene, &scene.outside, &call, None, Some((app, Place::Neighbour)));
-        // What the tunnel brings is handed over from the client's address; the answer goes to that.
+        // A tunnelled connection is delivered from the client's address, and the answer goes there.
         let handed = Call { from: Some(Place::Service.at(family, 0)), mark: Some(MARK), ..call };
         check(&scene, &scene.pod, &handed, None, Some((app, Place::Service)));
         let service = Place::Service.at(family, 80);
@@ -114,7 +113,7 @@ fn a_gateway_takes_what_arrives_and_ztunnel_still_finds_its_way_back() {
 }
 
 #[test]
-fn what_a_machine_behind_the_pod_sends_goes_out_by_ztunnel() {
+fn outbound_of_a_machine_behind_the_pod_goes_through_ztunnel() {
     everywhere(|variant, family| {
         let mut scene = Scene::new(variant, family, &["--reroute-virtual-interfaces", "vm+"]);
         let machine = machine_behind(&scene.pod, &scene.outside);

@@ -18,7 +18,7 @@ fn done(host: &Namespace, flags: &[&str]) {
 }
 
 #[test]
-fn the_hosts_own_calls_come_from_the_probe_address_and_forwarded_ones_keep_theirs() {
+fn host_calls_get_the_probe_address_and_forwarded_ones_do_not() {
     const CLIENT: [&str; 2] = ["10.80.0.2", "fd80::2"];
     let (host, pod, client) = (Namespace::new(), Namespace::new(), Namespace::new());
     join((&pod, "eth0", ["10.77.0.2/24", "fd77::2/64"]), (&host, "pod0", ["10.77.0.1/24", "fd77::1/64"]));
@@ -36,7 +36,7 @@ fn the_hosts_own_calls_come_from_the_probe_address_and_forwarded_ones_keep_their
         let to = Place::Pod.at(family, 8080);
         let call = Call { protocol: Protocol::Tcp, identity: APP, from: None, mark: None, to };
         call.place(from).unwrap_or_else(|error| panic!("{call:?}: {error}"));
-        noted.try_recv().expect("it has arrived").peer.ip()
+        noted.try_recv().expect("an arrival").peer.ip()
     };
     for family in Family::BOTH {
         let own: IpAddr = ["10.77.0.1", "fd77::1"][family as usize].parse().expect("an address");
@@ -58,11 +58,11 @@ fn the_hosts_own_calls_come_from_the_probe_address_and_forwarded_ones_keep_their
 }
 
 #[test]
-fn with_the_pods_own_rules_probes_pass_ztunnel_by() {
+fn probes_bypass_ztunnel_with_the_pod_rules() {
     for variant in [Variant::Native, Variant::Nft] {
         for family in Family::BOTH {
             let mut scene = Scene::new(variant, family, &[]);
-            // What is on the host's `lo` is its own; the address of probes must be nobody's.
+            // Addresses on the host's `lo` are local; the probe address must not be one of them.
             for address in [Place::Probe.ip(Family::V4), Place::Probe.ip(Family::V6)] {
                 scene.outside.stdout("ip", &["addr", "del", &address.to_string(), "dev", "lo"]);
             }

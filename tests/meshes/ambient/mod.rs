@@ -1,8 +1,7 @@
-//! Ambient mode with real packets: a pod with a small ztunnel in it, somebody outside, and the rules as the binary sets
-//! them, by each backend and in both families. Beside it the host's part, and Istio's own rules to compare ours with.
-//!
-//! `AMBIENT_LISTINGS` sets how many random configurations are set by real programs of each variant (default 50). Needs what
-//! the kernel tests need; never skips. Traffic stays in namespaces of the test's own.
+//! Ambient mode with real packets: a pod with a minimal ztunnel, a host outside, and the binary's rules, in each backend and both
+//! families. Also the host's part, and Istio's own rules for comparison. `AMBIENT_LISTINGS` is the number of random
+//! configurations set by real programs of each variant (50). Needs the programs of the kernel tests; never skips. Traffic stays
+//! in the test's namespaces.
 
 mod agent;
 mod capture;

@@ -1,4 +1,4 @@
-//! A pod, its ztunnel, its application, and who is outside.
+//! A pod, its ztunnel, its application, and a host outside.
 
 use crate::meshes::ambient::ztunnel::{Given, Ztunnel};
 use crate::support::address::Place;
@@ -55,15 +55,14 @@ impl Scene {
         Call { protocol, identity: APP, from: None, mark: None, to: to.at(self.family, port) }
     }
 
-    /// What became of a call that has been answered: what ztunnel was given, and whoever it has reached, each as
-    /// (listener, address it came from).
+    /// Outcome of an answered call: connections that ztunnel got, and listeners that were reached, each as (listener, source
+    /// address).
     pub(crate) fn outcome(&self) -> (Vec<Given>, Vec<(SocketAddr, IpAddr)>) {
         let arrivals = self.arrivals.1.try_iter().map(|arrival| (arrival.listener, arrival.peer.ip()));
         (self.given.try_iter().collect(), arrivals.collect())
     }
 }
 
-/// Each flag as `--FLAG=VALUE`.
 pub(crate) fn config(flags: &[String]) -> Capture {
     let given = flags.iter().map(|flag| {
         let (name, value) = flag.trim_start_matches('-').split_once('=').expect("a flag with its value");

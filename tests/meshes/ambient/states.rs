@@ -1,5 +1,5 @@
-//! States in which Istio's agent stops half-way, fails, or leaves something behind: what was set before, what others have
-//! set, and what is missing.
+//! States in which Istio's agent stops half-way, fails, or leaves rules behind: existing rules, rules of other owners, missing
+//! parts.
 
 use crate::support::namespace::Namespace;
 use crate::support::program::{Run, binary};
@@ -11,7 +11,7 @@ fn run(pod: &Namespace, words: &[&str], code: i32) -> String {
     output.with(code, &words.join(" ")).text()
 }
 
-/// Of both families where one table holds both.
+/// Rules of both families for the native table, which holds both.
 fn rules(pod: &Namespace, variant: Variant, family: Family) -> String {
     match variant {
         Variant::Native => pod.stdout("nft", &["--stateless", "list", "ruleset"]),
@@ -24,7 +24,7 @@ fn routing(pod: &Namespace, family: Family) -> String {
     pod.stdout("ip", &[ip, "rule"]) + &pod.stdout("ip", &[ip, "route", "show", "table", "all"])
 }
 
-/// The agent leaves the rules for IPv6, and its routing.
+/// The agent keeps the rules for IPv6 and its routing.
 #[test]
 fn ipv6_that_is_switched_off_goes_and_comes_back() {
     for &variant in Variant::tried() {
@@ -46,21 +46,21 @@ fn ipv6_that_is_switched_off_goes_and_comes_back() {
     }
 }
 
-/// The agent lets chains be that have the right number of rules, and fails where a chain is there already.
+/// The agent keeps chains with the right number of rules, and fails on existing chains.
 #[test]
-fn what_others_have_put_into_our_chains_goes_and_theirs_stay() {
+fn foreign_rules_in_mesh_chains_are_removed_and_others_stay() {
     for variant in [Variant::Nft, Variant::Legacy] {
         let pod = Namespace::new();
         for family in Family::BOTH {
             let program = variant.program(family, "");
-            let say = |words: &str| pod.stdout(&program, &words.split(' ').collect::<Vec<_>>());
-            say("-t nat -N ISTIO_PRERT");
-            say("-t nat -A ISTIO_PRERT -p tcp --dport 22 -j ACCEPT");
-            say("-t nat -N ISTIO_OUTPUT");
-            say("-t nat -A OUTPUT -p tcp --dport 9999 -j ACCEPT");
-            say("-t nat -N OTHERS");
-            say("-t nat -A PREROUTING -j OTHERS");
-            say("-t mangle -A OUTPUT -p tcp --dport 7 -j ACCEPT");
+            let iptables = |words: &str| pod.stdout(&program, &words.split(' ').collect::<Vec<_>>());
+            iptables("-t nat -N ISTIO_PRERT");
+            iptables("-t nat -A ISTIO_PRERT -p tcp --dport 22 -j ACCEPT");
+            iptables("-t nat -N ISTIO_OUTPUT");
+            iptables("-t nat -A OUTPUT -p tcp --dport 9999 -j ACCEPT");
+            iptables("-t nat -N OTHERS");
+            iptables("-t nat -A PREROUTING -j OTHERS");
+            iptables("-t mangle -A OUTPUT -p tcp --dport 7 -j ACCEPT");
         }
         run(&pod, &["apply", "--backend", variant.backend()], 0);
         run(&pod, &["diff"], 0);
@@ -85,9 +85,9 @@ fn what_others_have_put_into_our_chains_goes_and_theirs_stay() {
     }
 }
 
-/// The agent's removal stops at the first of these that is absent, and its retry leaves the rules.
+/// The agent's removal stops at the first missing one of these, and its retry keeps the rules.
 #[test]
-fn cleaning_ends_well_whatever_is_gone_already() {
+fn clean_succeeds_with_missing_parts() {
     type Loss = (&'static str, &'static [&'static str]);
     let losses: [Loss; 5] = [
         ("ip", &["-4", "rule", "del", "pref", "32764"]),

@@ -1,5 +1,5 @@
-//! Istio's own rules beside ours: what its agent feeds to `iptables-restore`, and what we set, listed by the same program.
-//! They are equal letter for letter.
+//! Istio's own rules beside the tool's: the agent's input for `iptables-restore` and the tool's rules, listed by the same
+//! program, are equal character by character.
 
 use crate::meshes::ambient::agent::{Options, for_iptables};
 use crate::meshes::ambient::scene::config;
@@ -11,7 +11,6 @@ use crate::support::scope;
 use crate::support::setting::{Family, Variant};
 use sidecar_init::backend::CommitStep;
 
-/// The tables of a family that name ISTIO, in the order of their names.
 fn saved(namespace: &Namespace, variant: Variant, family: Family) -> Vec<String> {
     let text = namespace.stdout(&variant.program(family, "-save"), &[]);
     let lines: String =
@@ -22,19 +21,17 @@ fn saved(namespace: &Namespace, variant: Variant, family: Family) -> Vec<String>
     tables
 }
 
-/// Takes all away that the agent sets, by the programs that it uses.
+/// Removes everything that the agent sets, with the programs that it uses.
 fn emptied(namespace: &Namespace, variant: Variant) {
     for (family, ip) in Family::BOTH.into_iter().zip(["-4", "-6"]) {
         let tables = "*mangle\nCOMMIT\n*nat\nCOMMIT\n*raw\nCOMMIT\n";
         namespace.fed(&variant.program(family, "-restore"), &[], tables);
-        // What is not there is gone.
         let routing = "rule del pref 32764\nroute flush table 100\n";
         namespace.output("ip", &[ip, "-force", "-batch", "-"], routing);
     }
 }
 
-/// Tries a share of so many configurations, in both families. All share two namespaces: making one takes longer than
-/// all that is done in it.
+/// Tests a sample of `count` configurations in both families. All share two namespaces: creating one takes longer than its tests.
 fn check(variant: Variant, seed: u64, count: u64) {
     let mut random = Random::new(seed);
     let (theirs, ours) = (Namespace::new(), Namespace::new());
@@ -54,7 +51,7 @@ fn check(variant: Variant, seed: u64, count: u64) {
             let [theirs, ours] = [&theirs, &ours].map(|namespace| saved(namespace, variant, family));
             assert_eq!(ours, theirs, "seed {seed}: {given:?}, {family:?}");
         }
-        // Where the agent has been, its rules are as expected: only the routing is still to come.
+        // After the agent, the rules are in place and only the routing is missing.
         let steps = apply(&theirs, &config, variant).steps;
         let is_routing = |step: &CommitStep| matches!(step, CommitStep::Add(_));
         assert!(!steps.is_empty() && steps.iter().all(is_routing), "seed {seed}: {given:?}: {steps:?}");
@@ -68,8 +65,8 @@ rows! {
     rules_are_the_agents_letter_for_letter_by_legacy: check(Variant::Legacy, 2, crate::support::random::number("AMBIENT_LISTINGS", 50));
 }
 
-/// What the agent has set, without a protocol of its own, becomes ours by our applying, family by family: in the agent's
-/// own hands a policy rule that is there for IPv4 keeps that for IPv6 from being made.
+/// The agent sets routing without a routing protocol; apply adopts it for each family. In the agent itself, an existing policy
+/// rule for IPv4 prevents the one for IPv6.
 #[test]
 fn the_agents_routing_is_taken_over() {
     for there in [&["-4"][..], &["-6"], &["-4", "-6"]] {

@@ -1,5 +1,5 @@
-//! A ztunnel as small as it gets: it listens where rules send connections, tells of each, and passes it on by a socket of
-//! its own, with the mark by which rules know it. Inbound it calls from the client's address, over `lo`.
+//! A minimal ztunnel: it listens on the ports of redirects, reports each connection, and passes it on from a marked socket,
+//! inbound from the client's address over `lo`.
 
 use crate::support::namespace::Namespace;
 use crate::support::traffic::{Call, Identity, Protocol};
@@ -16,10 +16,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 
-/// The mark of all its sockets.
 pub(crate) const MARK: u32 = 0x539;
 
-/// Of the thread that calls.
 const ROOT: Identity = Identity { uid: 0, gid: 0 };
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,14 +36,12 @@ pub(crate) struct Given {
     pub(crate) to: Option<SocketAddr>,
 }
 
-/// It listens until it is dropped.
 pub(crate) struct Ztunnel {
     sockets: Vec<OwnedFd>,
     workers: Vec<JoinHandle<()>>,
 }
 
 impl Ztunnel {
-    /// All sockets are bound when this returns.
     pub(crate) fn start(pod: &Namespace, is_ipv6: bool, given: &Sender<Given>) -> Ztunnel {
         let any: IpAddr = if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let mut ztunnel = Ztunnel { sockets: Vec::new(), workers: Vec::new() };
@@ -57,7 +53,7 @@ impl Ztunnel {
             ztunnel.workers.push(thread::spawn(move || serve(&served, at, &path, &given)));
             ztunnel.sockets.push(socket);
         }
-        // An answer has to come from the address that rules have sent the query to.
+        // An answer must come from the address that the query was redirected to.
         let local: IpAddr = if is_ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
         let dns = SocketAddr::new(local, At::Dns as u16);
         let socket = pod.run(|| queries(dns)).unwrap_or_else(|error| panic!("DNS by UDP: {error}"));
@@ -103,12 +99,12 @@ fn queries(address: SocketAddr) -> io::Result<OwnedFd> {
 }
 
 fn serve(socket: &TcpListener, at: At, pod: &str, given: &Sender<Given>) {
-    let inside = File::open(pod).expect("the pod is there");
+    let inside = File::open(pod).expect("the pod's namespace");
     setns(&inside, CloneFlags::CLONE_NEWNET).expect("root may enter it");
     while let Ok((client, peer)) = socket.accept() {
         let to = original(&client, peer);
         let _ = given.send(Given { at, from: peer.ip().to_canonical(), to });
-        // Whoever waits for the answer reports a failure better than this thread could.
+        // The caller that waits for the answer reports a failure better than this thread.
         let _ = match (at, to) {
             (At::Outbound, Some(to)) => dial(None, to).and_then(|server| pass_on(&client, &server)),
             (At::Inbound, Some(to)) => dial(Some(peer.ip()), to).and_then(|server| pass_on(&client, &server)),
@@ -117,14 +113,13 @@ fn serve(socket: &TcpListener, at: At, pod: &str, given: &Sender<Given>) {
     }
 }
 
-/// Calls by its own socket; inbound from the client's address, which is none of this machine's.
+/// Connects from a marked socket, inbound from the client's address, which is not local.
 fn dial(from: Option<IpAddr>, to: SocketAddr) -> io::Result<TcpStream> {
     let from = from.map(|from| SocketAddr::new(from, 0));
     let call = Call { protocol: Protocol::Tcp, identity: ROOT, from, mark: Some(MARK), to };
     call.connect().map(TcpStream::from)
 }
 
-/// One question and its answer.
 fn pass_on(mut client: &TcpStream, mut server: &TcpStream) -> io::Result<()> {
     client.set_read_timeout(Some(TIMEOUT))?;
     let mut byte = [0];

@@ -1,6 +1,4 @@
-//! Every command over every mesh: none of them knows a mesh by name, so all have to work for each.
-//!
-//! Needs root; never skips.
+//! Every command with every mesh: no command refers to a mesh by name, so all have to work for each. Needs root; never skips.
 
 use crate::support;
 
@@ -32,7 +30,7 @@ fn within(namespace: &Namespace, mesh: Mesh, words: &[&str], code: i32) -> Strin
     run(namespace, words).with(code, &format!("{mesh}: {words:?}")).text()
 }
 
-/// What makes Istio capture; the others do without a word.
+/// Flags for Istio to capture; other meshes need none.
 fn usual(mesh: Mesh) -> Vec<&'static str> {
     match mesh {
         Mesh::Istio => vec!["-b", "*", "-i", "*"],

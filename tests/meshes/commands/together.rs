@@ -1,5 +1,4 @@
-//! Two meshes that capture in one namespace, as only somebody who passes `apply` by can set them: each command says so, and
-//! by which mesh.
+//! Two meshes that capture in one namespace, possible only without `apply`: each command reports both, and their names.
 
 use crate::meshes::commands::{IPS, output_of, usual, within};
 use crate::support::namespace::{Namespace, run};
@@ -12,7 +11,7 @@ fn json(pod: &Namespace, words: &[&str], code: i32) -> Value {
 }
 
 #[test]
-fn each_command_names_both() {
+fn each_command_names_both_meshes() {
     let next = |mesh: Mesh| {
         let at = Mesh::ALL.iter().position(|one| *one == mesh).expect("a mesh");
         Mesh::ALL[(at + 1) % Mesh::ALL.len()]
@@ -38,7 +37,7 @@ fn each_command_names_both() {
             (&false.into(), &other.name().into())
         );
         assert_eq!(compared["parts"], Value::Array(Vec::new()), "{compared:#}");
-        // Rules that come before ours are told with whose they are.
+        // Rules before the mesh's are reported with their owner.
         assert!(compared["before"].to_string().contains(&format!("of {},", names[1])), "{compared:#}");
 
         let status = json(&pod, &["status"], 1);
@@ -56,7 +55,6 @@ fn each_command_names_both() {
         }
         both(&within(&pod, mesh, &[&["apply"], &flags[..]].concat(), 1), "apply");
 
-        // One of them is removed, then the rest.
         let removed = |words: &[&str]| json(&pod, words, 0)["removed"].clone();
         assert_eq!(removed(&["clean", "--mesh", other.name()]), Value::from(vec![other.name()]));
         within(&pod, mesh, &check, 0);

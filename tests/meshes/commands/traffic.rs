@@ -1,5 +1,5 @@
-//! Real connections through each mesh's rules: the process that accepts them is the one that `explain` predicts, by the flags and by
-//! the rules that are there; `trace` shows them in the mesh's chains, and `status` knows whose all of it is.
+//! Real connections through each mesh's rules: the accepting process matches the prediction of `explain`, by the flags and by the
+//! existing rules; `trace` shows the packets in the mesh's chains, and `status` names the owner.
 
 use crate::meshes::commands::{BACKENDS, whole};
 use crate::support::namespace::{Namespace, join};
@@ -44,7 +44,7 @@ fn capture(mesh: Mesh) -> Capture {
         raw.push((row.setting, given(value)));
     }
     raw.push((Setting::PodIps, given(IPS[1])));
-    mesh::resolve(&Raw::of(raw), &NullHost, Vec::new()).expect("the flags are right").capture
+    mesh::resolve(&Raw::of(raw), &NullHost, Vec::new()).expect("valid flags").capture
 }
 
 struct Scene {
@@ -80,7 +80,7 @@ impl Scene {
             let address = format!("{address}:{port}").parse().expect("an address");
             Listener::start(namespace, Socket { protocol, address, owner }, party, note.clone())
         };
-        let port = |ports: Option<rules::PortRange>| ports.expect("it is captured").first().number();
+        let port = |ports: Option<rules::PortRange>| ports.expect("a captured port").first().number();
         let listeners = &proxy.listeners;
         let mut held = vec![
             listen(&pod, Protocol::Tcp, "[::]", port(listeners.outbound), owner, Party::Outbound),
@@ -91,7 +91,7 @@ impl Scene {
             listen(&outside, Protocol::Udp, "[fd77::3]", 53, APPLICATION, Party::Names),
         ];
         if let Some(port) = listeners.dns.map(rules::Port::number) {
-            // Answers have to come from where the rules have sent the question.
+            // Answers must come from the address that the query was redirected to.
             held.extend(
                 ["127.0.0.1", "[::1]"]
                     .map(|address| listen(&pod, Protocol::Udp, address, port, owner, Party::Dns)),
@@ -99,7 +99,7 @@ impl Scene {
             held.push(listen(&pod, Protocol::Tcp, "[::]", port, owner, Party::Dns));
         }
         let scene = Self { mesh, backend, proxy, pod, outside, arrivals, _listeners: held };
-        scene.say(&["apply", "--backend", backend], true);
+        scene.printed(&["apply", "--backend", backend], true);
         scene
     }
 
@@ -115,7 +115,7 @@ impl Scene {
         self.pod.outcome(&mut call)
     }
 
-    fn say(&self, words: &[&str], with_flags: bool) -> String {
+    fn printed(&self, words: &[&str], with_flags: bool) -> String {
         self.run(words, with_flags).with(0, &format!("{}: {words:?}", self.about())).text()
     }
 
@@ -125,7 +125,6 @@ impl Scene {
             .unwrap_or_else(|_| panic!("{}: {words:?}: {output:?}", self.about()))
     }
 
-    /// Calls of everybody, by one family.
     fn cases(&self, family: usize) -> Vec<Case> {
         let at =
             |host: &str, port: u16| -> SocketAddr { format!("{host}:{port}").parse().expect("an address") };
@@ -160,7 +159,7 @@ impl Scene {
     fn place(&self, case: &Case) -> Party {
         let from = if case.is_inbound { &self.outside } else { &self.pod };
         case.call.place(from).unwrap_or_else(|error| panic!("{}: {:?}: {error}", self.about(), case.call));
-        self.arrivals.try_recv().expect("who answers has noted it before").listener
+        self.arrivals.try_recv().expect("an arrival is sent before the answer").listener
     }
 
     fn expected(&self, answer: &Value, case: &Case) -> Party {
@@ -183,7 +182,7 @@ impl Scene {
 }
 
 #[test]
-fn the_kernel_does_what_explain_says() {
+fn kernel_verdicts_match_explain() {
     let all = Mesh::ALL.iter().flat_map(|mesh| BACKENDS.map(|backend| (*mesh, backend))).collect();
     for (mesh, backend) in scope::of(all, Mesh::ALL.len()) {
         let scene = Scene::new(mesh, backend);
@@ -209,7 +208,6 @@ fn the_kernel_does_what_explain_says() {
     }
 }
 
-/// Without a word of whose rules they are.
 fn status_names_the_mesh(scene: &Scene) {
     let (name, about) = (scene.mesh.name(), scene.about());
     let status = scene.json(&["status"], false);
@@ -223,12 +221,12 @@ fn status_names_the_mesh(scene: &Scene) {
     assert_eq!(&status["made"], made, "{about}");
     if scene.backend == "nftables" {
         assert_eq!((&made["command"], &made["changed_since"]), (&"apply".into(), &false.into()), "{about}");
-        // What the mesh captures of itself needs no word.
+        // Settings omit defaults of the mesh.
         let settings = made["settings"].as_str().expect("settings");
         let output: Vec<&str> = whole(scene.mesh).into_iter().filter(|word| word.starts_with('-')).collect();
         assert!(output.iter().all(|flag| settings.contains(flag)), "{about}: {settings}");
     }
-    // Who listens is the proxy, and nothing is odd about a pod that is whole.
+    // The listeners are the proxy's, and a complete pod has no findings.
     let listeners = status["listeners"].as_array().expect("a list");
     assert!(!listeners.is_empty(), "{about}");
     for one in listeners {
@@ -240,7 +238,6 @@ fn status_names_the_mesh(scene: &Scene) {
     assert!(hits.iter().filter(counted).count() >= 2, "{about}: {hits:#?}");
 }
 
-/// A trace of the kernel, made while a connection is.
 fn trace_shows_its_chains(scene: &Scene) {
     let (case, about) = (&scene.cases(0)[0], scene.about());
     let to = case.call.to.to_string();
@@ -253,7 +250,7 @@ fn trace_shows_its_chains(scene: &Scene) {
     scene.place(case);
     let mut text = String::new();
     child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
-    assert!(child.wait().expect("it ends").success(), "{about}: {text}");
+    assert!(child.wait().expect("the trace ends").success(), "{about}: {text}");
     let packet: Value =
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{about}: {error}: {text}"));
     assert_eq!(scene.expected(&packet, case), Party::Outbound, "{about}: {packet:#}");
@@ -273,8 +270,8 @@ fn until_it_traces(child: &mut Child, about: &str) {
     let mut lines = BufReader::new(child.stderr.take().expect("piped"));
     let mut output = String::new();
     while !output.contains("tracing packets by the table") {
-        assert_ne!(lines.read_line(&mut output).expect("UTF-8"), 0, "{about}: it has ended: {output}");
+        assert_ne!(lines.read_line(&mut output).expect("UTF-8"), 0, "{about}: the trace has ended: {output}");
     }
-    // What it says later is nobody's business, but must find room.
+    // Later output is discarded, but must not block the program.
     std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
 }

@@ -1,5 +1,4 @@
-//! An application that speaks as much HTTP/1.1 as its callers here: it answers each request with the address that it
-//! was called from.
+//! An application with minimal HTTP/1.1 that answers each request with its peer's address.
 
 use crate::support::{namespace::Namespace, pod::APP, traffic::assume};
 use nix::sys::socket::{Shutdown, shutdown};
@@ -11,7 +10,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// A caller by what the application sees, and by what the caller says.
+/// A caller's address as seen by the application, and as sent by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) peer: SocketAddr,
@@ -20,7 +19,6 @@ pub(crate) struct Arrival {
 
 type Seen = Mutex<Vec<Arrival>>;
 
-/// Listens until it is dropped.
 pub(crate) struct Application {
     socket: TcpListener,
     worker: Option<JoinHandle<()>>,
@@ -39,7 +37,6 @@ impl Application {
         let worker = thread::spawn(move || {
             while let Ok((stream, peer)) = served.accept() {
                 let seen = Arc::clone(&noted);
-                // Whoever waits for the answer reports a failure better than this thread could.
                 thread::spawn(move || serve(&stream, peer, &seen));
             }
         });
@@ -47,7 +44,7 @@ impl Application {
     }
 
     pub(crate) fn arrivals(&self) -> Vec<Arrival> {
-        self.seen.lock().expect("nobody failed with it").clone()
+        self.seen.lock().expect("no panic while locked").clone()
     }
 }
 
@@ -66,7 +63,7 @@ fn serve(stream: &TcpStream, peer: SocketAddr, seen: &Seen) -> io::Result<()> {
     while let Some((line, _)) = head(&mut requests)? {
         let caller = line.split(' ').nth(1).and_then(|path| path.strip_prefix('/')?.parse().ok());
         let caller = caller.ok_or_else(|| io::Error::other(format!("{line:?} names no caller")))?;
-        seen.lock().expect("nobody failed with it").push(Arrival { peer, caller });
+        seen.lock().expect("no panic while locked").push(Arrival { peer, caller });
         let body = peer.to_string();
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         (&mut &*stream).write_all(answer.as_bytes())?;
@@ -84,8 +81,8 @@ impl Caller {
         Ok(Self { local: stream.local_addr()?, stream: BufReader::new(stream) })
     }
 
-    /// Asks who the application takes us for. More may be asked on the same connection.
-    pub(crate) fn ask(&mut self) -> io::Result<SocketAddr> {
+    /// Requests the caller's address as seen by the application. The connection can be reused.
+    pub(crate) fn query_peer(&mut self) -> io::Result<SocketAddr> {
         let request = format!("GET /{} HTTP/1.1\r\nHost: application\r\n\r\n", self.local);
         self.stream.get_mut().write_all(request.as_bytes())?;
         let (status, length) = head(&mut self.stream)?.ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -96,7 +93,7 @@ impl Caller {
     }
 }
 
-/// The first line of a message and the length of its body; `None` at the connection's end.
+/// Reads the first line of a message and the length of its body; `None` at the connection's end.
 fn head(stream: &mut impl BufRead) -> io::Result<Option<(String, usize)>> {
     let (mut first, mut length) = (None, 0);
     loop {

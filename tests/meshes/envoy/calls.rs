@@ -1,4 +1,4 @@
-//! Which way connections take: through Envoy, or past it.
+//! Paths of connections: through Envoy or past it.
 
 use crate::{
     meshes::envoy::{
@@ -29,7 +29,7 @@ enum Call {
     ProxyToPod,
 }
 
-/// Through which of Envoy's listeners a call goes, and from which address its destination is called then.
+/// Envoy's listener that a call goes through, and the source address at its destination.
 #[derive(Debug)]
 enum Passage {
     Through(&'static str, IpAddr),
@@ -57,10 +57,9 @@ fn check(stage: &Stage, family: Family, call: Call) {
     let (to, way) = match call {
         Call::FromOutside => (pod, None),
         Call::ToService => (service, Some(Passage::Through("outbound", pod))),
-        // The application may talk to itself.
         Call::ToItself => (pod, Some(Passage::Past)),
         Call::ProxyToService => (service, Some(Passage::Past)),
-        // What the proxy sends to the pod has to come in like anything else.
+        // The proxy's calls to the pod come in like all others.
         Call::ProxyToPod => (pod, Some(Passage::Through("inbound", delivered_from(pod)))),
     };
     let to = SocketAddr::new(to, PORT);
@@ -72,9 +71,8 @@ fn check(stage: &Stage, family: Family, call: Call) {
     let case = || format!("{call:?} {family:?}\n{}\n{}", stage.envoy.log().join("\n"), stage.rules());
     let caller = stream.and_then(Caller::new);
     let mut caller = caller.unwrap_or_else(|error| panic!("connecting failed: {error}: {}", case()));
-    let peer = caller.ask().unwrap_or_else(|error| panic!("asking failed: {error}: {}", case()));
+    let peer = caller.query_peer().unwrap_or_else(|error| panic!("the request failed: {error}: {}", case()));
     let from = caller.local;
-    // Envoy writes its line when the connection ends.
     drop(caller);
     match way.unwrap_or_else(|| Passage::Through("inbound", delivered_from(from.ip()))) {
         Passage::Past => assert_eq!(peer, from, "{}", case()),
@@ -87,15 +85,15 @@ fn check(stage: &Stage, family: Family, call: Call) {
     }
 }
 
-/// They have no destination but Envoy itself: passed on, they would go round in it for ever.
+/// Such calls have no destination except Envoy itself: passed on, they would loop forever.
 fn calls_to_the_ports_of_capture_end(stage: &Stage) {
     for family in Family::BOTH {
         for (port, listener) in [(15001, "outbound-loop"), (15006, "inbound-loop")] {
             let to = SocketAddr::new(pod(family), port);
             let stream = stage.dial_from_outside(to).and_then(Caller::new);
-            let mut caller = stream.expect("Envoy takes it before it knows");
+            let mut caller = stream.expect("Envoy accepts first");
             let from = caller.local;
-            let error = caller.ask().expect_err("nobody answers");
+            let error = caller.query_peer().expect_err("no answer");
             assert!(is_cut_off(&error), "{to}: {error}");
             let ended = match port {
                 15006 => format!("{listener} {from} to {to}: "),

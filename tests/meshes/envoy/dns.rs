@@ -1,5 +1,5 @@
-//! DNS: the application's queries go by Envoy, to the byte, and the server's answers come back; over UDP and TCP, and
-//! whatever family the application has asked by.
+//! DNS: the application's queries go through Envoy unchanged, and the server's answers come back; over UDP and TCP, in both
+//! families.
 
 use crate::{
     meshes::envoy::{
@@ -24,14 +24,14 @@ on_every_stage! {
 }
 
 const PORT: u16 = 53;
-/// An address that no other part of the tests knows.
+/// An address that occurs nowhere else in the tests.
 const ANSWER: [u8; 4] = [192, 0, 2, 53];
 
 fn queries_reach_the_server(stage: &Stage) {
     let server = Server::start(stage);
     let servers = [IpAddr::from(RESOLVER), RESOLVER_V6.into()].map(|ip| SocketAddr::new(ip, PORT));
     for (number, to) in (1_u16..).zip(servers) {
-        // Of kinds that Envoy would have to know if it did more than pass them on: A, TXT.
+        // Record types that Envoy would have to parse if it did more than pass queries on: A, TXT.
         for (kind, name) in [(1, "app.example"), (16, "text.example")] {
             let query = query(number, kind, name);
             for ask in [over_udp, over_tcp] {
@@ -54,7 +54,7 @@ fn over_udp(stage: &Stage, to: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> 
     let socket = stage.inside.run(|| {
         assume(APP);
         let socket = UdpSocket::bind(any)?;
-        // Connected, it takes answers of this server alone, and hears of ports where nothing listens.
+        // A connected socket accepts only answers of this server and reports closed ports.
         socket.connect(to)?;
         Ok::<_, io::Error>(socket)
     })?;
@@ -71,18 +71,18 @@ fn over_tcp(stage: &Stage, to: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> 
     read_message(&mut stream)
 }
 
-/// A server outside that answers every query with the query itself and one address more.
+/// A server outside that answers every query with the query itself and one address record.
 struct Server {
     udp: UdpSocket,
     tcp: TcpListener,
 }
 
 impl Server {
-    /// It has the address alone that the configuration names: what was not passed on finds nobody.
+    /// The server has only the address in the configuration: unforwarded queries reach no server.
     fn start(stage: &Stage) -> Self {
         let (udp, tcp) = stage.outside.run(|| {
-            let udp = UdpSocket::bind((RESOLVER, PORT)).expect("a port of our own namespace");
-            (udp, TcpListener::bind((RESOLVER, PORT)).expect("a port of our own namespace"))
+            let udp = UdpSocket::bind((RESOLVER, PORT)).expect("a free port");
+            (udp, TcpListener::bind((RESOLVER, PORT)).expect("a free port"))
         });
         let (datagrams, streams) =
             (udp.try_clone().expect("a descriptor is free"), tcp.try_clone().expect("a descriptor is free"));
@@ -109,10 +109,9 @@ impl Drop for Server {
     }
 }
 
-/// A question for one name (RFC 1035, 4.1).
+/// A DNS query for one name (RFC 1035, 4.1).
 fn query(id: u16, kind: u16, name: &str) -> Vec<u8> {
     let mut message = id.to_be_bytes().to_vec();
-    // Recursion is desired; one question and nothing else.
     message.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     for label in name.split('.') {
         message.push(u8::try_from(label.len()).expect("a short label"));
@@ -124,7 +123,6 @@ fn query(id: u16, kind: u16, name: &str) -> Vec<u8> {
     message
 }
 
-/// The same with one resource record, whose name is that of the question.
 fn answer_to(query: &[u8]) -> Vec<u8> {
     let mut message = query.to_vec();
     message[2] |= 0x80;

@@ -1,5 +1,5 @@
-//! From a manifest to captured traffic: `sidecar-injector` adds containers to a pod, and each does here what a kubelet would
-//! have it do. The init container's arguments set the rules, and Envoy is started with those of its container.
+//! From a manifest to captured traffic: `sidecar-injector` adds containers to a pod, and the test runs them like a kubelet. The
+//! init container's arguments set the rules, and Envoy starts with those of its container.
 
 use crate::support::program::{BINARY, PATH, Run, fed};
 use crate::support::rows::rows;
@@ -32,7 +32,6 @@ spec:
           ports: [{containerPort: 8080}]
 ";
 const CONFIG: &str = "policy: enabled\ndefaultTemplates: [envoy]\n";
-/// Both families are on the stage.
 const MESH: &str = "defaultConfig: {proxyMetadata: {ISTIO_DUAL_STACK: 'true'}}\n";
 
 rows! {
@@ -51,7 +50,7 @@ fn check(mode: Mode) {
     calls_are_captured_or_pass(&stage);
 }
 
-/// Files that a pod would have mounted, where everybody can read them.
+/// Files that a pod would have mounted, readable for every user.
 fn files(mode: Mode) -> Folder {
     let files = Folder::new("injected");
     files.write("config", CONFIG);
@@ -70,7 +69,7 @@ fn injected(files: &Folder, mode: Mode) -> Value {
     assert!(output.succeeded(), "{printed}");
     let text = output.stdout;
     assert!(text.contains("- name: web # answers at 8080"), "the author's lines stay: {text}");
-    let documents = mesh::pod::values("what is injected", &text).expect("YAML");
+    let documents = mesh::pod::values("the injected manifest", &text).expect("YAML");
     documents[0]["spec"]["template"].clone()
 }
 
@@ -80,7 +79,7 @@ fn container<'a>(pod: &'a Value, list: &str, name: &str) -> &'a Value {
 }
 
 fn texts(list: &Value) -> Vec<String> {
-    list.as_array().into_iter().flatten().map(|word| word.as_str().expect("a text").to_owned()).collect()
+    list.as_array().into_iter().flatten().map(|word| word.as_str().expect("a string").to_owned()).collect()
 }
 
 fn number(container: &Value, field: &str) -> u32 {
@@ -88,7 +87,6 @@ fn number(container: &Value, field: &str) -> u32 {
     u32::try_from(number.unwrap_or_else(|| panic!("{field}: {container:#}"))).expect("an id")
 }
 
-/// The rest of root's power, as `setpriv` says it.
 fn capabilities(container: &Value) -> String {
     let printed = &container["securityContext"]["capabilities"];
     assert_eq!(texts(&printed["drop"]), ["ALL"], "{container:#}");
@@ -97,7 +95,7 @@ fn capabilities(container: &Value) -> String {
     format!("-all{added}")
 }
 
-/// Runs the init container: our program stands where the image has `istio-iptables`.
+/// Runs the init container: the binary takes the place of the image's `istio-iptables`.
 fn run(inside: &Namespace, init: &Value) {
     let mut program = Command::new("timeout");
     program.env_clear().env("PATH", PATH);
@@ -123,7 +121,7 @@ fn run(inside: &Namespace, init: &Value) {
     output.with(0, &format!("{:?}", texts(&init["args"])));
 }
 
-/// A kubelet's start of Envoy, but for where its configuration lies.
+/// A kubelet's start of Envoy, except for the path of its configuration.
 fn launch(envoy: &Value, files: &Folder) -> Launch {
     assert_eq!(envoy["command"], serde_json::json!(["envoy"]), "{envoy:#}");
     let mut arguments = texts(&envoy["args"]);

@@ -1,11 +1,7 @@
-//! A real Envoy as the proxy, with the configurations of `docker/`, behind rules that the binary has set.
-//!
-//! The kernel tests have listeners of their own in the proxy's place and see where packets land. Here is shown that a
-//! proxy people run works with that: every connection is followed from its caller through Envoy to its destination, by
-//! what both ends and Envoy's own log say of it.
-//!
-//! `scripts/envoy` installs Envoy; `scripts/test` calls it, as tests have no network. Where Envoy is missing, or root's
-//! rights are, the tests fail; they never skip.
+//! A real Envoy as the proxy, with the configurations of `docker/` and rules set by the binary. The kernel tests use their own
+//! listeners in the proxy's place. These tests show that a production proxy works with the rules: every connection is followed
+//! from its caller through Envoy to its destination, by both ends and by Envoy's log. `scripts/envoy` installs Envoy;
+//! `scripts/test` calls it, as tests have no network. Without Envoy or root, the tests fail; they never skip.
 
 mod application;
 mod calls;
@@ -16,7 +12,7 @@ mod readme;
 mod restart;
 mod stage;
 
-/// Plays each scene, a `fn(&Stage)`, in both modes and on every backend; both families are on each stage.
+/// Runs each scene, a `fn(&Stage)`, in both modes and on every backend; each stage has both families.
 macro_rules! on_every_stage {
     ($($scene:ident),+ $(,)?) => {$(
         mod $scene {

@@ -1,4 +1,4 @@
-//! Envoy as a process: started in a pod as injection starts proxies, heard, and ended with whoever started it.
+//! Envoy as a process, started in a pod like injection starts proxies, with its log, and ended with the test.
 
 use crate::support::program::{Outcome, Run};
 use crate::{
@@ -20,7 +20,6 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub(crate) identity: Identity,
-    /// Of root's power, as `setpriv` says it.
     pub(crate) capabilities: String,
     pub(crate) arguments: Vec<String>,
 }
@@ -57,7 +56,6 @@ pub(crate) struct Envoy {
 }
 
 impl Envoy {
-    /// Envoy in this namespace; it is ready when this returns.
     pub(crate) fn start(host: &Namespace, launch: Launch) -> Self {
         let (namespace, log) = (host.path(), Arc::default());
         let process = Mutex::new(spawn(&namespace, &launch, &log));
@@ -66,20 +64,19 @@ impl Envoy {
         envoy
     }
 
-    /// Ends it without a warning, as a crash does.
     pub(crate) fn kill(&self) {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        process.kill().expect("it is our child");
-        process.wait().expect("it is our child");
+        process.kill().expect("our child");
+        process.wait().expect("our child");
     }
 
     pub(crate) fn restart(&self, host: &Namespace) {
-        *self.process.lock().expect("nobody failed with it") =
+        *self.process.lock().expect("no panic while locked") =
             spawn(&self.namespace, &self.launch, &self.log);
         self.wait_until_ready(host);
     }
 
-    /// Waits for a line of the log that starts like this: lines are written some time after a connection's end.
+    /// Waits for a log line with this start: lines are written some time after a connection's end.
     pub(crate) fn wait_for_line(&self, start: &str) -> bool {
         until(|| self.log().iter().any(|line| line.starts_with(start)).then_some(())).is_some()
     }
@@ -90,7 +87,7 @@ impl Envoy {
 
     fn wait_until_ready(&self, host: &Namespace) {
         let ready = until(|| {
-            let ended = self.process.lock().expect("nobody failed with it").try_wait();
+            let ended = self.process.lock().expect("no panic while locked").try_wait();
             if let Ok(Some(status)) = ended {
                 panic!("Envoy ended with {status}:\n{}", self.log().join("\n"));
             }
@@ -108,7 +105,7 @@ impl Drop for Envoy {
 
 fn spawn(namespace: &str, launch: &Launch, log: &Arc<Mutex<Vec<String>>>) -> Child {
     let Launch { identity: Identity { uid, gid }, capabilities, arguments } = launch;
-    // The checkout may lie where other users can't read. What is open is started all the same, and so the program is
+    // The checkout may be in a folder that other users can't read. An open file can be executed nonetheless, so the program is
     // standard input.
     let program = File::open(program()).expect("scripts/envoy has just named it");
     let mut process = Command::new("nsenter")
@@ -117,7 +114,7 @@ fn spawn(namespace: &str, launch: &Launch, log: &Arc<Mutex<Vec<String>>>) -> Chi
         .args(["--inh-caps=-all", &format!("--bounding-set={capabilities}")])
         .args(["--no-new-privs", "/proc/self/fd/0"])
         .args(arguments)
-        // The shared memory of a hot restart has a name that is the same for the whole machine.
+        // The shared memory of a hot restart has a machine-wide name.
         .args(["--disable-hot-restart", "--concurrency", "1"])
         .args(["--file-flush-interval-msec", "20"])
         .stdin(program)
@@ -131,7 +128,7 @@ fn spawn(namespace: &str, launch: &Launch, log: &Arc<Mutex<Vec<String>>>) -> Chi
 
 fn listen(stdout: Option<ChildStdout>, stderr: Option<ChildStderr>, log: &Arc<Mutex<Vec<String>>>) {
     let streams: [Box<dyn Read + Send>; 2] =
-        [Box::new(stdout.expect("it is piped")), Box::new(stderr.expect("it is piped"))];
+        [Box::new(stdout.expect("a pipe")), Box::new(stderr.expect("it is piped"))];
     for stream in streams {
         let log = Arc::clone(log);
         thread::spawn(move || {
@@ -150,7 +147,6 @@ fn program() -> &'static str {
     found.stdout.trim()
 }
 
-/// Asks the port for administration, within the namespace.
 fn is_ready() -> bool {
     let ask = || {
         let mut stream = TcpStream::connect("127.0.0.1:15000")?;

@@ -1,4 +1,4 @@
-//! What `docker/README.md` tells to do by hand does what it says.
+//! The commands for manual use in `docker/README.md` work.
 
 use crate::support::program::Run;
 use std::{
@@ -8,9 +8,9 @@ use std::{
 };
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// On a stage of its own: with this shell ends all that it has started, its namespaces among it.
+/// A separate stage: all processes and namespaces end with this shell.
 const STAGE: &str = "mount -t tmpfs tmpfs /run && mount -t proc proc /proc && exec sh -euc \"$1\"";
-/// What follows here by hand is a look at the lines, which come a moment later.
+/// Waits for the log lines, which are written a moment later.
 const LOOK: &str = "for i in $(seq 300); do \
     ! grep -q ^outbound /run/log || ! grep -q ^inbound /run/log || ! grep -q ^127.0.0.6 /run/log || break; sleep 0.1; \
     done; cat /run/log >&3";
@@ -36,8 +36,8 @@ fn envoy_by_hand() {
     let printed = &output.stdout;
     let failed = &output.stderr;
     assert!(output.succeeded(), "{output:?}");
-    // The lines that are shown, up to what differs each time.
-    let shown = rest.split_once("```text\n").expect("what is said").1;
+    // The shown lines up to their variable part.
+    let shown = rest.split_once("```text\n").expect("the output").1;
     let shown = shown.split("```").next().expect("an end").lines();
     let starts: Vec<&str> = shown.filter_map(|line| line.split(['[', ':']).next()).collect();
     assert_eq!(starts.len(), 3, "{starts:?}");

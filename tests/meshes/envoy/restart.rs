@@ -1,4 +1,4 @@
-//! Envoy crashes under traffic and is started again. As long as it is away, nothing reaches its destination.
+//! Envoy crashes under traffic and is restarted. In between, no connection reaches its destination.
 
 use crate::{
     meshes::envoy::{
@@ -21,9 +21,8 @@ on_every_stage! {
 }
 
 const PORT: u16 = 8080;
-/// How often each caller must have succeeded or failed before the next thing happens.
 const ENOUGH: usize = 5;
-/// TPROXY without a listener drops packets, so a caller has to lose patience.
+/// TPROXY without a listener drops packets, so callers need a timeout.
 const SHORT: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +57,7 @@ impl<'a> Traffic<'a> {
 
     fn call(&self, over: &AtomicBool) {
         while !over.load(Ordering::SeqCst) {
-            let answered = self.connect(SHORT).and_then(|mut caller| caller.ask());
+            let answered = self.connect(SHORT).and_then(|mut caller| caller.query_peer());
             let end = if answered.is_ok() { End::Answered } else { End::Failed };
             self.count(end).fetch_add(1, Ordering::SeqCst);
             thread::sleep(Duration::from_millis(2));
@@ -67,7 +66,7 @@ impl<'a> Traffic<'a> {
 }
 
 fn nothing_passes_while_envoy_is_away(stage: &Stage) {
-    // Where Envoy's end resets a connection, conntrack would take a SYN from the same port for a part of it for ten seconds
+    // After a reset by Envoy's end, conntrack would count a SYN from the same port as part of that connection for ten seconds
     // (`tcp_packet` of `nf_conntrack_proto_tcp.c`).
     stage.inside.set("netfilter/nf_conntrack_tcp_timeout_close", "0");
     let applications = Family::BOTH.map(|family| {
@@ -81,29 +80,28 @@ fn nothing_passes_while_envoy_is_away(stage: &Stage) {
     let arrived = || applications.as_flattened().iter().map(|one| one.arrivals().len()).sum::<usize>();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Whatever fails here, the callers have to end.
         let _end = Ending(&over);
         for one in traffic {
             scope.spawn(|| one.call(&over));
         }
         let mut open: Vec<Caller> = traffic
             .iter()
-            .map(|one| one.connect(crate::meshes::envoy::stage::TIMEOUT).expect("Envoy takes it"))
+            .map(|one| one.connect(crate::meshes::envoy::stage::TIMEOUT).expect("Envoy accepts"))
             .collect();
         for caller in &mut open {
-            caller.ask().expect("an answer");
+            caller.query_peer().expect("an answer");
         }
         wait(stage, traffic, "answered before", End::Answered);
 
         stage.envoy.kill();
         for caller in &mut open {
-            caller.ask().expect_err("a connection ends with Envoy");
+            caller.query_peer().expect_err("a connection ends with Envoy");
         }
-        // What was under way has ended by then.
+        // Calls in flight have ended by then.
         wait(stage, traffic, "failed", End::Failed);
         let before = (arrived(), answered(traffic));
         wait(stage, traffic, "failed on", End::Failed);
-        assert_eq!((arrived(), answered(traffic)), before, "something came through without Envoy");
+        assert_eq!((arrived(), answered(traffic)), before, "a call came through without Envoy");
 
         stage.envoy.restart(&stage.inside);
         wait(stage, traffic, "answered again", End::Answered);

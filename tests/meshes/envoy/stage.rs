@@ -1,4 +1,4 @@
-//! A pod with rules and with Envoy, and a host outside, joined by a cable.
+//! A pod with rules and Envoy, and a host outside, joined by a veth pair.
 
 use crate::support::program::{BINARY, PATH, Run};
 pub(crate) use crate::support::wait::TIMEOUT;
@@ -21,16 +21,13 @@ use std::{
     time::Duration,
 };
 
-/// The longest that a run of the program may take. `timeout` counts, because a handler of SIGCHLD would interrupt other tests.
+/// Time limit of a run. `timeout` enforces it, because a handler of SIGCHLD would interrupt other tests.
 pub(crate) const RUN_LIMIT: &str = "30s";
-/// The longest that anything may take that is not to fail: a limit for what hangs.
-/// Both sides choose the ports of callers from ranges of their own, so that a port tells who called.
+/// The two sides use separate ranges of client ports, so that a port identifies the caller's side.
 const PORTS_OUTSIDE: &str = "20000 29999";
 const PORTS_IN_POD: &str = "30000 60999";
 
-/// The DNS server of the configurations, which the pod's capture names too.
 pub(crate) const RESOLVER: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
-/// The same host under an address of the other family.
 pub(crate) const RESOLVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd96, 0, 0, 0, 0, 0, 0, 0x10);
 
 pub(crate) struct Stage {
@@ -45,7 +42,7 @@ impl Stage {
         Self::with(mode, |inside| apply(inside, variant, mode), Launch::of(mode))
     }
 
-    /// One whose rules somebody else sets, before Envoy is started as is told.
+    /// A stage whose rules are set by `set_rules` before Envoy is launched.
     pub(crate) fn with(mode: Mode, set_rules: impl FnOnce(&Namespace), launch: Launch) -> Self {
         let (inside, outside) = joined();
         for place in ["10.99.0.1", "fd99::1", "10.96.0.10", "fd96::10"] {
@@ -67,14 +64,14 @@ impl Stage {
         dial(&self.outside, APP, to, TIMEOUT)
     }
 
-    /// The proxy as injection runs it; TPROXY needs one that runs as root, known by its group alone.
+    /// Identity of the proxy in injection; with TPROXY it runs as root, identified only by its group.
     pub(crate) fn proxy_identity(&self) -> Identity {
         crate::support::pod::proxy_identity(self.mode)
     }
 
     pub(crate) fn rules(&self) -> String {
         let legacy = ["iptables-legacy-save", "ip6tables-legacy-save"].map(|save| {
-            // Legacy tables would come to be by being listed.
+            // Listing legacy tables would create them.
             let made = self.inside.run(|| std::fs::read_to_string("/proc/net/ip_tables_names"));
             if made.unwrap_or_default().is_empty() { String::new() } else { self.inside.stdout(save, &[]) }
         });
@@ -98,7 +95,6 @@ pub(crate) fn dial(
     Ok(stream)
 }
 
-/// The call that the heads of the two configurations tell.
 fn apply(inside: &Namespace, variant: Variant, mode: Mode) {
     let backend = variant.backend();
     let servers = format!("{RESOLVER},{RESOLVER_V6}");
@@ -127,7 +123,7 @@ pub(crate) fn service(family: Family) -> IpAddr {
     }
 }
 
-/// The proxy's source of deliveries in the mode REDIRECT.
+/// The proxy's source address of deliveries in REDIRECT mode.
 pub(crate) fn six(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::new(127, 0, 0, 6).into(),
@@ -135,12 +131,11 @@ pub(crate) fn six(family: Family) -> IpAddr {
     }
 }
 
-/// Asks again and again for what takes time; `None` if it takes too long.
 pub(crate) fn until<T>(ask: impl FnMut() -> Option<T>) -> Option<T> {
     poll(TIMEOUT, ask)
 }
 
-/// False for one that just took long.
+/// False for a timeout.
 pub(crate) fn is_cut_off(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw);
     matches!(number, Some(Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE))

@@ -1,4 +1,4 @@
-//! What is there already: upstream's rules, and those of others.
+//! Existing rules: those of upstream and of other owners.
 
 use crate::meshes::kuma::case::Case;
 use crate::meshes::kuma::same_rules::{capture, listed};
@@ -11,7 +11,7 @@ use mesh::Mesh;
 
 const VARIANTS: [Variant; 2] = [Variant::Nft, Variant::Legacy];
 
-/// Upstream's comments are prose of its own.
+/// Adds prose comments like upstream's.
 fn with_prose(text: &str) -> String {
     let comment = |line: &str| {
         let words: Vec<&str> = line.splitn(3, ' ').collect();
@@ -35,23 +35,22 @@ fn text(namespace: &Namespace, variant: Variant, family: Family) -> String {
     text.lines().filter(|line| line.starts_with("-A")).map(|line| format!("{line}\n")).collect()
 }
 
-/// A configuration with all kinds of rules.
 fn full() -> Case {
     let mut random = Random::new(3);
     let is_full = |case: &Case| {
         let dns = matches!(case.dns, crate::meshes::kuma::case::Dns::All) && !case.skips_split;
         dns && case.logs && case.drops_invalid && !case.networks.is_empty() && !case.users.is_empty()
     };
-    std::iter::repeat_with(|| Case::random(&mut random)).find(is_full).expect("there is one")
+    std::iter::repeat_with(|| Case::random(&mut random)).find(is_full).expect("such a case")
 }
 
 const FOREIGN: &str = "*nat\n-N OTHERS\n-A OUTPUT -p tcp --dport 7 -j OTHERS\n-A OTHERS -m comment --comment KUMA_MESH -j RETURN\nCOMMIT\n";
 const LEFT: &str =
     "-A OUTPUT -p tcp -m tcp --dport 7 -j OTHERS\n-A OTHERS -m comment --comment KUMA_MESH -j RETURN\n";
 
-/// Also without ever having been ours.
+/// Clean removes them with and without a previous takeover.
 #[test]
-fn what_upstream_has_set_is_taken_over_and_removed() {
+fn upstream_rules_are_taken_over_and_removed() {
     let case = full();
     for (variant, is_ours) in VARIANTS.into_iter().flat_map(|variant| [(variant, true), (variant, false)]) {
         let namespace = Namespace::new();

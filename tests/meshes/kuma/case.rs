@@ -1,10 +1,10 @@
-//! A configuration at random, as plain values: what flags say it to us, and what upstream's rules are made from.
+//! A random configuration as plain values: flags for the tool, and input for upstream's rules.
 
 use crate::support::random::Random;
 use mesh::Setting;
 use mesh::kuma::Kuma;
 
-/// Texts are as upstream writes them into rules.
+/// Strings have upstream's format in rules.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Case {
     pub(crate) uid: &'static str,
@@ -42,7 +42,6 @@ const PORTS: &[&str] = &["1", "53", "80", "443", "8080", "15001", "65535"];
 const NETWORKS: &[&str] = &["10.0.0.0/8", "10.1.2.3/32", "192.168.0.0/16", "fd00::/8", "2001:db8::1/128"];
 const SERVERS: &[&str] = &["10.0.0.10/32", "127.0.0.53/32", "fd00::a/128", "10.9.9.9/32", "::1/128"];
 
-/// Up to three items, each once.
 fn some(random: &mut Random, items: &[&'static str]) -> Vec<&'static str> {
     let mut found = Vec::new();
     while found.len() < 3 && !random.one_in(3) {

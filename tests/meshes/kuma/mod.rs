@@ -1,7 +1,5 @@
-//! Kuma against what upstream does: the same rules in the kernel.
-//!
-//! `KUMA_CASES` sets how many random configurations are tried (default 300), `KUMA_SEED` where the random numbers start.
-//! Needs root, `iptables` of both variants, and `ip6tables`; never skips.
+//! Kuma's rules in the kernel are equal to upstream's. `KUMA_CASES` is the number of random configurations (300), `KUMA_SEED` the
+//! seed. Needs root, `iptables` of both variants and `ip6tables`; never skips.
 
 mod again;
 mod case;

@@ -1,4 +1,4 @@
-//! Upstream's rules and ours, each in a namespace of its own by the real programs: equal letter for letter.
+//! Upstream's rules and the tool's, each in a separate namespace by the real programs: equal character by character.
 
 use crate::meshes::kuma::case::Case;
 use crate::meshes::kuma::upstream;
@@ -14,8 +14,8 @@ pub(crate) fn capture(case: &Case) -> Capture {
     engine::capture(case.settings())
 }
 
-/// The rules of each chain of each table, as the program lists them, without comments and counters. Chains of tables that
-/// nothing is in are left out: who lists them has made them.
+/// Rules of each chain of each table in the program's listing, without comments and counters. Empty tables are omitted: listing
+/// creates them.
 pub(crate) fn listed(
     namespace: &Namespace,
     variant: Variant,
@@ -62,7 +62,7 @@ fn check(random: &mut Random, variant: Variant) {
 }
 
 #[test]
-fn any_configuration_makes_upstreams_rules() {
+fn any_configuration_has_upstream_rules() {
     let seed: u64 = number("KUMA_SEED", 1);
     for turn in scope::of((0..number("KUMA_CASES", 300)).collect(), 15) {
         let mut random = Random::new(seed ^ turn << 32);

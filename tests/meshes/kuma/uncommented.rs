@@ -1,4 +1,4 @@
-//! What upstream has set without comments: known all the same, taken over and removed.
+//! Upstream's rules without comments: recognized, taken over and removed nonetheless.
 
 use crate::meshes::kuma::case::{Case, Dns};
 use crate::meshes::kuma::drop_in::call;
@@ -9,12 +9,12 @@ use crate::support::namespace::Namespace;
 use crate::support::random::Random;
 use crate::support::setting::{Family, Variant};
 
-/// Rules of somebody else, among them such as upstream makes, which nothing tells for its own.
+/// Rules of another owner, some of them like upstream's and without a mark of ownership.
 const FOREIGN: &str = "*nat\n-A OUTPUT -d 192.0.2.1/32 -j RETURN\n-A OUTPUT -p udp --dport 5353 -j REDIRECT --to-ports 9\n\
                        COMMIT\n*mangle\n-A PREROUTING -m conntrack --ctstate INVALID -j DROP\nCOMMIT\n";
 const FOREIGN_V6: &str = "*nat\n-A OUTPUT -p udp --dport 5353 -j REDIRECT --to-ports 9\nCOMMIT\n";
 
-/// Configurations with all kinds of rules that are known without a comment, for each way to capture DNS.
+/// Configurations with all kinds of rules that are recognized without a comment, for each kind of DNS capture.
 fn cases() -> [Case; 2] {
     let mut random = Random::new(5);
     let mut found = |is_such: fn(&Dns) -> bool| {
@@ -23,7 +23,7 @@ fn cases() -> [Case; 2] {
             let is_left = case.drops_invalid || !case.outbound.networks.is_empty();
             is_such(&case.dns) && !case.skips_split && makes_more && !is_left
         };
-        std::iter::repeat_with(|| Case::random(&mut random)).find(is_full).expect("there is one")
+        std::iter::repeat_with(|| Case::random(&mut random)).find(is_full).expect("such a case")
     };
     let both = |dns: &Dns| matches!(dns, Dns::Servers(servers) if servers.len() > 1);
     [found(|dns| matches!(dns, Dns::All)), found(both)]
@@ -40,7 +40,6 @@ fn namespace(case: Option<&Case>, variant: Variant) -> Namespace {
     namespace
 }
 
-/// The rules of both families, chain by chain, in the order of their words.
 fn rules(namespace: &Namespace, variant: Variant) -> Vec<String> {
     let mut found = Vec::new();
     for family in Family::BOTH {
@@ -53,7 +52,7 @@ fn rules(namespace: &Namespace, variant: Variant) -> Vec<String> {
 }
 
 #[test]
-fn nothing_of_it_is_left_and_nothing_of_others_goes() {
+fn uncommented_upstream_rules_are_removed_and_foreign_ones_stay() {
     for variant in [Variant::Nft, Variant::Legacy] {
         let untouched = rules(&namespace(None, variant), variant);
         for case in cases() {

@@ -1,13 +1,11 @@
-//! Upstream's rules, written straight from what is known of them, by nothing of ours: text for its restore programs,
-//! without comments.
-//!
-//! One thing is mended here as it is with us: where the jump for outbound TCP is inserted, upstream appends the rule for
-//! DNS by TCP behind it, where nothing meets it.
+//! Upstream's rules, written independently of the tool: input for its restore programs, without comments. One fault is corrected
+//! as in the tool: where the jump for outbound TCP is inserted, upstream appends the rule for DNS over TCP behind it, where no
+//! packet meets it.
 
 use crate::meshes::kuma::case::{Case, Dns, Flow};
 use crate::support::setting::Family;
 
-/// The lines of a table, counted as upstream counts what it inserts.
+/// Lines of a chain, with upstream's count of inserted rules.
 #[derive(Default)]
 struct Chain {
     name: &'static str,

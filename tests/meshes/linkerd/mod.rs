@@ -1,7 +1,5 @@
-//! The drop-in for linkerd's `proxy-init`: the same rules as upstream's commands make.
-//!
-//! `LINKERD_PAIRS` sets how many random configurations are tried (default 300), `LINKERD_SEED` where the random numbers
-//! start. Needs what the kernel tests need; never skips.
+//! The drop-in for linkerd's `proxy-init`: the same rules as upstream's commands. `LINKERD_PAIRS` is the number of random
+//! configurations (300), `LINKERD_SEED` the seed. Needs the programs of the kernel tests; never skips.
 
 use crate::support::namespace;
 use crate::support::program::{BINARY, Outcome, Run};
@@ -21,7 +19,7 @@ fn call(pod: Option<&Namespace>, words: &[&str]) -> Outcome {
     }
 }
 
-/// What a program lists of `nat`, without comments of its own and counts.
+/// A program's listing of `nat`, without its own comments and counters.
 fn listed(pod: &Namespace, program: &str) -> Vec<String> {
     let text = pod.stdout(&format!("{program}-save"), &["-t", "nat"]);
     let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -1,4 +1,4 @@
-//! Upstream's commands, run by the real programs, and ours: the same listing, letter for letter. A simulation prints them.
+//! Upstream's commands, run by the real programs, and the tool's: equal listings. A simulation prints the commands.
 
 use crate::meshes::linkerd::upstream::Configuration;
 use crate::meshes::linkerd::{Namespace, call, listed};
@@ -13,8 +13,7 @@ fn programs(variant: &str, v6: bool) -> Vec<(Family, String)> {
     programs
 }
 
-/// A namespace in which upstream's commands were run: for the family of the networks alone, where there are any, as the
-/// other one's program would refuse them.
+/// A namespace with upstream's commands: with networks only for their family, as the other family's program would refuse them.
 fn by_upstream(configuration: &Configuration, variant: &str) -> Namespace {
     let pod = Namespace::new();
     for (family, program) in programs(variant, configuration.v6) {
@@ -43,7 +42,6 @@ fn check(variant: &str) {
             .chain(flags.iter().map(String::as_str))
             .collect();
         call(Some(&ours), &words).with(0, "linkerd");
-        // Over upstream's rules it finds nothing to do.
         let again = call(Some(&theirs), &words).with(0, "linkerd");
         assert!(again.stderr.contains("changed=false"), "seed {seed}: {flags:?}\n{}", again.stderr);
         for (_, program) in programs(variant, configuration.v6) {
@@ -53,8 +51,7 @@ fn check(variant: &str) {
     }
 }
 
-/// A listing with its chains by name: programs of the legacy variant list them in the order of their making. The rules of
-/// each stay in their order.
+/// A listing with its chains by name: programs of the legacy variant list them in order of creation. Rules keep their order.
 fn sorted(lines: &[String]) -> Vec<String> {
     let (mut lines, chain) = (lines.to_vec(), |line: &String| {
         let mut words = line.split(' ');
@@ -74,7 +71,6 @@ rows! {
     nft_rules_are_upstreams_letter_for_letter: check("nft");
 }
 
-/// The messages of a simulation, without the folders of the programs.
 fn simulated(flags: &[String]) -> Vec<String> {
     let flags = flags.iter().map(String::as_str);
     let words = ["linkerd-init", "--simulate", "--firewall-bin-path=iptables-nft"].into_iter().chain(flags);
@@ -87,7 +83,7 @@ fn simulated(flags: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn a_simulation_prints_upstreams_commands_between_two_listings() {
+fn simulation_prints_upstream_commands_between_two_listings() {
     let mut random = Random::new(7);
     for _ in 0..40 {
         let configuration = Configuration { subnets: Vec::new(), ..Configuration::random(&mut random) };

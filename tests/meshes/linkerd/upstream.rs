@@ -1,4 +1,4 @@
-//! What upstream runs for a call, written down from what it is known to do and from nothing of ours.
+//! Commands of upstream for a call, written independently of the tool.
 
 use crate::support::random::Random;
 
@@ -7,10 +7,9 @@ pub(crate) struct Configuration {
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
     pub(crate) ports: Vec<u16>,
-    /// First and last port of each item.
     pub(crate) inbound: Vec<(u16, u16)>,
     pub(crate) outbound: Vec<(u16, u16)>,
-    /// Of one family only: upstream fails at others.
+    /// Of one family only: upstream fails otherwise.
     pub(crate) subnets: Vec<&'static str>,
     pub(crate) v6: bool,
 }
@@ -50,7 +49,7 @@ impl Configuration {
         flags.push(format!("--ipv6={}", self.v6));
         flags.extend(self.uid.map(|uid| format!("--proxy-uid={uid}")));
         flags.extend(self.gid.map(|gid| format!("-g={gid}")));
-        // Said once, or again and again.
+        // A list as one flag or as several.
         flags.extend(self.ports.iter().map(|port| format!("--ports-to-redirect={port}")));
         for (name, list) in [("inbound", &self.inbound), ("outbound", &self.outbound)] {
             let items: Vec<String> = list.iter().map(|(first, last)| format!("{first}-{last}")).collect();
@@ -62,7 +61,6 @@ impl Configuration {
         flags
     }
 
-    /// The arguments of each command for one family, in order, where nothing was there before.
     pub(crate) fn commands(&self) -> Vec<String> {
         let (r, o) = ("PROXY_INIT_REDIRECT", "PROXY_INIT_OUTPUT");
         let mut printed = vec![format!("-N {r}")];
@@ -103,7 +101,7 @@ fn named(comment: &str) -> String {
     format!(" -m comment --comment proxy-init/{comment}")
 }
 
-/// A rule for as many items as fit: a port counts once, a range twice, 15 in all.
+/// Rules with as many items as fit: a port counts once, a range twice, 15 in all.
 fn ignores(chain: &str, list: &[(u16, u16)]) -> Vec<String> {
     let mut rules: Vec<(usize, Vec<String>)> = Vec::new();
     for (first, last) in list {

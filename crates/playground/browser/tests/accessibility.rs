@@ -1,4 +1,4 @@
-//! Faults of accessibility that axe-core finds: names, roles, contrast, nesting.
+//! Accessibility faults found by axe-core: names, roles, contrast, nesting.
 
 use crate::ROOT;
 use crate::browser::Browser;
@@ -6,7 +6,7 @@ use crate::page::Input;
 use serde_json::{Value, json};
 use std::{fs, path::Path, process::Command};
 
-/// axe-core as a script; `scripts/axe` installs it where there is a network.
+/// axe-core's script; `scripts/axe` installs it where there is a network.
 fn axe() -> String {
     let output = Command::new(Path::new(ROOT).join("scripts/axe")).output().expect("scripts/axe");
     assert!(output.status.success(), "scripts/axe: {}", String::from_utf8_lossy(&output.stderr));
@@ -14,7 +14,6 @@ fn axe() -> String {
     fs::read_to_string(path.trim()).expect("axe-core")
 }
 
-/// The faults that axe finds, and the number of elements that it has found to be right.
 fn faults(browser: &Browser) -> (Vec<Value>, u64) {
     let found = browser.script_that_calls_back(
         "const done = arguments[0];
@@ -54,7 +53,7 @@ fn axe_finds_no_fault() {
                 browser.script("document.querySelectorAll('.rule, .arrow, .drawn-list button').forEach((one) => one.click())", &[]);
                 let (faults, passes) = faults(&browser);
                 assert!(faults.is_empty(), "{scheme}, {width}, {}: {}", input.flags, json!(faults));
-                assert!(passes > 50, "{passes} elements were looked at");
+                assert!(passes > 50, "{passes} elements were checked");
             }
         }
     }
@@ -63,7 +62,7 @@ fn axe_finds_no_fault() {
     browser.fill(Input { flags: "-b '*' -d 5432", manifest: "", packet: "8080" });
     let (faults_of_comparison, _) = faults(&browser);
     assert!(faults_of_comparison.is_empty(), "{}", json!(faults_of_comparison));
-    // It finds a fault where there is one.
+    // Control: a missing label is a fault.
     browser.script("document.querySelector('label[for=packet]').remove()", &[]);
     assert!(!faults(&browser).0.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Answers that can be used: packets of rules and arrows, remedies, copies, files.
+//! Use of answers: packets of rules and arrows, remedies, copies, files.
 
 use crate::browser::Browser;
 use crate::page::Input;
@@ -98,7 +98,7 @@ fn rules_and_pictures_are_copied_and_saved() {
     let browser = Browser::at("flags=-b+'*'&packet=8080");
     browser.allow_copies();
     browser.answer(Input { flags: "-b '*'", manifest: "", packet: "8080" });
-    // What a saved file would hold.
+    // Records saved files instead of downloading them.
     browser.script(
         "window.saved = {};
         HTMLAnchorElement.prototype.click = function () { window.saved[this.download] = this.href; };",
@@ -138,7 +138,6 @@ fn two_configurations_are_compared() {
     );
     click(&browser, "#compared button", "5432");
     assert_eq!(browser.value("packet"), "5432");
-    // A link holds both, and what is wrong before is shown there.
     browser.wait("return location.hash.includes('flags_before=-b+%27*%27')", &[]);
     browser.fill(Input { flags: "-b '*'", manifest: "", packet: "8080" });
     browser.press_button("#before-tab");

@@ -1,4 +1,4 @@
-//! A browser of one's own, ended with all its processes when it is dropped.
+//! A separate browser, ended with all its processes on drop.
 
 use serde_json::{Value, json};
 use std::{
@@ -13,7 +13,6 @@ use thirtyfour::prelude::*;
 use thirtyfour::{ChromiumLikeCapabilities, DesiredCapabilities};
 use tokio::runtime::Runtime;
 
-/// The time limit of waits.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 pub(crate) struct Browser {
@@ -64,19 +63,18 @@ impl Browser {
         self.runtime.block_on(self.driver().current_url()).expect("an address").to_string()
     }
 
-    /// Runs a script of the page's: the body of a function of `arguments`.
+    /// Runs a script in the page: the body of a function of `arguments`.
     pub(crate) fn script(&self, script: &str, arguments: &[Value]) -> Value {
         let done = self.runtime.block_on(self.driver().execute(script, arguments.to_vec()));
         done.unwrap_or_else(|error| panic!("{script}: {error}")).json().clone()
     }
 
-    /// The same for a script that calls the last of its arguments with the outcome.
+    /// Runs a script that calls the last of its arguments with the outcome.
     pub(crate) fn script_that_calls_back(&self, script: &str, arguments: &[Value]) -> Value {
         let done = self.runtime.block_on(self.driver().execute_async(script, arguments.to_vec()));
         done.unwrap_or_else(|error| panic!("{script}: {error}")).json().clone()
     }
 
-    /// Types into a field, as fingers do.
     pub(crate) fn type_on(&self, id: &str, keys: &str) {
         self.runtime.block_on(async {
             let element = self.driver().find(By::Id(id)).await.expect("the element");
@@ -84,7 +82,6 @@ impl Browser {
         });
     }
 
-    /// The same, and waits for the answer.
     pub(crate) fn type_into(&self, id: &str, keys: &str) {
         self.type_on(id, keys);
         self.settle();
@@ -101,13 +98,11 @@ impl Browser {
         self.type_into(id, &key);
     }
 
-    /// Presses a key wherever the focus is.
     pub(crate) fn press(&self, key: Key) {
         let keys = self.driver().action_chain().send_keys(key);
         self.runtime.block_on(keys.perform()).expect("pressed");
     }
 
-    /// A command of Chrome's own protocol.
     pub(crate) fn devtools(&self, method: &str, parameters: &Value) -> Value {
         self.runtime.block_on(self.driver().cdp().send_raw(method, parameters)).expect(method)
     }
@@ -117,13 +112,13 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", &features);
     }
 
-    /// The browser's log since the last call: each request of the network, each line of the console.
+    /// The browser's log since the last call, such as network requests or console lines.
     pub(crate) fn log(&self, kind: &str) -> Vec<String> {
         let entries = self.runtime.block_on(self.driver().get_log(kind)).expect("a log");
         entries.into_iter().map(|entry| entry.message).collect()
     }
 
-    /// Waits until a script returns another value than null or false, and returns that.
+    /// Waits until a script returns a value other than null or false, and returns it.
     pub(crate) fn wait(&self, script: &str, arguments: &[Value]) -> Value {
         let body = format!(
             "const done = arguments[arguments.length - 1], until = Date.now() + {};
@@ -135,7 +130,7 @@ impl Browser {
             LONG.as_millis()
         );
         let found = self.script_that_calls_back(&body, arguments);
-        assert!(!found.is_null() && found != json!(false), "it never came: {script}");
+        assert!(!found.is_null() && found != json!(false), "timeout: {script}");
         found
     }
 }
@@ -143,25 +138,23 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         if let Some(driver) = self.driver.take() {
-            // What does not end so ends with its processes.
+            // After the timeout its processes are killed.
             drop(self.runtime.block_on(async { tokio::time::timeout(LONG, driver.quit()).await }));
         }
     }
 }
 
-/// The driver's process and all below it, with the folder that they write into.
 struct Process {
     child: Child,
     folder: PathBuf,
 }
 
 impl Process {
-    /// Starts it at a port that is free.
     fn start() -> (Self, u16) {
-        // With cargo's runner alone loopback is down.
+        // Cargo's runner alone leaves loopback down.
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
         assert!(up.success(), "loopback is needed");
-        // It looks for a port that is free for both families, and another may be quicker to take it.
+        // The driver looks for a port that is free for both families; another program may take it first.
         let started = (0..10).find_map(|_| Self::try_start());
         started.expect("chromedriver starts: scripts/setup --all installs it")
     }
@@ -172,7 +165,7 @@ impl Process {
         let name = format!("playground-{}-{number}", std::process::id());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&folder).expect("a folder");
-        // The first process of a process namespace takes all others with it.
+        // The kernel ends all processes of a process namespace with the first one.
         let child = Command::new("setpriv")
             .args(["--pdeathsig=KILL", "--", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc"])
             .args(["--", "chromedriver", "--port=0"])
@@ -197,7 +190,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It is gone already where the machine has ended it.
+        // The process may already have ended.
         drop(self.child.kill());
         drop(self.child.wait());
         drop(fs::remove_dir_all(&self.folder));

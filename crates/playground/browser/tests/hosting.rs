@@ -1,4 +1,4 @@
-//! The folder for a web server of files, and links to the page that it serves.
+//! The folder for a static web server, and links to its page.
 
 use crate::browser::Browser;
 use crate::page::{Input, file};
@@ -6,7 +6,7 @@ use crate::server::Server;
 use serde_json::json;
 use std::fs;
 
-/// The files of the folder: the page, and the name and the content of its program.
+/// The folder's page, and the name and content of its program.
 fn site() -> (Vec<u8>, String, Vec<u8>) {
     let folder = file().parent().expect("a folder").join("site");
     let names = fs::read_dir(&folder).expect("the folder").map(|entry| entry.expect("an entry").file_name());
@@ -15,24 +15,23 @@ fn site() -> (Vec<u8>, String, Vec<u8>) {
     (
         fs::read(folder.join("index.html")).expect("the page"),
         name.clone(),
-        fs::read(folder.join(name)).expect("it"),
+        fs::read(folder.join(name)).expect("its content"),
     )
 }
 
 #[test]
-fn a_server_of_files_is_enough() {
+fn static_server_is_enough() {
     let (page, name, program) = site();
-    // In a folder of the server, so that no path may be absolute.
+    // A subfolder, in which absolute paths fail.
     let server = Server::start("/docs/playground/", &[("", page.clone()), (&name, program.clone())]);
     let browser = Browser::start();
     browser.visit(&format!("{}#flags=-b+8080&packet=8080", server.url));
     assert!(browser.shown().parts[0].verdict.starts_with("captured: "));
-    let asked = ["", &name].map(|name| format!("GET /docs/playground/{name} HTTP/1.1"));
-    assert_eq!(server.asked(), asked);
+    let requests = ["", &name].map(|name| format!("GET /docs/playground/{name} HTTP/1.1"));
+    assert_eq!(server.requests(), requests);
     let refused: Vec<String> =
         browser.log("browser").into_iter().filter(|line| line.contains(&server.url)).collect();
     assert_eq!(refused, [""; 0]);
-    // Another program than the one that the page was made for does not run.
     let changed = [&program[..], b"x"].concat();
     let server = Server::start("/", &[("", page), (&name, changed)]);
     browser.open(&server.url);
@@ -42,7 +41,7 @@ fn a_server_of_files_is_enough() {
 }
 
 #[test]
-fn a_link_holds_no_secrets_and_says_so() {
+fn link_omits_secrets_and_reports_it() {
     let (page, name, program) = site();
     let server = Server::start("/", &[("", page), (&name, program)]);
     let browser = Browser::start();
@@ -62,22 +61,19 @@ fn a_link_holds_no_secrets_and_says_so() {
     assert!(link.contains("flags=") && link.contains("PASSWORD"), "{link}");
     for secret in ["hunter2", "swordfish", "sesame"] {
         assert!(!link.contains(secret) && !browser.url().contains(secret), "{link}");
-        assert!(!server.asked().concat().contains(secret));
+        assert!(!server.requests().concat().contains(secret));
     }
-    // What was typed is still there, also after another page.
     assert_eq!(browser.value("manifest"), manifest);
     browser.open("about:blank");
     browser.back();
     browser.settle();
     assert_eq!(browser.value("manifest"), manifest);
-    // Another browser shows the same answer.
     let other = Browser::start();
     other.visit(link);
     let shared = other.shown();
     assert_eq!(shared.problems, [""; 0]);
     assert_eq!(shared.parts[0].verdict, seen.parts[0].verdict);
     assert_eq!(shared.parts[0].iptables, seen.parts[0].iptables);
-    // Another link in the same window, as by hand.
     other.script("location.hash = 'flags=-b+7'", &[]);
     other.wait("return document.getElementById('flags').value === '-b 7'", &[]);
     other.settle();

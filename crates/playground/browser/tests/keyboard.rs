@@ -1,4 +1,4 @@
-//! The page without a mouse, and without eyes.
+//! The page by keyboard and with a screen reader.
 
 use crate::browser::Browser;
 use serde_json::{Value, json};
@@ -10,7 +10,6 @@ const FOCUSED: &str = "
   at.dataset.reached = 'yes';
   return { name: at.id || at.textContent.trim() || at.className, outline: style.outlineStyle, width: parseFloat(style.outlineWidth) };";
 
-/// All places of focus, in the order of the key Tab.
 fn walk(browser: &Browser) -> Vec<String> {
     let mut names = Vec::new();
     for _ in 0..200 {
@@ -43,12 +42,10 @@ fn every_part_is_reached_and_used_by_keys() {
         .filter((node) => node.checkVisibility() && node.tabIndex >= 0 && !node.dataset.reached)
         .map((node) => node.outerHTML.slice(0, 80))";
     assert_eq!(browser.script(missed, &[]), json!([]));
-    // An example is taken by a key.
     browser.script("document.querySelector('#examples button').focus()", &[]);
     browser.press(Key::Enter);
     browser.settle();
     assert!(browser.value("flags").contains("-i '*'"), "{}", browser.value("flags"));
-    // A folded part opens.
     browser.script("Array.from(document.querySelectorAll('summary')).at(-1).focus()", &[]);
     let open = "return document.activeElement.parentElement.open";
     assert_eq!(browser.script(open, &[]), json!(false));
@@ -81,7 +78,7 @@ fn arrows_move_among_tabs_and_rules() {
     assert_eq!(browser.script(focused, &[]), first);
 }
 
-/// The nodes of the accessibility tree that a screen reader announces, by role and name.
+/// Nodes of the accessibility tree that a screen reader announces, by role and name.
 fn announced(browser: &Browser) -> Vec<(String, String, Value)> {
     let tree = browser.devtools("Accessibility.getFullAXTree", &json!({}));
     let nodes =

@@ -1,11 +1,11 @@
-//! The page seen: light, dark, narrow, small.
+//! Appearance of the page: light, dark, narrow, small.
 
 use crate::browser::Browser;
 use crate::page::{Input, file};
 use serde_json::json;
 use std::{fs, path::Path, time::Duration};
 
-/// Everything that has a special colour: a verdict, findings, notes, faults.
+/// Input that shows every special colour: a verdict, findings, notes, faults.
 const FULL: Input<'_> = Input { flags: "-b 80 -d 7 --dry-run", manifest: "", packet: "nowhere" };
 
 #[test]
@@ -26,7 +26,7 @@ fn a_narrow_window_is_not_scrolled_sideways() {
         browser.fill(input);
         let widths = "const page = document.documentElement; return [page.scrollWidth <= page.clientWidth, innerWidth]";
         assert_eq!(browser.script(widths, &[]), json!([true, 320]), "{}", input.flags);
-        // Nothing is cut off that can't be scrolled to.
+        // No element is cut off and out of reach of scrolling.
         let wide = "return Array.from(document.querySelectorAll('textarea, input, select, button, pre, .picture, .verdict, li, p, dd, h2, h3'))
             .filter((node) => node.checkVisibility() && !node.classList.contains('unseen') && !node.closest('table'))
             .filter((node) => node.getBoundingClientRect().right > 320.5 || node.getBoundingClientRect().left < -0.5)
@@ -56,14 +56,14 @@ fn pages_are_small() {
     assert!(program.starts_with("program-") && *more <= 1_100_000, "{hosted:?}");
 }
 
-/// All shifts of the layout, also those that follow an input at once, which the metric of the web leaves out.
+/// Records all layout shifts, also those right after an input, which the web metric omits.
 const WATCH_SHIFTS: &str = "
   window.shifted = [];
   const note = (list) => list.getEntries().forEach((entry) => window.shifted.push(
     [entry.value, entry.sources.map(({ node }) => node?.className || node?.id || node?.nodeName).join()]));
   new PerformanceObserver(note).observe({ type: 'layout-shift' });";
 
-/// Keeps timers of a pause in typing from ending, as a slow machine takes longer than that between two keys.
+/// Holds the timers of a typing pause: a slow machine takes longer than that between two keys.
 const HOLD_PAUSES: &str = "
   window.held = new Map();
   const set = window.setTimeout, clear = window.clearTimeout;
@@ -84,7 +84,6 @@ fn nothing_moves_or_turns_red_while_an_address_is_typed() {
         browser.script(HOLD_PAUSES, &[]);
         for key in "10.0.0.5:443".chars() {
             browser.type_on("packet", &key.to_string());
-            // The page paints between two keys.
             std::thread::sleep(Duration::from_millis(120));
             let seen = browser.script(
                 "return [document.getElementById('packet').getAttribute('aria-invalid'),
@@ -100,7 +99,7 @@ fn nothing_moves_or_turns_red_while_an_address_is_typed() {
         let sum: f64 = shifts.iter().map(|(value, _)| value).sum();
         assert!(sum < 0.05, "{flags}: {sum}: {shifts:?}");
     }
-    // The measure works: what is wrong is shown after a pause, and what moves is noticed.
+    // Controls: a problem is shown after the pause, and a shift is recorded.
     browser.type_on("packet", "x");
     browser.wait("return window.held.size === 1", &[]);
     browser.script("window.held.forEach((then) => then())", &[]);

@@ -1,7 +1,5 @@
-//! The playground in a real browser: Chromium, driven by WebDriver.
-//!
-//! The page is built by `scripts/playground`, as anybody would build it. Browsers run in the test's network namespace,
-//! where nothing but loopback is to be reached, and in process namespaces of their own, so that all of a browser ends
+//! The playground in a real browser: Chromium, driven by WebDriver. `scripts/playground` builds the page. Browsers run in the
+//! test's network namespace, where only loopback is reachable, and in separate process namespaces, so that all of a browser ends
 //! with its test, however that ends.
 
 use std::{
@@ -26,7 +24,6 @@ mod using;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
 
-/// The program that the page is compared with, as it would be built for trying things.
 fn program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {

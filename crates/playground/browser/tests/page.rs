@@ -10,7 +10,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// The page as a file, built by the script that everybody uses.
+/// The page as a file, built by `scripts/playground`.
 pub(crate) fn file() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -45,9 +45,8 @@ pub(crate) struct Part {
     /// Empty without a packet.
     pub(crate) verdict: String,
     pub(crate) way: String,
-    /// The picture, as it was drawn.
     pub(crate) picture: String,
-    /// The findings, in the form in which a terminal shows them.
+    /// Findings in the terminal's format.
     pub(crate) lint: String,
     pub(crate) iptables: String,
     pub(crate) nft: String,
@@ -85,14 +84,13 @@ const READ: &str = "
     is_stale: !document.getElementById('stale').hidden, parts,
   };";
 
-/// Reads once the page has answered.
 const ANSWERED: &str = "
   const output = document.getElementById('output'), done = arguments[1];
   const look = () => output.getAttribute('aria-busy') === 'false' ? done(read()) : setTimeout(look, 5);
   look();";
 
 impl Browser {
-    /// Opens the page from its file, with this behind the `#` of its address.
+    /// Opens the page from its file, with `fragment` behind the `#` of its address.
     pub(crate) fn open_page(&self, fragment: &str) {
         // The same page with another fragment would not be loaded again.
         self.open("about:blank");
@@ -111,7 +109,6 @@ impl Browser {
         self.settle();
     }
 
-    /// Clicks the first element that a selector finds, and waits for the answer.
     pub(crate) fn press_button(&self, selector: &str) {
         self.script("document.querySelector(arguments[0]).click()", &[json!(selector)]);
         self.settle();
@@ -129,15 +126,14 @@ impl Browser {
 
     pub(crate) fn copied(&self) -> String {
         let text = self.script_that_calls_back("navigator.clipboard.readText().then(arguments[0])", &[]);
-        text.as_str().expect("a text").to_owned()
+        text.as_str().expect("a string").to_owned()
     }
 
-    /// Waits until the page has answered.
     pub(crate) fn settle(&self) {
         self.wait("return document.getElementById('output').getAttribute('aria-busy') === 'false'", &[]);
     }
 
-    /// Puts this into the fields at once, as pasting does.
+    /// Fills all fields at once, like a paste.
     pub(crate) fn fill(&self, input: Input<'_>) {
         let Input { flags, manifest, packet } = input;
         self.script(FILL, &[json!({ "flags": flags, "manifest": manifest, "packet": packet })]);
@@ -145,20 +141,19 @@ impl Browser {
     }
 
     pub(crate) fn shown(&self) -> Shown {
-        serde_json::from_value(self.script(READ, &[])).expect("what the script collects")
+        serde_json::from_value(self.script(READ, &[])).expect("the script's result")
     }
 
-    /// Fills the fields in, and reads what is shown then.
     pub(crate) fn answer(&self, input: Input<'_>) -> Shown {
         let Input { flags, manifest, packet } = input;
         let body = format!("{FILL} const read = () => {{ {READ} }}; {ANSWERED}");
         let fields = json!({ "flags": flags, "manifest": manifest, "packet": packet });
         let shown = self.script_that_calls_back(&body, &[fields]);
-        serde_json::from_value(shown).expect("what the script collects")
+        serde_json::from_value(shown).expect("the script's result")
     }
 
     pub(crate) fn value(&self, id: &str) -> String {
         let value = self.script("return document.getElementById(arguments[0]).value", &[json!(id)]);
-        value.as_str().expect("a text").to_owned()
+        value.as_str().expect("a string").to_owned()
     }
 }

@@ -1,4 +1,4 @@
-//! The page shows what the binary prints.
+//! Comparison of the page with the binary's output.
 
 use crate::browser::Browser;
 use crate::catalogue::scenarios;
@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-/// Packets of every kind, in the words of both.
+/// Packets of every kind, valid for both.
 const PACKETS: [&str; 6] = [
     "10.0.0.5:443",
     "8080",
@@ -20,16 +20,16 @@ const PACKETS: [&str; 6] = [
     "[fd00:5::1]:443 --source fd00::3",
 ];
 
-/// The answer of the binary beside a file `manifest`, or the problems.
+/// The binary's answer beside a file `manifest`, or the problems.
 fn binary(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Result<String, Vec<String>> {
     let mut command = Command::new(program());
     let output = command.env_clear().envs(variables.iter().cloned()).current_dir(folder).args(words).output();
-    let output = output.expect("it runs");
+    let output = output.expect("the binary runs");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     match output.status.code() {
         Some(0) => Ok(text(output.stdout)),
         Some(2) => {
-            // Log lines may precede it.
+            // Log lines may precede the problems.
             let reported = text(output.stderr);
             let (_, problems) = reported.split_once(" in the input\n").expect("problems");
             Err(problems.lines().map(|line| line.trim_start().to_owned()).collect())
@@ -38,20 +38,16 @@ fn binary(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Resu
     }
 }
 
-/// A word as a shell takes it.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Words that the binary prints above an answer.
+/// Headings that the binary prints above an answer.
 enum Above<'a> {
-    /// The basis of the answer, of a single subject.
     Basis(&'a str),
-    /// The subject, of several.
     Title(&'a str),
 }
 
-/// The output of the binary, of what the page shows of each subject. The page's fields are its arguments.
 fn joined(
     shown: &Shown,
     heading: impl Fn(Above<'_>) -> Option<String>,
@@ -85,7 +81,7 @@ fn for_programs(above: Above<'_>) -> Option<String> {
     }
 }
 
-/// Two dashes would end a comment of XML.
+/// Separates double dashes, which would end a comment of XML.
 fn as_comment(above: Above<'_>) -> String {
     let words = match above {
         Above::Basis(basis) => format!("by {basis}"),
@@ -99,7 +95,7 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// Runs both, and compares the pieces of the answers. Returns whether there were rules to compare.
+/// Runs both programs and compares the parts of their answers. Returns true if there were rules to compare.
 fn check(
     browser: &Browser,
     folder: &Path,
@@ -111,7 +107,7 @@ fn check(
     let words = assignments.chain(flags.iter().map(|word| quoted(word))).collect::<Vec<_>>().join(" ");
     let of_manifest: &[&str] = if manifest.is_empty() { &[] } else { &["--filename", "manifest"] };
     let ask = |command: &[&str], more: &[&str]| {
-        // The last flag may lack its value, so nothing comes behind it.
+        // The last flag may lack its value, so it stays last.
         let flags = flags.iter().map(String::as_str);
         let before = [command, more, of_manifest].concat();
         let words: Vec<&str> = before.into_iter().chain(flags).collect();
@@ -144,7 +140,7 @@ fn check(
         assert_eq!(joined(&shown, for_programs, |part| part.nft.clone()), nft, "{about}");
         let lint = ask(&["lint"], &[]).expect("the same flags");
         assert_eq!(joined(&shown, for_people, |part| part.lint.clone()), lint, "{about}");
-        // The picture shows the packet's way, where the packet is understood.
+        // The picture shows the packet's way if the packet is valid.
         let drawn = ask(&["explain", "--format", "svg"], &packet.split(' ').collect::<Vec<_>>());
         let answers = drawn.is_ok();
         let drawn = drawn.or_else(|_| ask(&["explain", "--format", "svg"], &[])).expect("the same flags");
@@ -158,13 +154,13 @@ fn check(
 }
 
 #[test]
-fn of_every_scenario() {
+fn scenarios_match_the_binary() {
     let browser = Browser::at("");
     for case in scenarios(|_| true) {
         assert!(!case.about().is_empty() && case.warnings().iter().all(|warning| !warning.is_empty()));
         let mesh = case.mesh().map(|name| format!("--mesh={name}"));
         let mut flags: Vec<String> = mesh.into_iter().chain(case.flags()).collect();
-        // Without a flag that captures, the binary answers by the rules that are there.
+        // Without a flag that captures, the binary answers by the existing rules.
         if flags.first().is_some_and(|flag| flag == "--pod-ips") {
             flags.push("--envoy-port=15001".to_owned());
         }
@@ -174,7 +170,7 @@ fn of_every_scenario() {
 }
 
 #[test]
-fn of_every_manifest() {
+fn manifests_match_the_binary() {
     let browser = Browser::at("");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("playground-manifests");
     fs::create_dir_all(&folder).expect("a folder");
@@ -196,12 +192,12 @@ fn manifests() -> Vec<PathBuf> {
     let is_manifest = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "json");
     let mut found: Vec<PathBuf> = entries.filter(is_manifest).collect();
     found.sort();
-    assert!(found.len() >= 20, "manifests have got lost");
+    assert!(found.len() >= 20, "manifests are missing");
     found
 }
 
 #[test]
-fn of_every_fault() {
+fn faults_match_the_binary() {
     let browser = Browser::at("");
     let folder = Path::new(ROOT);
     for flags in [

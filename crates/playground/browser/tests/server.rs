@@ -1,4 +1,4 @@
-//! A server of a few files, which counts its requests.
+//! A server of a few files that records its requests.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -10,11 +10,11 @@ use std::{
 
 pub(crate) struct Server {
     pub(crate) url: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    /// Serves files in a folder of its own on loopback, as long as the test runs. The one without a name is the folder's page.
+    /// Serves files below `folder` on loopback for the duration of the test. The file without a name is the folder's page.
     pub(crate) fn start(folder: &str, files: &[(&str, Vec<u8>)]) -> Self {
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
         assert!(up.success(), "loopback is needed");
@@ -25,20 +25,19 @@ impl Server {
             .map(|(name, content)| (format!("GET {folder}{name} HTTP/1.1"), content.clone()))
             .collect();
         let files = Arc::new(files);
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&asked);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&requests);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (files, noted) = (Arc::clone(&files), Arc::clone(&noted));
                 thread::spawn(move || serve(stream, &files, &noted));
             }
         });
-        Self { url, asked }
+        Self { url, requests }
     }
 
-    /// The first line of each request so far.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().expect("no panic before").clone()
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lock().expect("no panic before").clone()
     }
 }
 
@@ -54,6 +53,6 @@ fn serve(mut stream: TcpStream, files: &[(String, Vec<u8>)], noted: &Mutex<Vec<S
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         content.len()
     );
-    // The browser may have gone meanwhile.
+    // The browser may have closed the connection.
     drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(content)));
 }

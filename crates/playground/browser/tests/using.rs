@@ -1,4 +1,4 @@
-//! A user of the page: types, pastes, errs, corrects, shares.
+//! A user's input: typed, pasted, faulty, corrected, shared.
 
 use crate::ROOT;
 use crate::browser::Browser;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::{fs, path::Path};
 
 #[test]
-fn answers_follow_what_is_typed() {
+fn typed_input_updates_the_answer() {
     let browser = Browser::at("flags=-b+8080");
     browser.type_into("packet", "8080");
     let shown = browser.shown();
@@ -21,7 +21,6 @@ fn answers_follow_what_is_typed() {
     assert_eq!(browser.value("flags"), "-b 8080,9090");
     let shown = browser.shown();
     assert!(shown.parts[0].iptables.contains("--dport 9090"), "{}", shown.parts[0].iptables);
-    // The picture was drawn by the browser, and not only handed to it.
     let size = "const image = document.querySelector('.picture img'); return image.complete && image.naturalWidth > 100";
     browser.wait(size, &[]);
 }
@@ -32,7 +31,7 @@ fn a_manifest_is_pasted() {
     assert!(!browser.value("flags").is_empty(), "an example is shown");
     let manifest = fs::read_to_string(Path::new(ROOT).join("tests/support/pods/deployment.yaml"));
     let manifest = manifest.expect("UTF-8");
-    // As a real paste: one event that inserts all of it.
+    // A real paste is one event that inserts all of it.
     browser.script(
         "document.getElementById('manifest-tab').click(); document.getElementById('manifest').focus()",
         &[],
@@ -85,11 +84,11 @@ fn faults_are_beside_their_fields_and_nothing_is_lost() {
     assert_eq!(beside("manifest"), [""; 0]);
     let stale = browser.shown();
     assert!(stale.is_stale, "{stale:?}");
-    assert_eq!(stale.parts[0].iptables, good.parts[0].iptables, "what was right stays");
+    assert_eq!(stale.parts[0].iptables, good.parts[0].iptables, "valid rules stay");
     browser.erase("flags", ",http --nope".len());
     let mended = browser.shown();
     assert!(!mended.is_stale && beside("flags").is_empty() && !beside("packet").is_empty());
-    assert_eq!(mended.parts[0].iptables, good.parts[0].iptables, "rules don't wait for a question");
+    assert_eq!(mended.parts[0].iptables, good.parts[0].iptables, "rules don't depend on the packet");
     browser.fill(Input { manifest: "kind: [", ..Input::default() });
     assert_eq!(beside("manifest").len(), 1);
 }
@@ -122,7 +121,7 @@ fn the_page_sends_no_request() {
     browser.type_into("packet", " --as proxy");
     browser.press_button("#examples button:last-of-type");
     browser.wait("return location.hash.includes('manifest=')", &[]);
-    // Of all that the browser has sent, its own pages aside.
+    // All requests of the browser, except for its own pages.
     let log = browser.log("performance");
     let url = |line: &String| {
         let sent: Value = serde_json::from_str(line).expect("JSON");
@@ -133,7 +132,7 @@ fn the_page_sends_no_request() {
     };
     let sent: Vec<String> = log.iter().filter_map(url).collect();
     assert_eq!(sent, std::slice::from_ref(&server.url));
-    // Neither a script of the page nor a picture in it gets out.
+    // Neither a script of the page nor a picture in it sends a request.
     let tried = browser.script_that_calls_back(
         "const done = arguments[1];
         const image = new Promise((reported) => {
@@ -147,6 +146,6 @@ fn the_page_sends_no_request() {
         &[json!(server.url)],
     );
     assert_eq!(tried, json!(["refused", "refused"]));
-    assert_eq!(server.asked(), ["GET / HTTP/1.1"]);
+    assert_eq!(server.requests(), ["GET / HTTP/1.1"]);
     assert_eq!(browser.url().split('#').next(), Some(server.url.as_str()));
 }

@@ -1,5 +1,5 @@
-//! The calls of mutating webhooks, as the API server makes them when an object is created: by the selectors and rules of
-//! each configuration, in the order of their names, over TLS that `caBundle` has to vouch for.
+//! Calls of mutating webhooks, as the API server makes them on creation of an object: by the selectors and rules of each
+//! configuration, in the order of their names, over TLS verified by `caBundle`.
 
 use super::{
     kinds::Target,
@@ -16,11 +16,9 @@ pub(crate) struct Called {
     webhook: Value,
     host: String,
     path: String,
-    /// `None` if nobody serves it.
     address: Option<SocketAddr>,
 }
 
-/// The webhooks that are called for an object that is created.
 pub(crate) fn matching(state: &State, object: &Value, target: &Target) -> Vec<Called> {
     if target.kind.group == "admissionregistration.k8s.io" {
         return Vec::new();
@@ -30,7 +28,7 @@ pub(crate) fn matching(state: &State, object: &Value, target: &Target) -> Vec<Ca
     let configurations = state.all("mutatingwebhookconfigurations");
     let webhooks = configurations.flat_map(|configuration| configuration["webhooks"].as_array()).flatten();
     let called = webhooks.filter(|webhook| {
-        is_asked(webhook, target)
+        has_matching_rule(webhook, target)
             && selects(&webhook["namespaceSelector"], &namespace["metadata"]["labels"])
             && selects(&webhook["objectSelector"], &object["metadata"]["labels"])
     });
@@ -52,8 +50,7 @@ pub(crate) fn matching(state: &State, object: &Value, target: &Target) -> Vec<Ca
         .collect()
 }
 
-/// A rule of the webhook is about creating such an object.
-fn is_asked(webhook: &Value, target: &Target) -> bool {
+fn has_matching_rule(webhook: &Value, target: &Target) -> bool {
     let kind = &target.kind;
     webhook["rules"].as_array().into_iter().flatten().any(|rule| {
         let has = |field: &str, value: &str| {
@@ -83,7 +80,7 @@ pub fn selects(selector: &Value, labels: &Value) -> bool {
         })
 }
 
-/// Calls them one after the other, and those that want it once more if the object has changed since.
+/// Calls the webhooks in order; those with a reinvocation policy once more if the object has changed since.
 pub(crate) fn call(
     mut object: Value,
     webhooks: &[Called],
@@ -154,7 +151,7 @@ fn one(
     patched().map_err(failed)
 }
 
-/// The response within a review that answers ours.
+/// The response in a review that matches the request.
 fn read(body: &[u8], uid: &str, requested: &Value) -> io::Result<Value> {
     let review: Value = serde_json::from_slice(body)?;
     let response = &review["response"];
@@ -170,7 +167,7 @@ fn read(body: &[u8], uid: &str, requested: &Value) -> io::Result<Value> {
 
 fn post(called: &Called, review: &Value) -> io::Result<Vec<u8>> {
     let Called { webhook, host, path, address } = called;
-    let address = address.ok_or_else(|| io::Error::other(format!("nobody serves {host}")))?;
+    let address = address.ok_or_else(|| io::Error::other(format!("{host} has no server")))?;
     let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
     let bundle = webhook["clientConfig"]["caBundle"].as_str().unwrap_or_default();
     let bundle = STANDARD.decode(bundle).map_err(io::Error::other)?;

@@ -1,5 +1,5 @@
-//! Clients and the roles that grant their requests: service accounts by their tokens, and one person, who may do
-//! everything, by the certificate of the kubeconfig.
+//! Authentication of clients and the roles that grant their requests: service accounts by their tokens, and an administrator by
+//! the certificate of the kubeconfig.
 
 use super::{
     kinds::{Access, Kind, Rule},
@@ -13,11 +13,10 @@ use std::{collections::BTreeSet, fs, path::Path};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum User {
     Administrator,
-    /// Its namespace and name.
     Account(String, String),
 }
 
-/// `None` for a token that is not known, or known no more.
+/// Returns `None` for an unknown or replaced token.
 pub(crate) fn of_token(state: &State, token: &str) -> Option<User> {
     if state.administrator.as_deref() == Some(token) {
         return Some(User::Administrator);
@@ -26,10 +25,9 @@ pub(crate) fn of_token(state: &State, token: &str) -> Option<User> {
     Some(User::Account(namespace, name))
 }
 
-/// The reason of a refusal; `None` where the request is granted.
 pub(crate) fn refusal(state: &State, user: &User, access: &Access) -> Option<String> {
     let User::Account(namespace, name) = user else { return None };
-    // By `system:basic-user`, which every cluster has.
+    // `system:basic-user` of every cluster grants it.
     if access.resource == "selfsubjectaccessreviews" {
         return None;
     }
@@ -66,11 +64,10 @@ pub(crate) fn refusal(state: &State, user: &User, access: &Access) -> Option<Str
     ))
 }
 
-/// The verbs of roles.
 const VERBS: [&str; 10] =
     ["bind", "create", "delete", "escalate", "get", "list", "patch", "update", "use", "watch"];
 
-/// Answers an access review: for the client itself, or for a named service account.
+/// Answers an access review, for the client itself or for a named service account.
 pub(crate) fn review(
     state: &State,
     user: &User,
@@ -119,17 +116,16 @@ pub fn grants(rule: &Value, access: &Access) -> bool {
         && (rule["resourceNames"].is_null() || has("resourceNames", &access.name))
 }
 
-/// Rights that the roles of a manifest below `docker` grant, each with the name of its role.
+/// Permissions granted by the roles of a manifest below `docker`, each with its role's name.
 pub fn granted(file: &str) -> BTreeSet<(String, Rule)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docker").join(file);
     let text = fs::read_to_string(path).expect("a manifest");
     granted_by(&serde_saphyr::from_multiple::<Value>(&text).expect("YAML"))
 }
 
-/// The same of the roles among objects.
 pub fn granted_by(objects: &[Value]) -> BTreeSet<(String, Rule)> {
     let list = |rule: &Value, field: &str| -> Vec<String> {
-        serde_json::from_value(rule[field].clone()).expect("a list of texts")
+        serde_json::from_value(rule[field].clone()).expect("a list of strings")
     };
     let mut granted = BTreeSet::new();
     for role in objects {

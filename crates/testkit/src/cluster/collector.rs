@@ -1,20 +1,19 @@
-//! The garbage collector: an object with owners, none of which exists any more, is deleted; references to some that are
-//! gone are taken away. It acts on each change before the next one, which is the earliest that the real one can.
-//!
-//! As Kubernetes documents it ("Garbage Collection", "Owners and Dependents"): an owner is known by its UID, and is in no
-//! namespace or in that of what it owns.
+//! The garbage collector: deletes an object none of whose owners exists any more, and removes references to owners that are gone.
+//! It acts on each change before the next one, the earliest point possible for the real one. As documented in Kubernetes
+//! ("Garbage Collection", "Owners and Dependents"), an owner is identified by its UID and is cluster-wide or in its dependent's
+//! namespace.
 
 use super::state::{Entry, State, text};
 use serde_json::{Value, json};
 
-/// The finalizers by which an owner waits for the collector.
+/// Finalizers of an owner that waits for the collector.
 pub(crate) const ORPHAN: &str = "orphan";
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Solid,
-    /// It is being deleted, and waits for what it owns to go first.
+    /// Being deleted, waiting for its dependents to go first.
     Waiting,
     Absent,
 }
@@ -33,7 +32,7 @@ impl State {
         all.into_iter().any(|entry| self.released(&entry.object) || self.collected(entry))
     }
 
-    /// An owner that waits: those that it owns are let go (orphan), or have gone (foreground).
+    /// Finishes the deletion of a waiting owner whose dependents are orphaned (orphan) or gone (foreground).
     fn released(&mut self, owner: &Value) -> bool {
         let has = |name: &str| {
             owner["metadata"]["finalizers"].as_array().is_some_and(|all| all.contains(&name.into()))
@@ -59,7 +58,8 @@ impl State {
             }
         }
         let kind = self.kinds.of_object(owner).expect("a kind that is served").clone();
-        let mut entry = self.entry(&kind, text(owner, "namespace"), text(owner, "name")).expect("it").clone();
+        let mut entry =
+            self.entry(&kind, text(owner, "namespace"), text(owner, "name")).expect("the owner").clone();
         let finalizers = entry.object["metadata"]["finalizers"].as_array_mut().expect("a list");
         finalizers.retain(|name| name != ORPHAN && name != FOREGROUND);
         let (namespace, name) = (text(owner, "namespace").to_owned(), text(owner, "name").to_owned());
@@ -71,7 +71,7 @@ impl State {
         true
     }
 
-    /// An object whose owners are not all there.
+    /// Handles an object with missing owners.
     fn collected(&mut self, entry: Entry) -> bool {
         let object = &entry.object;
         let owners: Vec<(Value, Owner)> =
@@ -105,7 +105,8 @@ impl State {
     fn without(&mut self, mut entry: Entry, uids: &[Value]) {
         let kind = self.kinds.of_object(&entry.object).expect("a kind that is served").clone();
         let before = entry.object.clone();
-        let references = entry.object["metadata"]["ownerReferences"].as_array_mut().expect("it has some");
+        let references =
+            entry.object["metadata"]["ownerReferences"].as_array_mut().expect("owner references");
         references.retain(|one| !uids.contains(&one["uid"]));
         if references.is_empty() {
             entry.object["metadata"].as_object_mut().expect("metadata").remove("ownerReferences");
@@ -114,7 +115,7 @@ impl State {
         self.keep(&kind, entry);
     }
 
-    /// Makes a deletion wait for the collector, as its options ask.
+    /// Makes a deletion wait for the collector, per `propagationPolicy`.
     pub(crate) fn hold(&mut self, entry: &mut Entry, options: &Value) {
         let finalizer = match options["propagationPolicy"].as_str() {
             Some("Orphan") => ORPHAN,
@@ -136,7 +137,7 @@ fn references(object: &Value) -> impl Iterator<Item = &Value> {
     object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
 }
 
-/// Faults of owner references that the API server refuses.
+/// Faults of owner references that the API server rejects.
 pub(crate) fn faults(object: &Value) -> Option<String> {
     let whole = |one: &Value| {
         ["apiVersion", "kind", "name", "uid"]

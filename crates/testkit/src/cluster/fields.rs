@@ -1,4 +1,4 @@
-//! The managers of an object's fields: server-side apply asks for them before it changes anything or takes it away.
+//! Field managers of an object: server-side apply checks them before it changes or removes a field.
 
 use super::{
     kinds::Kind,
@@ -7,10 +7,10 @@ use super::{
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The place of a value, in the segments of `fieldsV1`: `f:NAME`, and `k:{"KEY":VALUE}` for an item of a list.
+/// Place of a value, in the segments of `fieldsV1`: `f:NAME`, and `k:{"KEY":VALUE}` for an item of a list.
 type Path = Vec<String>;
 
-/// The way in which a manager came to own a field.
+/// How a manager came to own a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
     Apply,
@@ -20,12 +20,10 @@ enum Way {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owners(BTreeMap<(String, Way), BTreeSet<Path>>);
 
-/// Fields that another manager has set to something else.
 #[derive(Debug)]
 pub(crate) struct Conflicts(pub(crate) Vec<String>);
 
-/// Metadata that nobody owns.
-const NOBODYS: [&str; 8] = [
+const UNOWNED: [&str; 8] = [
     "creationTimestamp",
     "generation",
     "managedFields",
@@ -36,7 +34,7 @@ const NOBODYS: [&str; 8] = [
     "uid",
 ];
 
-/// Values of an object, by their places.
+/// Values of an object by their places.
 fn leaves(object: &Value, kind: &Kind) -> BTreeMap<Path, Value> {
     let mut found = BTreeMap::new();
     for (name, value) in object.as_object().into_iter().flatten() {
@@ -44,7 +42,7 @@ fn leaves(object: &Value, kind: &Kind) -> BTreeMap<Path, Value> {
             "apiVersion" | "kind" => {}
             "metadata" => {
                 for (name, value) in value.as_object().into_iter().flatten() {
-                    if !NOBODYS.contains(&name.as_str()) {
+                    if !UNOWNED.contains(&name.as_str()) {
                         walk(
                             value,
                             name,
@@ -85,7 +83,6 @@ fn walk(value: &Value, field: &str, path: Path, kind: &Kind, found: &mut BTreeMa
 }
 
 impl Owners {
-    /// Somebody has written an object other than by apply: what differs is theirs.
     pub(crate) fn written(&mut self, manager: &str, before: &Value, after: &Value, kind: &Kind) {
         let (old, new) = (leaves(before, kind), leaves(after, kind));
         let changed = new.iter().filter(|(path, value)| old.get(*path) != Some(*value));
@@ -126,7 +123,7 @@ impl Owners {
         strategic(&mut object, desired, kind);
         let mine: BTreeSet<Path> = new.into_keys().collect();
         let had = self.0.insert(me, mine).unwrap_or_default();
-        // The deepest first, so that an item is empty before it goes.
+        // The deepest first, so that an item is empty before it is removed.
         for path in had.iter().rev().filter(|path| !self.0.values().any(|owned| is_below(owned, path))) {
             take(&mut object, path);
         }
@@ -134,14 +131,17 @@ impl Owners {
         Ok(object)
     }
 
-    /// `managedFields`.
     pub(crate) fn managed(&self, kind: &Kind) -> Value {
         let entries = self.0.iter().map(|((manager, way), owned)| {
             let mut fields = json!({});
             for path in owned {
                 let mut at = &mut fields;
                 for segment in path {
-                    at = at.as_object_mut().expect("made so").entry(segment).or_insert_with(|| json!({}));
+                    at = at
+                        .as_object_mut()
+                        .expect("fields are objects")
+                        .entry(segment)
+                        .or_insert_with(|| json!({}));
                 }
             }
             json!({ "manager": manager, "operation": format!("{way:?}"), "apiVersion": kind.api_version(),
@@ -151,12 +151,11 @@ impl Owners {
     }
 }
 
-/// One of these is this path, or below it.
 fn is_below(owned: &BTreeSet<Path>, path: &Path) -> bool {
     owned.iter().any(|other| other.starts_with(path))
 }
 
-/// Takes away the value at a path, and then the empty parts around it.
+/// Removes the value at a path, then the empty parts around it.
 fn take(value: &mut Value, path: &[String]) {
     let Some((first, rest)) = path.split_first() else { return };
     if let Some(name) = first.strip_prefix("f:") {
@@ -171,8 +170,8 @@ fn take(value: &mut Value, path: &[String]) {
             fields.remove(name);
         }
     } else if let Some(items) = value.as_array_mut() {
-        let key: Value = serde_json::from_str(first.trim_start_matches("k:")).expect("made so");
-        let (name, desired) = key.as_object().and_then(|key| key.iter().next()).expect("made so");
+        let key: Value = serde_json::from_str(first.trim_start_matches("k:")).expect("a key in JSON");
+        let (name, desired) = key.as_object().and_then(|key| key.iter().next()).expect("a key in JSON");
         if rest.is_empty() {
             items.retain(|item| item[name] != *desired);
         } else if let Some(item) = items.iter_mut().find(|item| item[name] == *desired) {

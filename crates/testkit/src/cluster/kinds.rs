@@ -1,9 +1,8 @@
-//! Resources, their names in a request's path, and discovery, by which kubectl learns of them.
+//! Resources, their names in a request's path, and discovery for kubectl.
 
 use crate::http::Request;
 use serde_json::{Value, json};
 
-/// A resource as the API serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) group: String,
@@ -11,27 +10,24 @@ pub(crate) struct Kind {
     pub(crate) plural: String,
     pub(crate) kind: String,
     pub(crate) namespaced: bool,
-    /// Its status is written by a path of its own.
     pub(crate) status: bool,
 }
 
-/// A request in the words of a role.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Access {
     pub group: String,
-    /// With the part of it that the request is for, as in `pods/status`.
+    /// With the subresource, as in `pods/status`.
     pub resource: String,
     pub verb: &'static str,
-    /// Empty for all namespaces, and for what is in none.
+    /// Empty for all namespaces and for cluster-wide resources.
     pub namespace: String,
-    /// Empty where no object is named. A list or a watch names one by `metadata.name`.
+    /// Empty if no object is named. A list or a watch names one by `metadata.name`.
     pub name: String,
 }
 
-/// A right of a role: group, resource and verb.
 pub type Rule = (String, String, String);
 
-/// Plural, kind, true in namespaces, true with a status.
+/// Plural, kind, true if namespaced, true with a status.
 type Row = (&'static str, &'static str, bool, bool);
 
 const BUILT_IN: &[(&str, &str, &[Row])] = &[
@@ -120,10 +116,10 @@ impl Kinds {
         self.0.iter().find(|kind| object["apiVersion"] == kind.api_version() && object["kind"] == kind.kind)
     }
 
-    /// Serves what a CustomResourceDefinition defines, in each of its versions.
+    /// Serves each version of a CustomResourceDefinition.
     pub(crate) fn define(&mut self, definition: &Value) {
         let spec = &definition["spec"];
-        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let text = |value: &Value| value.as_str().expect("a string").to_owned();
         for version in spec["versions"].as_array().into_iter().flatten() {
             let kind = Kind {
                 group: text(&spec["group"]),
@@ -228,14 +224,13 @@ impl Kind {
 pub(crate) struct Target {
     pub(crate) kind: Kind,
     pub(crate) namespace: String,
-    /// Empty for the whole collection.
     pub(crate) name: String,
-    /// The part of the object, such as `status`; empty for the whole of it.
+    /// Subresource, such as `status`; empty for the object.
     pub(crate) part: String,
 }
 
 impl Target {
-    /// The right that a request needs; `None` for a method that is not served.
+    /// Permission needed by a request; `None` for a method that is not served.
     pub(crate) fn access(&self, request: &Request) -> Option<Access> {
         let verb = match (&*request.method, self.name.is_empty()) {
             ("GET", true) if matches!(request.parameter("watch"), Some("true" | "1")) => "watch",

@@ -1,9 +1,9 @@
-//! The strategic patch of the API, as far as kubectl and our programs send it.
+//! The API's strategic merge patch, as far as kubectl and the project's programs use it.
 
 use super::kinds::Kind;
 use serde_json::{Map, Value};
 
-/// Lists of built-in kinds whose items are known by a field (`patchMergeKey` of their types), and those of all metadata.
+/// Lists of built-in kinds whose items have a key field (`patchMergeKey` of their types), and those of all metadata.
 const KEYED: &[(&str, &str)] = &[
     ("containers", "name"),
     ("env", "name"),
@@ -15,22 +15,21 @@ const KEYED: &[(&str, &str)] = &[
     ("webhooks", "name"),
 ];
 
-/// The field by which items of a list are known, if they are.
 pub(crate) fn list_key(kind: &Kind, field: &str) -> Option<&'static str> {
     if field == "ownerReferences" {
         return Some("uid");
     }
     let row = KEYED.iter().find(|(name, _)| *name == field && is_built_in(kind))?;
-    // A Service and a container both have `ports`, a ServiceAccount's `secrets` are known by name: none are patched here.
+    // `ports` (Service, container) and `secrets` (ServiceAccount) have different keys by kind: none are patched here.
     Some(row.1)
 }
 
-/// No CustomResourceDefinition defines the kind, so that its lists are known.
+/// True unless a CustomResourceDefinition defines the kind, so that its lists are known.
 pub(crate) fn is_built_in(kind: &Kind) -> bool {
     kind.group.is_empty() || kind.group.ends_with(".k8s.io") || !kind.group.contains('.')
 }
 
-/// Merges with lists by the keys of their items; null and `$patch: delete` take away.
+/// Merges lists by the keys of their items; null and `$patch: delete` remove.
 pub(crate) fn strategic(target: &mut Value, patch: &Value, kind: &Kind) {
     let Value::Object(changes) = patch else {
         *target = patch.clone();

@@ -1,7 +1,6 @@
-//! A server that plays the API server of Kubernetes over HTTPS, for any resource: versions, watches with bookmarks,
-//! preconditions, all four kinds of patches, field managers, refusals, and faults on demand. For pods it calls webhooks
-//! as the real one does, and looks at what they make of them by Pod Security Standards. It has a garbage collector, and grants
-//! service accounts what their roles do.
+//! An API server of Kubernetes over HTTPS for tests, for any resource: versions, watches with bookmarks, preconditions, all four
+//! kinds of patches, field managers, refusals, and faults on demand. For pods it calls webhooks like the real one and applies Pod
+//! Security Standards to the result. It has a garbage collector and RBAC for service accounts.
 //!
 //! ```text
 //! let cluster = Cluster::start();
@@ -44,7 +43,7 @@ use std::{
     thread,
 };
 
-/// The server, and a folder for the files of a test, which goes with it.
+/// The server, and a folder for a test's files, removed with it.
 pub struct Cluster {
     pub address: SocketAddr,
     pub folder: Folder,
@@ -53,9 +52,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one, with the namespaces `default` and `kube-system`. Whoever speaks to it needs a certificate, or a token.
+    /// Starts a server with the namespaces `default` and `kube-system`. Clients need a certificate or a token.
     pub fn start() -> Self {
-        // Tests may run in an empty network namespace of their own, where loopback is down.
+        // Tests may run in an empty network namespace, where loopback is down.
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).output();
         assert!(up.expect("ip starts").status.success(), "loopback can't be set up");
         let folder = Folder::new("cluster");
@@ -83,14 +82,13 @@ impl Cluster {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (config, shared) = (Arc::clone(&config), Arc::clone(&shared));
-                // A connection that the client ends is not a fault of ours.
+                // A connection ended by the client is not an error.
                 thread::spawn(move || serve::connection(stream, config, &shared));
             }
         });
         cluster
     }
 
-    /// A kubeconfig for this server; its user has a certificate and may do everything.
     pub fn kubeconfig(&self) -> PathBuf {
         let path = self.folder.join("kubeconfig");
         if path.exists() {
@@ -105,7 +103,7 @@ impl Cluster {
         self.kubeconfig_with(&json!({ "client-certificate": certificate, "client-key": key }))
     }
 
-    /// A kubeconfig for this server with these credentials, in the place of the one before.
+    /// Replaces the kubeconfig by one with these credentials.
     pub fn kubeconfig_with(&self, user: &Value) -> PathBuf {
         let path = self.folder.join("kubeconfig");
         let config = json!({
@@ -120,10 +118,10 @@ impl Cluster {
         path
     }
 
-    /// True where kubectl succeeded, with its output on both streams.
+    /// Runs kubectl; returns true on success, with its output on both streams.
     pub fn kubectl(&self, arguments: &[&str]) -> (bool, String) {
         let out = Command::new("kubectl")
-            // A flag wins.
+            // `--kubeconfig` takes precedence.
             .env("KUBECONFIG", self.kubeconfig())
             .arg("--cache-dir")
             .arg(self.folder.join("kubectl"))
@@ -142,13 +140,12 @@ impl Cluster {
         self.state().version
     }
 
-    /// A namespace comes, or gets other labels.
     pub fn namespace(&self, name: &str, labels: &Value) {
         self.put(&json!({ "apiVersion": "v1", "kind": "Namespace",
             "metadata": { "name": name, "labels": labels } }));
     }
 
-    /// An object comes, or is changed, as by somebody else; no webhook is asked. Its namespace comes with it.
+    /// Creates or changes an object, as by another client, without webhooks. Its namespace is created with it.
     pub fn put(&self, object: &Value) -> Value {
         let mut state = self.state();
         let stored = state.place(object);
@@ -158,7 +155,7 @@ impl Cluster {
         stored
     }
 
-    /// An object by its resource's plural name; cluster-wide ones have the namespace "".
+    /// An object by its resource's plural name; the namespace of cluster-wide ones is "".
     pub fn find(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         self.state().find(plural, namespace, name).cloned()
     }
@@ -167,7 +164,6 @@ impl Cluster {
         self.state().all(plural).cloned().collect()
     }
 
-    /// Deletes an object, as by somebody else.
     pub fn remove(&self, plural: &str, namespace: &str, name: &str) {
         let mut state = self.state();
         state.delete(plural, namespace, name);
@@ -176,17 +172,16 @@ impl Cluster {
         self.shared.changed.notify_all();
     }
 
-    /// A fault for the next request of this verb for this resource (plural).
+    /// Injects a fault into the next request of this verb for this resource (plural).
     pub fn fault(&self, verb: &'static str, plural: &'static str, fault: Fault) {
         self.state().faults.push((verb, plural, fault));
     }
 
-    /// The same for as many of them.
     pub fn faults(&self, count: usize, verb: &'static str, plural: &'static str, fault: Fault) {
         self.state().faults.extend([(verb, plural, fault)].repeat(count));
     }
 
-    /// A fault for all requests of this verb for this resource (plural), until it is calm.
+    /// Injects a fault into all requests of this verb for this resource (plural), until `calm`.
     pub fn storm(&self, verb: &'static str, plural: &'static str, fault: Fault) {
         self.state().storms.push((verb, plural, fault));
     }
@@ -195,34 +190,32 @@ impl Cluster {
         self.state().storms.clear();
     }
 
-    /// All open watches end in the middle of a line.
+    /// Ends all open watches in the middle of a line.
     pub fn cut(&self) {
         self.state().cuts += 1;
         self.shared.changed.notify_all();
     }
 
-    /// Tells watches how far they have come.
     pub fn bookmark(&self) {
         self.state().bookmark();
         self.shared.changed.notify_all();
     }
 
-    /// Something happens to an object that no watch of a test is about.
+    /// Advances the version by a change that no watch of a test covers.
     pub fn happen_elsewhere(&self) {
         self.state().version += 1;
     }
 
-    /// Forgets the past: a watch that has not come this far has to list again.
+    /// Drops the history: a watch from an older version has to list again.
     pub fn forget(&self) {
         self.state().forget();
     }
 
-    /// Forgets the past, for all watches.
+    /// Drops the history for all watches.
     pub fn compact(&self) {
         self.state().compact();
     }
 
-    /// The one token that may do everything.
     pub fn admit(&self, token: &str) {
         self.state().administrator = Some(token.to_owned());
     }
@@ -232,7 +225,6 @@ impl Cluster {
         state.requests.iter().filter(|(access, _)| access.verb == verb && access.resource == plural).count()
     }
 
-    /// The address of a Service: webhooks that name it are called there.
     pub fn route(&self, namespace: &str, service: &str, address: SocketAddr) {
         self.state().services.insert((namespace.to_owned(), service.to_owned()), address);
     }
@@ -243,7 +235,7 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// A kubeconfig of a service account, which may do what roles grant it. Its token is in a file, as in a pod.
+    /// A kubeconfig of a service account with the permissions of its roles. Its token is in a file, as in a pod.
     pub fn account(&self, namespace: &str, name: &str) -> PathBuf {
         let administrator = fs::read(self.kubeconfig()).expect("a kubeconfig");
         let mut config: Value = serde_json::from_slice(&administrator).expect("JSON");
@@ -255,7 +247,7 @@ impl Cluster {
         path
     }
 
-    /// The rules of a service account in the whole cluster, in the place of the ones before.
+    /// Replaces the cluster-wide rules of a service account.
     pub fn grant(&self, namespace: &str, name: &str, rules: &Value) {
         let of = |kind: &str| json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": { "name": name } });
         let (mut role, mut binding) = (of("ClusterRole"), of("ClusterRoleBinding"));
@@ -266,19 +258,18 @@ impl Cluster {
         self.put(&binding);
     }
 
-    /// Requests so far, by group, resource and verb.
     pub fn requested(&self) -> BTreeSet<Rule> {
         let rule = |access: &Access| (access.group.clone(), access.resource.clone(), access.verb.to_owned());
         self.state().requests.iter().map(|(access, _)| rule(access)).collect()
     }
 
-    /// The file holds another token from now on, and the one before is refused.
+    /// Replaces the token in the file; the previous one is refused.
     pub fn exchange_token(&self, namespace: &str, name: &str) {
         let mut state = self.state();
         state.version += 1;
         let token = format!("token-{}", state.version);
         let owner = (namespace.to_owned(), name.to_owned());
-        // Before it is known, so that no request meets a token that is neither the old one nor the new one.
+        // Written before it is valid, so that no request has a token that is neither the old nor the new one.
         fs::write(self.file(&format!("{namespace}-{name}.token")), &token).expect("written");
         state.tokens.retain(|_, known| *known != owner);
         state.tokens.insert(token, owner);

@@ -1,11 +1,9 @@
-//! The Pod Security Standards: the API server looks at a pod when webhooks have changed it.
-//!
-//! The controls are those of "Pod Security Standards" of Kubernetes 1.34, for Linux.
+//! Pod Security Standards, which the API server applies to a pod after webhooks have changed it. The controls are those of "Pod
+//! Security Standards" of Kubernetes 1.34, for Linux.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The capabilities that `baseline` lets a container add.
 const BASELINE_CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
@@ -22,7 +20,6 @@ const BASELINE_CAPABILITIES: [&str; 13] = [
     "SYS_CHROOT",
 ];
 
-/// Kinds of volumes that `restricted` admits.
 const VOLUMES: [&str; 8] = [
     "configMap",
     "csi",
@@ -34,7 +31,6 @@ const VOLUMES: [&str; 8] = [
     "secret",
 ];
 
-/// Refused parts of a pod, by the control's name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Refused {
     pub baseline: BTreeMap<String, BTreeSet<String>>,
@@ -88,7 +84,7 @@ fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
 
 fn refused_of_container(of_pod: &Value, container: &Value, found: &mut Refused) {
     let own = &container["securityContext"];
-    // What the container has takes precedence.
+    // The container's values take precedence.
     let set = |field: &str| if own[field].is_null() { &of_pod[field] } else { &own[field] };
     if own["privileged"] == true {
         found.baseline("privileged", "yes");
@@ -127,7 +123,7 @@ fn refused_of_container(of_pod: &Value, container: &Value, found: &mut Refused) 
     found.restricted(list(&own["capabilities"]["drop"]).any(|name| name == "ALL"), "capabilities");
 }
 
-/// The reason why a pod is refused in a namespace with these labels; `None` where it is not.
+/// Reason why a pod is refused in a namespace with these labels; `None` if it is admitted.
 pub(crate) fn refusal(namespace: &Value, pod: &Value) -> Option<String> {
     let level = namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"].as_str()?;
     let is_refused = |found: &Refused| match level {

@@ -1,4 +1,4 @@
-//! A connection of a client: its requests one after the other, faults first, lists and watches here.
+//! A client's connection: its requests in order, injected faults first; also lists and watches.
 
 use super::{
     authorization::{self, User},
@@ -122,7 +122,7 @@ fn one(connection: &mut Connection, request: &Request, shared: &Shared) -> io::R
     }
 }
 
-/// The client: by a token, or else by a certificate of ours.
+/// The client, by a token or else by a certificate of the authority.
 fn user(connection: &Connection, request: &Request, shared: &Shared) -> Option<User> {
     match request.header("authorization").and_then(|given| given.strip_prefix("Bearer ")) {
         Some(token) => authorization::of_token(&shared.state(), token),
@@ -142,7 +142,6 @@ fn gone() -> Value {
         "status": "Failure", "message": "too old resource version: 1 (2)", "reason": "Expired", "code": 410 } })
 }
 
-/// An object in the form that the client asks for: all of it, or its metadata.
 fn shaped(request: &Request, object: Value) -> Value {
     if !request.header("accept").is_some_and(|accept| accept.contains("as=PartialObjectMetadata")) {
         return object;
@@ -180,13 +179,13 @@ fn is_selected(request: &Request, target: &Target, object: &Value) -> bool {
     in_namespace && by_field && by_label
 }
 
-/// A list, or a page of it: a token says up to where, and for which version, which must not be forgotten.
+/// A list, or a page of it: the token has the last item and the version, which must still be in the history.
 fn list(request: &Request, target: &Target, shared: &Shared) -> Result<(u16, Value), Refusal> {
     let state = shared.state();
     let token = request.parameter("continue").map(|token| {
-        let (version, after) = token.split_once(' ').expect("a token of ours");
-        let (namespace, name) = after.split_once('/').expect("a token of ours");
-        (version.parse::<u64>().expect("a token of ours"), (namespace, name))
+        let (version, after) = token.split_once(' ').expect("a token of this server");
+        let (namespace, name) = after.split_once('/').expect("a token of this server");
+        (version.parse::<u64>().expect("a token of this server"), (namespace, name))
     });
     if token.is_some_and(|(version, _)| version < state.oldest) {
         let message = "the provided continue parameter is too old".to_owned();
@@ -201,7 +200,7 @@ fn list(request: &Request, target: &Target, shared: &Shared) -> Result<(u16, Val
         .collect();
     let version = token.map_or(state.version, |(version, _)| version);
     let mut metadata = json!({ "resourceVersion": version.to_string() });
-    // What comes from the real one's cache has no pages.
+    // Lists from the real server's cache have no pages.
     let limit = request.parameter("limit").filter(|_| request.parameter("resourceVersion") != Some("0"));
     let limit = limit.and_then(|limit| limit.parse().ok()).filter(|limit| *limit > 0).unwrap_or(usize::MAX);
     if items.len() > limit {
@@ -226,7 +225,7 @@ fn watch(connection: &mut Connection, request: &Request, target: &Target, shared
     let cuts = shared.state().cuts;
     let mut lines = String::new();
     if seen == 0 {
-        // Without a version, all there is comes first.
+        // Without a version, a watch starts with all existing objects.
         let state = shared.state();
         for object in state.list(&target.kind, &target.namespace) {
             if is_selected(request, target, object) {
@@ -271,7 +270,7 @@ fn line(request: &Request, type_: &str, object: &Value) -> String {
     format!("{}\n", json!({ "type": type_, "object": shaped(request, object.clone()) }))
 }
 
-/// The line of a watch about something that happened: an object that no selector takes any more is deleted for it.
+/// A watch's line for an event: an object that no longer matches the selector counts as deleted.
 fn event_line(request: &Request, target: &Target, happening: &Happening, bookmarks: bool) -> Option<String> {
     let Some((group, plural)) = &happening.plural else {
         let version = happening.version.to_string();

@@ -1,4 +1,4 @@
-//! The state of the server: objects, and their past, for watches.
+//! The server's state: objects, and their history for watches.
 
 use super::{
     fields::Owners,
@@ -15,28 +15,24 @@ use std::{
 
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// It is answered late.
     Slow(Duration),
-    /// It is never answered.
     Hang,
-    /// It is answered by this status, and nothing is done.
+    /// The answer has this status; the request has no effect.
     Refuse(u16),
-    /// It is answered by this text, and nothing is done.
+    /// The answer has this body; the request has no effect.
     Lie(&'static str),
-    /// Its answer ends in the middle; nothing is done.
+    /// The answer ends in the middle; the request has no effect.
     Cut,
-    /// It is done, and the connection ends before the answer.
+    /// The request takes effect, and the connection ends before the answer.
     Lost,
-    /// The version that a watch asks for is said to be too old.
+    /// The version of a watch is rejected as too old.
     Gone,
-    /// Somebody else does something before it is done.
+    /// Another client makes a change before the request takes effect.
     Meanwhile(fn(&mut State)),
 }
 
-/// Where an object is: group, plural, namespace, name.
 type Key = (String, String, String, String);
 
-/// An object, and the managers of its fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) object: Value,
@@ -46,9 +42,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Happening {
     pub(crate) version: u64,
-    /// None for a bookmark.
     pub(crate) plural: Option<(String, String)>,
-    /// The object before, and now.
     pub(crate) before: Option<Value>,
     pub(crate) after: Option<Value>,
 }
@@ -56,25 +50,21 @@ pub(crate) struct Happening {
 #[derive(Default)]
 pub struct State {
     pub(crate) version: u64,
-    /// Versions up to this one are forgotten.
+    /// Versions up to this one are no longer in the history.
     pub(crate) oldest: u64,
     pub(crate) objects: BTreeMap<Key, Entry>,
     pub(crate) log: Vec<Happening>,
-    /// The count of cuts of all watches.
+    /// Number of times that all watches were cut.
     pub(crate) cuts: u64,
     pub faults: Vec<(&'static str, &'static str, Fault)>,
-    /// Faults that stay.
     pub storms: Vec<(&'static str, &'static str, Fault)>,
     pub requests: Vec<(Access, Request)>,
     pub kinds: Kinds,
     pub(crate) services: BTreeMap<(String, String), SocketAddr>,
-    /// The token that may do everything.
     pub(crate) administrator: Option<String>,
-    /// The namespace and the name of a service account, by token.
     pub(crate) tokens: BTreeMap<String, (String, String)>,
-    /// Requests with a token that is not known.
     pub unauthorized: usize,
-    /// Calls of webhooks: the webhook's name, and the review that it was sent.
+    /// Calls of webhooks: the webhook's name and the review sent.
     pub reviews: Vec<(String, Value)>,
 }
 
@@ -103,7 +93,6 @@ impl State {
         self.objects.get(&key(kind, namespace, name))
     }
 
-    /// In order; an empty namespace stands for all.
     pub(crate) fn list(&self, kind: &Kind, namespace: &str) -> impl Iterator<Item = &Value> {
         self.objects
             .iter()
@@ -121,14 +110,14 @@ impl State {
         self.all(plural).find(|object| text(object, "namespace") == namespace && text(object, "name") == name)
     }
 
-    /// An object that a test changes without a word to watches.
+    /// An object for a test to change without an event to watches.
     pub fn find_mut(&mut self, plural: &str, namespace: &str, name: &str) -> Option<&mut Value> {
         let objects = self.objects.iter_mut().filter(|((_, of, ..), _)| of == plural);
         let mut objects = objects.map(|(_, entry)| &mut entry.object);
         objects.find(|object| text(object, "namespace") == namespace && text(object, "name") == name)
     }
 
-    /// Keeps an object as it is given, with a new version; what only the server sets is set.
+    /// Stores an object with a new version; fields of the server are set.
     pub(crate) fn put(&mut self, kind: &Kind, object: Value) -> Value {
         let (namespace, name) = (text(&object, "namespace").to_owned(), text(&object, "name").to_owned());
         let Entry { object: before, mut owners } =
@@ -178,7 +167,6 @@ impl State {
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
         object["metadata"]["managedFields"] = entry.owners.managed(kind);
         if kind.plural == "customresourcedefinitions" {
-            // The real server says so a moment later.
             object["status"]["conditions"] = json!([{ "type": "Established", "status": "True" }]);
             self.kinds.define(object);
         }
@@ -188,7 +176,7 @@ impl State {
         object
     }
 
-    /// True if objects of a resource by this name were deleted, as far as that is not forgotten.
+    /// True if the history has a deletion of a resource's object by this name.
     pub fn was_deleted(&self, plural: &str, name: &str) -> bool {
         self.log.iter().any(|happening| {
             let is_of = happening.plural.as_ref().is_some_and(|(_, of)| of == plural);
@@ -197,7 +185,7 @@ impl State {
         })
     }
 
-    /// Takes an object away, or marks it where finalizers hold it.
+    /// Removes an object, or marks it as deleted while finalizers hold it.
     pub(crate) fn remove(&mut self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
         let mut entry = self.entry(kind, namespace, name)?.clone();
         if entry.object["metadata"]["finalizers"].as_array().is_some_and(|held| !held.is_empty()) {
@@ -212,7 +200,7 @@ impl State {
         Some(object)
     }
 
-    /// An object comes, or is changed, as by somebody else. Its namespace comes with it.
+    /// Creates or changes an object, as by another client. Its namespace is created with it.
     pub fn place(&mut self, object: &Value) -> Value {
         let kind = self.kinds.of_object(object).expect("a kind that is served").clone();
         let namespace = object["metadata"]["namespace"].as_str();
@@ -226,7 +214,6 @@ impl State {
         self.put(&kind, object.clone())
     }
 
-    /// An object goes, as by somebody else.
     pub fn delete(&mut self, plural: &str, namespace: &str, name: &str) {
         let kind = self.kinds.of_plural(plural).expect("a kind that is served").clone();
         self.remove(&kind, namespace, name);
@@ -242,13 +229,11 @@ impl State {
         self.log.push(Happening { version: self.version, plural: None, before: None, after: None });
     }
 
-    /// Forgets the past, for all watches.
     pub fn compact(&mut self) {
         self.version += 1;
         self.forget();
     }
 
-    /// Forgets the past: a watch that has not come this far has to list again.
     pub(crate) fn forget(&mut self) {
         self.oldest = self.version;
         self.log.clear();
@@ -264,7 +249,7 @@ impl State {
     }
 }
 
-/// Defaults that the real server fills in (`admissionregistration.k8s.io/v1`).
+/// Sets defaults of the real server (`admissionregistration.k8s.io/v1`).
 fn fill_in(configuration: &mut Value) {
     let webhooks = configuration.get_mut("webhooks").and_then(Value::as_array_mut);
     for webhook in webhooks.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Reading one object and changing it, with the preconditions and refusals of the real server.
+//! Reads and writes of one object, with the preconditions and refusals of the real server.
 
 use super::refusal::Refusal;
 use super::{
@@ -26,7 +26,7 @@ fn missing(target: &Target, name: &str) -> Refusal {
 
 fn body(request: &Request) -> Result<Value, Refusal> {
     let parsed = serde_json::from_slice(&request.body).ok();
-    // What is applied may be YAML.
+    // Server-side apply accepts YAML.
     let parsed = parsed.or_else(|| serde_saphyr::from_slice(&request.body).ok());
     parsed
         .filter(Value::is_object)
@@ -42,7 +42,7 @@ fn is_dry(request: &Request) -> bool {
     request.parameter("dryRun") == Some("All")
 }
 
-/// Keeps an entry, unless it is for a try only.
+/// Stores an entry, unless the request is a dry run.
 fn keep(state: &mut State, request: &Request, target: &Target, entry: Entry) -> Value {
     if is_dry(request) {
         return entry.object;
@@ -56,7 +56,7 @@ pub(crate) fn get(target: &Target, shared: &Shared) -> Done {
     entry.map(|entry| (200, entry.object.clone())).ok_or_else(|| missing(target, &target.name))
 }
 
-/// An object has to be that of its path; fields that it leaves out are filled in.
+/// Checks an object against its path and sets the fields that it omits.
 fn placed(mut object: Value, target: &Target) -> Result<Value, Refusal> {
     let wrong =
         |what: &str| refusal(400, "BadRequest", format!("the object's {what} is not that of the request"));
@@ -101,7 +101,7 @@ fn create_object(mut object: Value, request: &Request, target: &Target, shared: 
         }
         admission::matching(&state, &object, target)
     };
-    // Without the lock: a webhook may ask the server something meanwhile.
+    // Without the lock: a webhook may call the server meanwhile.
     let object = admission::call(object, &webhooks, target, is_dry(request), shared)?;
     let mut state = shared.state();
     let name = text(&object, "name").to_owned();
@@ -130,13 +130,13 @@ fn is_owned_soundly(object: &Value) -> Result<(), Refusal> {
     collector::faults(object).map_or(Ok(()), |fault| Err(refusal(422, "Invalid", fault)))
 }
 
-/// A version or identity that the writer names has to be the present one.
+/// Checks that a version or UID in the request is the current one.
 fn is_current(desired: &Value, old: &Value) -> Result<(), Refusal> {
     is_still("resourceVersion", desired, old, (409, "Conflict"))?;
     is_still("uid", desired, old, (409, "Conflict"))
 }
 
-/// As for a patch, by which an identity would be changed.
+/// Same check for a patch, in which another UID is an invalid change.
 fn is_patched(desired: &Value, old: &Value) -> Result<(), Refusal> {
     is_still("resourceVersion", desired, old, (409, "Conflict"))?;
     is_still("uid", desired, old, (422, "Invalid"))
@@ -151,7 +151,7 @@ fn is_still(field: &str, desired: &Value, old: &Value, refused: (u16, &'static s
     Ok(())
 }
 
-/// The status is written by its own path alone, and that path writes nothing else.
+/// Separates status writes: only the subresource's path changes the status, and it changes no other field.
 fn divided(mut new: Value, old: &Value, target: &Target) -> Value {
     if target.part == "status" {
         let mut object = old.clone();
@@ -218,7 +218,6 @@ pub(crate) fn patch(request: &Request, target: &Target, shared: &Shared) -> Done
             return Err(refusal(415, "UnsupportedMediaType", message));
         }
     }
-    // Objects are served in each of their versions.
     if object["apiVersion"] == old.object["apiVersion"] {
         object["apiVersion"] = target.kind.api_version().into();
     }
@@ -276,5 +275,5 @@ pub(crate) fn delete(request: &Request, target: &Target, shared: &Shared) -> Don
     state.hold(&mut entry, &options);
     state.objects.insert(state::key(&target.kind, &target.namespace, &target.name), entry);
     let removed = state.remove(&target.kind, &target.namespace, &target.name);
-    Ok((200, removed.expect("it is there")))
+    Ok((200, removed.expect("the object exists")))
 }

@@ -1,3 +1,3 @@
-//! What tests share is tried itself.
+//! Tests of the test helpers.
 
 mod golden;

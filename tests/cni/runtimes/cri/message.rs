@@ -1,10 +1,10 @@
-//! Messages of the interface, as far as the tests speak it: fields with the numbers of `runtime.v1` in the published
-//! `api.proto` (k8s.io/cri-api). Fields that are left out have their defaults.
+//! Messages of the CRI, as far as the tests use it: fields with the numbers of `runtime.v1` in the published `api.proto`
+//! (k8s.io/cri-api). Missing fields have their defaults.
 
 use prost::Message;
 use std::collections::HashMap;
 
-/// A type for each message: its fields, each with its form and number.
+/// Defines a type for each message: its fields, each with its encoding and number.
 macro_rules! messages {
     ($($(#[$about:meta])* $name:ident {
         $($(#[$about_field:meta])* $field:ident: $of:ty = ($($form:tt)+) $number:tt,)*
@@ -18,7 +18,6 @@ macro_rules! messages {
 }
 
 messages! {
-    /// For requests and answers that say nothing.
     Nothing {}
 
     StatusResponse {
@@ -33,7 +32,7 @@ messages! {
         holds: bool = (bool) "2",
     }
 
-    /// Also of a container, which has no more than a name.
+    /// Metadata of sandboxes, and of containers, which have only a name.
     Metadata {
         name: String = (string) "1",
         uid: String = (string) "2",
@@ -56,7 +55,6 @@ messages! {
         config: Option<PodSandboxConfig> = (message, optional) "1",
     }
 
-    /// A request about a sandbox or a container, or the answer that names one.
     Id {
         id: String = (string) "1",
     }
@@ -82,11 +80,11 @@ messages! {
     ContainerConfig {
         metadata: Option<Metadata> = (message, optional) "1",
         image: Option<ImageSpec> = (message, optional) "2",
-        /// In the place of the image's entry point.
+        /// Replaces the image's entry point.
         command: Vec<String> = (string, repeated) "3",
         args: Vec<String> = (string, repeated) "4",
         mounts: Vec<Mount> = (message, repeated) "7",
-        /// Below the sandbox's folder of logs.
+        /// Relative to the sandbox's folder of logs.
         log_path: String = (string) "11",
         linux: Option<LinuxContainerConfig> = (message, optional) "15",
     }
@@ -126,7 +124,7 @@ messages! {
     }
 
     ContainerStatus {
-        /// In nanoseconds since 1970; 0 while it has not ended.
+        /// In nanoseconds since 1970; 0 while it runs.
         finished_at: i64 = (int64) "6",
         exit_code: i32 = (int32) "7",
     }
@@ -134,7 +132,6 @@ messages! {
     ExecSyncRequest {
         container_id: String = (string) "1",
         command: Vec<String> = (string, repeated) "2",
-        /// In seconds.
         timeout: i64 = (int64) "3",
     }
 

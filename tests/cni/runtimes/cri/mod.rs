@@ -1,7 +1,6 @@
-//! A client of the Kubernetes Container Runtime Interface: what a kubelet says to a runtime, over its socket.
-//!
-//! Calls are unary and few, so each has a connection of its own. gRPC over HTTP/2: a message with a prefix of its
-//! length goes each way, and the status comes in the trailers (`PROTOCOL-HTTP2.md` of gRPC).
+//! A client of the Kubernetes Container Runtime Interface, in the place of a kubelet, over the runtime's socket. Calls are unary
+//! and few, so each has its own connection. gRPC over HTTP/2: each message has a prefix with its length, and the status is in the
+//! trailers (`PROTOCOL-HTTP2.md` of gRPC).
 
 pub(crate) mod message;
 
@@ -51,7 +50,7 @@ async fn exchange<Q: Message, A: Message + Default>(
         body.flow_control().release_capacity(part.len())?;
         received.put(part);
     }
-    // Where there is no message, the status is in the head.
+    // Without a message, the status is in the headers.
     complaint(&body.trailers().await?.unwrap_or(head.headers))?;
     if received.len() < PREFIX {
         return Err("a success without a message".into());
