@@ -139,8 +139,8 @@ fn met(called: IpAddr) -> IpAddr {
     }
 }
 
-/// The destination and the flags that [`super::packet`] reads as this packet. `None` where words can't describe it: to the
-/// pod itself while its address is unknown, or in a connection with a mark. The source is left out unless `source_matters`.
+/// The destination and the flags that [`super::packet`] reads as this packet, with the pod's address where that is assumed.
+/// `None` in a connection with a mark, which flags cannot describe. The source is left out unless `source_matters`.
 pub fn written(packet: &Packet, pod: &PodContext, source_matters: bool) -> Option<String> {
     if packet.connmark != 0 {
         return None;
@@ -155,7 +155,7 @@ pub fn written(packet: &Packet, pod: &PodContext, source_matters: bool) -> Optio
     let (destination, source) = match &packet.direction {
         Direction::Outbound { interface, uid, gid } => {
             if is_own && !pod.is_known {
-                return None;
+                flag(Setting::PodIps, &to.ip());
             }
             let is_proxys =
                 (*uid, *gid) == pod.owner(Sender::Proxy) && packet.mark == pod.mark(Sender::Proxy);
