@@ -48,14 +48,11 @@ let code = null;
 
 async function load() {
   const { source, integrity } = element("program").dataset;
-  const packed = source ? await fetched(source, integrity) : embedded();
+  const embedded = () => Uint8Array.from(atob(element("program").textContent.trim()), (letter) => letter.charCodeAt(0));
+  const packed = source ? await fetched(source, integrity) : new Blob([embedded()]);
   const stream = packed.stream().pipeThrough(new DecompressionStream("gzip"));
   code = await WebAssembly.compile(await new Response(stream).arrayBuffer());
   await restart();
-}
-
-function embedded() {
-  return new Blob([Uint8Array.from(atob(element("program").textContent.trim()), (letter) => letter.charCodeAt(0))]);
 }
 
 // Where the page is hosted, the program is a file beside it.
@@ -100,10 +97,11 @@ function fill(values) {
   selectTab(fields.flags.value === "" && fields.manifest.value !== "" ? "manifest" : "flags");
 }
 
-// A manifest arrives: flags of an example, which the reader has not typed, would override it.
-function yieldFlags() {
-  const isExample = EXAMPLES.some(([, { flags }]) => flags === fields.flags.value);
-  if (isExample && fields.manifest.value.trim() !== "") fields.flags.value = "";
+// Flags of an example, which the reader has not typed, would override the manifest.
+function yieldFlags({ target }) {
+  const given = fields[target.id.replace("manifest", "flags")];
+  const isExample = EXAMPLES.some(([, { flags }]) => flags === given.value);
+  if (isExample && target.value.trim() !== "") given.value = "";
 }
 
 function fillPacket(packet) {
@@ -154,12 +152,7 @@ function markTabs(problems) {
 
 // Showing.
 function list(into, sentences) {
-  const items = sentences.map((sentence) => {
-    const item = document.createElement("li");
-    item.textContent = sentence;
-    return item;
-  });
-  into.replaceChildren(...items);
+  into.replaceChildren(...sentences.map((sentence) => piece("li", "", sentence)));
 }
 
 function paint(into, lines) {
@@ -196,7 +189,7 @@ function showProblems(problems) {
 // The word of the verdict is a badge, the rest a sentence beside it.
 function showVerdict(into, { kind, word, sentence }) {
   into.className = `verdict is-${kind}`;
-  into.replaceChildren(piece("span", "badge", word), piece("span", "unseen", ": "), piece("span", "", sentence));
+  into.replaceChildren(piece("span", "badge", word), piece("span", "unseen", ": "), piece("span", "sentence", sentence));
 }
 
 const counted = (number, one, several = `${one}s`) => `${number} ${number === 1 ? one : several}`;
@@ -318,6 +311,7 @@ function showPart(article, part) {
     find(".verdict").textContent = "Enter a packet to see where it goes.";
   } else {
     showVerdict(find(".verdict"), verdict);
+    find(".verdict").classList.toggle("is-later", part.awaits_injection);
     find(".decided").textContent = verdict.decided ? `Decided by ${verdict.decided}` : "Rules evaluated";
     paint(find(".way"), verdict.way);
   }
@@ -328,6 +322,7 @@ function showPart(article, part) {
     : "Captured and excluded traffic, also listed below";
   showArrows(article, part.arrows, packets, part.picture_notes);
   find(".count").textContent = findings.length === 0 ? "No findings" : counted(findings.length, "finding");
+  find(".count").parentElement.hidden = findings.length === 0;
   showFindings(article, findings);
   find(".rules").textContent = counted(part.iptables.split("\n").filter(isRule).length, "rule");
   showRules(article, part.iptables, packets);
@@ -386,7 +381,9 @@ function showParts(parts) {
   parts.forEach((part, at) => showPart(root.children[at], part));
   // In a narrow window, the first verdict is repeated at the edge while it is out of sight.
   const first = root.querySelector(".verdict");
+  const count = parts.length > 0 && parts[0].findings.length;
   element("summary").replaceChildren(...first.cloneNode(true).childNodes);
+  if (count) element("summary").append(piece("span", "unknown", counted(count, "finding")));
   element("summary").className = first.className;
   inSight.disconnect();
   inSight.observe(first);
@@ -400,8 +397,8 @@ function showCompared(compared) {
     const count = changes.length === 0 ? none : `The verdict changes for ${counted(changes.length, "kind")} of packets`;
     const rows = changes.map((change) => {
       const { text, ask } = change;
-      const head = Object.assign(piece("th", "", ask === null ? text : ""), { scope: "row" });
-      if (ask !== null) head.append(button("cell", text, () => askAbout(ask)));
+      const cell = ask === null ? piece("span", "cell", text) : button("cell", text, () => askAbout(ask));
+      const head = Object.assign(piece("th", "", "", cell), { scope: "row" });
       const ends = [change.old, change.new].map(({ verdict, summary, reason }) =>
         piece("td", "", "", piece("span", `end is-${verdict}`, "", piece("span", "badge", verdict.replace("_", " "))),
           piece("p", "help", `${summary}, because ${reason}`)));
@@ -510,12 +507,11 @@ function changed(event) {
 
 function copied(worked) {
   const said = worked ? "Copied." : "Copy the address of this page instead.";
-  element("shared").textContent = said;
-  element("announcement").textContent = said;
+  element("shared").textContent = element("announcement").textContent = said;
 }
 
 function start() {
-  fields.manifest.addEventListener("input", yieldFlags);
+  for (const name of ["manifest", "manifest_before"]) fields[name].addEventListener("input", yieldFlags);
   for (const field of Object.values(fields)) {
     field.addEventListener("input", changed);
     field.addEventListener("blur", () => element("output").getAttribute("aria-busy") === "true" && update());
@@ -538,9 +534,8 @@ function start() {
     if (!file) return;
     event.preventDefault();
     fields.manifest.value = await file.text();
-    yieldFlags();
     selectTab("manifest");
-    changed();
+    fields.manifest.dispatchEvent(new Event("input"));
   });
   element("parts").addEventListener("click", ({ target }) => target.matches("[data-copies], [data-saves]") && useButton(target));
   for (const [title, values, about] of EXAMPLES) {

@@ -34,6 +34,8 @@ pub struct PodSection {
     pub notes: Vec<String>,
     /// `None` without a packet or with an invalid one.
     pub verdict: Option<PageVerdict>,
+    /// The verdict applies after injection.
+    pub awaits_injection: bool,
     pub picture: String,
     pub picture_notes: Vec<String>,
     pub arrows: DrawnRows,
@@ -61,9 +63,7 @@ pub fn answer(request: &PageRequest) -> PageAnswer {
     let has_manifest = !request.manifest.trim().is_empty();
     let notes = input.notes(has_manifest);
     let mut answer = PageAnswer { notes, link: link(request), ..PageAnswer::default() };
-    for (field, problem) in &input.problems {
-        answer.problems.add(*field, problem);
-    }
+    input.problems.iter().for_each(|(field, problem)| answer.problems.add(*field, problem));
     let raw = input.raw(has_manifest);
     let subjects = match subjects(&raw, &request.manifest) {
         Ok(subjects) => subjects,
@@ -126,16 +126,17 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
         packet.as_ref().map(|requested| RuleView::of_config(&**capture, requested.packet.family(), pod));
     let explained = packet.as_ref().zip(rule_view.as_ref());
     let explained = explained.map(|(requested, rule_view)| subject.explain(rule_view, requested));
-    let picture = subject.traffic(capture, pod);
-    let picture = match &explained {
-        Some(explained) => picture.with_path(explained),
-        None => picture,
-    };
+    let mut picture = subject.traffic(capture, pod);
+    if let Some(explained) = &explained {
+        picture = picture.with_path(explained);
+    }
     PodSection {
         title: subject.title.clone(),
         mesh: subject.raw.mesh().name(),
         notes,
         verdict: explained.as_ref().map(|explained| verdict(&explained.report())),
+        awaits_injection: subject.skip().is_none()
+            && subject.reading().is_some_and(|read| read.skip.is_some()),
         picture: picture.svg(),
         picture_notes: picture.notes.clone(),
         packets: packets(capture, pod, &picture, &iptables.text),

@@ -76,8 +76,7 @@ fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, 
     }
     let changed = |change: &Change| {
         let source_matters = change.packets.sources.is_some() || change.packets.source_ports.is_some();
-        let packet = change.packet.as_ref();
-        let ask = packet.and_then(|packet| written(packet, &after.1.pod, source_matters));
+        let ask = change.packet.as_ref().and_then(|packet| written(packet, &after.1.pod, source_matters));
         VerdictChange { change: change.clone(), ask }
     };
     PodChanges { title, changes: shown.into_iter().map(changed).collect(), notes }
@@ -106,6 +105,8 @@ mod tests {
         );
         assert!(change.text.contains("5432"), "{change:?}");
         assert_eq!(ask.as_deref(), Some("5432"));
+        let within = of(("-b '*'", ""), ("-m TPROXY -b '*'", ""));
+        assert!(within.compared[0].changes.iter().all(|change| change.ask.is_some()), "{within:?}");
         let same = of(("-b '*'", ""), ("-b '*'", ""));
         assert!(same.compared[0].changes.is_empty());
         assert!(of(("", ""), ("-b '*'", "")).compared.is_empty(), "no earlier configuration");

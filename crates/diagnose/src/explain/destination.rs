@@ -138,8 +138,8 @@ fn met(called: IpAddr) -> IpAddr {
     }
 }
 
-/// Destination and flags that [`super::packet`] parses as this packet. `None` for a packet that flags can't describe: to the
-/// pod itself while its address is unknown, or in a connection with a mark. The source is included only if `source_matters`.
+/// Destination and flags that [`super::packet`] parses as this packet, with an assumed address of the pod. `None` in a connection
+/// with a mark, which flags can't describe. The source is included only if `source_matters`.
 pub fn written(packet: &Packet, pod: &PodContext, source_matters: bool) -> Option<String> {
     if packet.connmark != 0 {
         return None;
@@ -154,7 +154,7 @@ pub fn written(packet: &Packet, pod: &PodContext, source_matters: bool) -> Optio
     let (destination, source) = match &packet.direction {
         Direction::Outbound { interface, uid, gid } => {
             if is_own && !pod.is_known {
-                return None;
+                flag(Setting::PodIps, &to.ip());
             }
             let is_proxys =
                 (*uid, *gid) == pod.owner(Sender::Proxy) && packet.mark == pod.mark(Sender::Proxy);

@@ -10,13 +10,13 @@ use std::ops::Range;
 /// Columns in pixels, as left edge and width: as wide as the page and a README show them unscaled.
 const WIDTH: u32 = 700;
 const MARGIN: u32 = 8;
-const NETWORK: (u32, u32) = (MARGIN, 76);
-const TEXT: (u32, u32) = (94, 342);
+const NETWORK: (u32, u32) = (MARGIN, 70);
+const TEXT: (u32, u32) = (86, 342);
 /// Distance from the left edge of the text, after the word for the verdict.
 const WORD: u32 = 100;
-const POD: (u32, u32) = (440, 254);
-const PROXY: (u32, u32) = (450, 88);
-const APPLICATION: (u32, u32) = (584, 100);
+const POD: (u32, u32) = (432, 262);
+const PROXY: (u32, u32) = (440, 88);
+const APPLICATION: (u32, u32) = (594, 92);
 
 const LINE: u32 = 18;
 /// Minimum height of a row: a line of text above an arrow.
@@ -266,18 +266,21 @@ fn row_at(drawing: &mut Drawing, part: TrafficPart, row: &LayoutRow<'_>) {
     }
     let quiet = *lit == Some(false);
     let (kind, ports) = flow.end();
-    let (ink, _) = drawn(kind);
-    let word = kind.word().to_owned();
-    let font = if kind == VerdictKind::NotCaptured { label_font(*lit) } else { STRONG };
-    drawing.text(TEXT.0, *text, font, [(if quiet { Ink::Quiet } else { ink }, word)]);
+    // The word is at the arrow of its colour, which may lead from the application to the proxy. Uncaptured traffic is the quietest.
+    let is_sent = !matches!(part, TrafficPart::Inbound | TrafficPart::Within);
+    let (x, y, font) = if ports.is_some() && is_sent && flow.from != FlowEndpoint::Proxy {
+        (right(PROXY) + 2, arrow - 8, Font { bold: true, ..SMALL })
+    } else {
+        (TEXT.0, *text, if kind == VerdictKind::NotCaptured { label_font(*lit) } else { STRONG })
+    };
+    drawing.text(x, y, font, [(if quiet { Ink::Quiet } else { drawn(kind).0 }, kind.word().to_owned())]);
     for ((number, line), y) in lines.iter().enumerate().zip((*text..).step_by(LINE as usize)) {
         let font = if number >= *label { SMALL } else { label_font(*lit) };
         drawing.text(TEXT.0 + WORD, y, font, line.clone());
     }
     if let Some(ports) = ports {
-        let middle = PROXY.0 + PROXY.1 / 2;
         let ink = if quiet { Ink::Quiet } else { Ink::Plain };
-        drawing.centred(middle, arrow + 4, SMALL, ink, &ports.dashed());
+        drawing.centred(PROXY.0 + PROXY.1 / 2, arrow + 4, SMALL, ink, &ports.dashed());
     }
     drawing.items.extend(path(part, flow, *arrow, quiet).into_iter().map(DrawingItem::Line));
 }
@@ -292,6 +295,7 @@ fn drawn(kind: VerdictKind) -> (Ink, Stroke) {
 }
 
 fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<Line> {
+    use TrafficPart::{Inbound, Machines, Outbound, Within};
     let (kind, ports) = flow.end();
     let (_, stroke) = drawn(kind);
     let line = |from: u32, to: u32| Line { stroke, quiet, from, to, y, end: LineEnd::Open };
@@ -303,31 +307,25 @@ fn path(part: TrafficPart, flow: &PictureFlow, y: u32, quiet: bool) -> Vec<Line>
     let is_ended = !matches!(kind, VerdictKind::Captured | VerdictKind::NotCaptured);
     let is_captured = ports.is_some();
     match (part, flow.from == FlowEndpoint::Proxy) {
-        (TrafficPart::Inbound, _) if is_captured => vec![arrow(outside, proxy), on(beyond, application)],
-        (TrafficPart::Inbound, _) if is_ended => vec![arrow(outside, POD.0 - 24)],
-        (TrafficPart::Inbound, _) if flow.to == FlowEndpoint::Proxy => vec![arrow(outside, proxy)],
-        (TrafficPart::Inbound, _) => vec![line(outside, proxy), arrow(beyond, application)],
-        (TrafficPart::Outbound | TrafficPart::Machines, true) if is_captured => vec![turn(proxy, proxy - 40)],
-        (TrafficPart::Outbound | TrafficPart::Machines, true) if is_ended => vec![arrow(proxy, POD.0 - 24)],
-        (TrafficPart::Outbound | TrafficPart::Machines, true) => vec![arrow(proxy, outside)],
-        (TrafficPart::Outbound | TrafficPart::Machines, false) if is_captured => {
-            vec![arrow(application, beyond), on(proxy, outside)]
-        }
-        (TrafficPart::Outbound | TrafficPart::Machines, false) if is_ended => {
-            vec![arrow(application, between)]
-        }
-        (TrafficPart::Outbound | TrafficPart::Machines, false) => {
-            vec![line(application, beyond), arrow(proxy, outside)]
-        }
-        (TrafficPart::Within, true) if is_captured => vec![turn(beyond, between)],
-        (TrafficPart::Within, true) if is_ended => vec![arrow(beyond, between)],
-        (TrafficPart::Within, true) => vec![arrow(beyond, application)],
-        (TrafficPart::Within, false) if is_captured => {
+        (Inbound, _) if is_captured => vec![arrow(outside, proxy), on(beyond, application)],
+        (Inbound, _) if is_ended => vec![arrow(outside, POD.0 - 24)],
+        (Inbound, _) if flow.to == FlowEndpoint::Proxy => vec![arrow(outside, proxy)],
+        (Inbound, _) => vec![line(outside, proxy), arrow(beyond, application)],
+        (Outbound | Machines, true) if is_captured => vec![turn(proxy, proxy - 40)],
+        (Outbound | Machines, true) if is_ended => vec![arrow(proxy, POD.0 - 24)],
+        (Outbound | Machines, true) => vec![arrow(proxy, outside)],
+        (Outbound | Machines, false) if is_captured => vec![arrow(application, beyond), on(proxy, outside)],
+        (Outbound | Machines, false) if is_ended => vec![arrow(application, between)],
+        (Outbound | Machines, false) => vec![line(application, beyond), arrow(proxy, outside)],
+        (Within, true) if is_captured => vec![turn(beyond, between)],
+        (Within, true) if is_ended => vec![arrow(beyond, between)],
+        (Within, true) => vec![arrow(beyond, application)],
+        (Within, false) if is_captured => {
             let above = Line { y: y - 5, ..arrow(application, beyond) };
             vec![above, Line { y: y + 5, ..on(beyond, application) }]
         }
-        (TrafficPart::Within, false) if is_ended => vec![arrow(application, between)],
-        (TrafficPart::Within, false) => vec![turn(application, between)],
+        (Within, false) if is_ended => vec![arrow(application, between)],
+        (Within, false) => vec![turn(application, between)],
     }
 }
 

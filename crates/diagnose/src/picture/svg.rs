@@ -155,9 +155,9 @@ fn text_at(out: &mut String, text: &Text) {
         return line(out, format_args!("{start} class=\"{}{bold}\">{}</text>", class(*ink), escaped(words)));
     }
     let pieces = pieces.iter().map(|(ink, words)| {
-        // Some renderers drop a space at the start of a piece, but not a no-break space.
-        let words = words.strip_prefix(' ').map_or(words.clone(), |rest| format!("\u{a0}{rest}"));
-        format!("<tspan class=\"{}{bold}\">{}</tspan>", class(*ink), escaped(&words))
+        // Some renderers drop a space at the start of a piece.
+        let (gap, words) = words.strip_prefix(' ').map_or(("", &**words), |rest| (" dx=\"4\"", rest));
+        format!("<tspan class=\"{}{bold}\"{gap}>{}</tspan>", class(*ink), escaped(words))
     });
     line(out, format_args!("{start}>{}</text>", pieces.collect::<String>()));
 }

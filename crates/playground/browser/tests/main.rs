@@ -30,9 +30,9 @@ fn program() -> &'static Path {
         let root = Path::new(ROOT);
         let cargo = std::env::var_os("CARGO").expect("cargo runs the tests");
         let target = root.join("target");
-        let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "--locked", "--bin", "sidecar-init", "--target-dir"]);
-        let status = build.arg(&target).current_dir(root).status().expect("cargo");
+        let arguments = ["build", "--quiet", "--locked", "--bin", "sidecar-init", "--target-dir"];
+        let status =
+            Command::new(cargo).args(arguments).arg(&target).current_dir(root).status().expect("cargo");
         assert!(status.success(), "the program builds");
         target.join("debug/sidecar-init")
     })

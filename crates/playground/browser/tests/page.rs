@@ -2,7 +2,7 @@
 
 use crate::ROOT;
 use crate::browser::Browser;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::{
     path::{Path, PathBuf},
@@ -22,7 +22,7 @@ pub(crate) fn file() -> &'static Path {
     })
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize)]
 pub(crate) struct Input<'a> {
     pub(crate) flags: &'a str,
     pub(crate) manifest: &'a str,
@@ -75,7 +75,7 @@ const READ: &str = "
       title: seen('.title'), notes: texts(article.querySelectorAll('.about li')),
       verdict: article.querySelector('.verdict .badge') ? seen('.verdict') : '',
       way: seen('.way'),
-      lint: findings || `${seen('.count')}\n`, iptables: seen('.iptables'), nft: seen('.nft'),
+      lint: findings || `${article.querySelector('.count').textContent}\n`, iptables: seen('.iptables'), nft: seen('.nft'),
       picture: decodeURIComponent(image.getAttribute('src').replace('data:image/svg+xml,', '')),
     };
   });
@@ -94,8 +94,7 @@ impl Browser {
     pub(crate) fn open_page(&self, fragment: &str) {
         // The same page with another fragment would not be loaded again.
         self.open("about:blank");
-        self.open(&format!("file://{}#{fragment}", file().display()));
-        self.settle();
+        self.visit(&format!("file://{}#{fragment}", file().display()));
     }
 
     pub(crate) fn at(fragment: &str) -> Self {
@@ -135,8 +134,7 @@ impl Browser {
 
     /// Fills all fields at once, like a paste.
     pub(crate) fn fill(&self, input: Input<'_>) {
-        let Input { flags, manifest, packet } = input;
-        self.script(FILL, &[json!({ "flags": flags, "manifest": manifest, "packet": packet })]);
+        self.script(FILL, &[json!(input)]);
         self.settle();
     }
 
@@ -145,10 +143,8 @@ impl Browser {
     }
 
     pub(crate) fn answer(&self, input: Input<'_>) -> Shown {
-        let Input { flags, manifest, packet } = input;
         let body = format!("{FILL} const read = () => {{ {READ} }}; {ANSWERED}");
-        let fields = json!({ "flags": flags, "manifest": manifest, "packet": packet });
-        let shown = self.script_that_calls_back(&body, &[fields]);
+        let shown = self.script_that_calls_back(&body, &[json!(input)]);
         serde_json::from_value(shown).expect("the script's result")
     }
 
