@@ -162,7 +162,7 @@ fn problems_of_all_pods_are_reported_at_once_and_those_of_flags_once() {
     assert_eq!(problems.0.len(), 1, "{problems}");
     let all = each(&subjects, resolved).expect_err("the last pod is wrong, too");
     let names: Vec<&str> = all.0.iter().map(|problem| problem.name.as_str()).collect();
-    let of_pod = "document 5, Pod shop/wrong: traffic.sidecar.istio.io/includeInboundPorts";
+    let of_pod = "shop.yaml:65: Pod shop/wrong: traffic.sidecar.istio.io/includeInboundPorts";
     // Linkerd's rule for a user has another wording.
     assert_eq!(names, ["--proxy-uid", "--proxy-uid", of_pod]);
     let none = each(&subjects[..3], |subject| Ok(subject.title.clone())).expect("nothing is wrong");
