@@ -202,9 +202,13 @@ impl Shell {
         let (call, setup) = match self.name {
             "bash" => ("bash --norc --noprofile -i", ""),
             "fish" => ("fish --no-config -i", ""),
-            _ => ("zsh -f -i", "autoload -Uz compinit && compinit -u -C -d ./dump; "),
+            _ => (
+                "zsh -f -i",
+                "autoload -Uz compinit && compinit -u -C -d ./dump; zle-line-init() { print REA''DY }; zle -N zle-line-init; ",
+            ),
         };
-        let setup = format!("{setup}source ./script");
+        let ready = if self.name == "zsh" { "" } else { "; echo REA''DY" };
+        let setup = format!("{setup}source ./script{ready}");
         let shown = self.run(&["zsh", "-f", "-c", TERMINAL, "zsh", call, &setup, typed, until]);
         assert!(shown.contains(until), "{}: {shown}", self.name);
     }
@@ -222,7 +226,7 @@ const TERMINAL: &str = r#"
 export TERM=xterm
 zmodload zsh/zpty
 zpty shell "$1"
-zpty -w shell "$2; echo REA''DY"
+zpty -w shell "$2"
 while zpty -r shell part; do [[ $part == *READY* ]] && break; done
 zpty -n -w shell "$3"
 while zpty -r shell part; do print -rn -- $part; [[ $part == *"$4"* ]] && break; done
@@ -234,6 +238,7 @@ const ZSH: &str = r#"
 zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell "source ./setup"
+while zpty -r shell part; do [[ $part == *READY* ]] && break; done
 zpty -n -w shell "$1"$'\t'
 while zpty -r shell part; do print -rn -- $part; [[ $part == *'>>>'* ]] && break; done
 zpty -d shell
@@ -256,4 +261,7 @@ after() { print -r -- "<<<"; print -rl -- "${proposed[@]}"; print -r -- ">>>"; e
 compprefuncs=(before)
 comppostfuncs=(after)
 bindkey "^I" complete-word
+# Characters that are typed before the editor starts may be lost.
+zle-line-init() { print READY }
+zle -N zle-line-init
 "#;
