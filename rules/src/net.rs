@@ -83,7 +83,7 @@ pub enum CidrError {
     #[error("has no prefix length; write {0}/{1} for the single address")]
     NoLength(IpAddr, u8),
     /// The part after the slash is not a number, or too large for the family.
-    #[error("has no prefix length from 0 to {0} after the slash")]
+    #[error("has an invalid prefix length; expected 0 to {0}")]
     Length(u8),
     /// The part after the slash is this number with zeros before it, which others read as octal or refuse.
     #[error("has zeros before its prefix length; write /{0}")]

@@ -123,7 +123,7 @@ fn list() -> String {
     let names: String =
         topics(columns::HELP).into_iter().map(|topic| format!("  {}\n", topic.name)).collect();
     let (title, call) = (Style::Strong.paint("Topics"), help_call("TOPIC"));
-    format!("{title}\n{names}\nRun {call} to read one; the beginning of its name is enough.\n")
+    format!("{title}\n{names}\nRun {call} to read one; a prefix of its name is enough.\n")
 }
 
 fn findings(width: usize) -> String {

@@ -115,7 +115,8 @@ impl TimedCall {
         for left in [traces::write_line(&places, &line), within(TRACE_TIMEOUT, count)] {
             if let Err(error) = left {
                 // Only the runtime's log is left.
-                let _ = writeln!(io::stderr(), "sidecar-init cni: no trace can be left: {error}");
+                let _ =
+                    writeln!(io::stderr(), "sidecar-init cni: cannot write the log or the counters: {error}");
             }
         }
     }
@@ -129,9 +130,9 @@ impl TimedCall {
             }
             progress = self.changed.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let msg = format!("time is up: the call took longer than {:?} (timeout)", progress.timeout);
+        let msg = format!("the call took longer than {:?} (timeout)", progress.timeout);
         drop(progress);
-        let details = "what it waited for: standard input, a lock, or the kernel";
+        let details = "it waited for standard input, a lock, or the kernel";
         let fault = CniError::new(CniErrorCode::TryAgain, msg, details);
         if self.is_first() {
             let _ = write_stdout(&fault.json(self.progress().version), Instant::now() + TRACE_TIMEOUT);
@@ -153,9 +154,9 @@ impl TimedCall {
 /// Undoes a call whose answer can't be written, and returns its failure.
 fn unanswered(error: &io::Error, undo: Option<Undo>) -> CniError {
     let undone = match undo.map(|undo| undo()) {
-        None => "nothing was done",
-        Some(Ok(())) => "what was done is undone",
-        Some(Err(_)) => "what was done stays until DEL",
+        None => "nothing was changed",
+        Some(Ok(())) => "the change is undone",
+        Some(Err(_)) => "the change remains until DEL",
     };
     let msg = format!("the result can't be written to standard output; {undone}");
     let fault = CniError::caused(CniErrorCode::Io, msg, error);

@@ -36,7 +36,7 @@ fn a_preview_that_can_not_be_restored_is_told() {
         let printed = run(&namespace, &[&["istio-iptables", "--dry-run"], FULL].concat(), &groups(count));
         let printed = printed.with(0, "a preview");
         assert_eq!(
-            printed.stderr.contains("more words than iptables-restore takes"),
+            printed.stderr.contains("more words than iptables-restore accepts"),
             !fits,
             "{count}: {}",
             printed.stderr

@@ -49,7 +49,7 @@ fn nothing_there_is_an_answer_and_no_failure() {
 #[test]
 #[ignore = "needs gVisor's runsc"]
 fn a_rule_that_the_kernel_can_not_match_is_named_and_leaves_nothing() {
-    let says = ["iptables-legacy", "the old state is back in place", "owner"];
+    let says = ["iptables-legacy", "rolled back", "owner"];
     check(&format!("apply {CAPTURE}"), 1, &says);
     check(&format!("istio-iptables {CAPTURE}"), 1, &says);
 }

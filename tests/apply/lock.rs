@@ -98,5 +98,5 @@ fn a_missing_right_is_told_as_such() {
     let namespace = Namespace::new();
     let arguments = [&["apply"], REDIRECT, &["--lock-wait", "0"]].concat();
     let printed = namespace.outcome(&mut as_whom(NOBODY, &arguments)).with(1, "it may not").stderr;
-    assert!(printed.contains("CAP_NET_ADMIN is needed") && !printed.contains("--lock-wait"), "{printed}");
+    assert!(printed.contains("CAP_NET_ADMIN is required") && !printed.contains("--lock-wait"), "{printed}");
 }

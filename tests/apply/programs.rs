@@ -78,7 +78,7 @@ fn every_drop_in_has_the_limit() {
         let namespace = Namespace::new();
         let arguments = [words, &["--timeout", "500ms"]].concat();
         let printed = namespace.outcome(&mut among(binary(&arguments), &folder)).with(1, words[0]).stderr;
-        assert!(printed.contains("did not end within 500ms"), "{printed}");
+        assert!(printed.contains("did not finish within 500ms"), "{printed}");
     }
 }
 
@@ -94,9 +94,9 @@ fn output_without_end_is_cut_off() {
             let mut limited = among(Command::new("/bin/sh"), &folder);
             limited.args(["-c", "ulimit -v 400000; exec \"$0\" \"$@\""]).arg(ours.get_program());
             limited.args(ours.get_args());
-            let printed = namespace.outcome(&mut limited).with(1, "it prints without end").stderr;
+            let printed = namespace.outcome(&mut limited).with(1, "it printed too much").stderr;
             let named = if stream == "1" { "16 MiB to standard output" } else { "16 MiB to standard error" };
-            assert!(printed.contains(named) && printed.contains("the old state is back"), "{printed}");
+            assert!(printed.contains(named) && printed.contains("rolled back"), "{printed}");
         }
     }
 }
@@ -135,7 +135,7 @@ fn a_program_that_does_nothing_is_not_believed() {
             let printed = namespace.outcome(&mut among(binary(&call("apply", variant, flags)), &folder));
             let printed = printed.with(1, "nothing was set").stderr;
             let program = variant.program(Family::V4, "-restore");
-            for word in [program.as_str(), "ended with success", "the old state is back", "--backend"] {
+            for word in [program.as_str(), "reported success", "rolled back", "--backend"] {
                 assert!(printed.contains(word), "{word}: {printed}");
             }
             same(&before, &state(&namespace), "nothing has changed");
@@ -145,7 +145,7 @@ fn a_program_that_does_nothing_is_not_believed() {
         if variant == Variant::Legacy {
             // Without programs there is no other way to remove these.
             let printed = cleaned.with(1, "nothing was removed").stderr;
-            assert!(printed.contains("ended with success"), "{printed}");
+            assert!(printed.contains("reported success"), "{printed}");
         } else {
             cleaned.with(0, "no program is needed");
             same(&before, &state(&namespace), "nothing of ours is left");
@@ -162,10 +162,7 @@ fn a_program_that_does_a_part_is_not_believed() {
         let before = state(&namespace);
         let printed = namespace.outcome(&mut among(binary(&call("apply", variant, FULL)), &folder));
         let printed = printed.with(1, "a rule is missing").stderr;
-        assert!(
-            printed.contains("for the table nat") && printed.contains("the old state is back"),
-            "{printed}"
-        );
+        assert!(printed.contains("for table nat") && printed.contains("rolled back"), "{printed}");
         same(&before, &state(&namespace), "it was taken back");
         succeed(&namespace, &call("apply", variant, FULL));
         succeed(&namespace, &call("diff", variant, FULL));
@@ -182,7 +179,7 @@ fn a_program_that_lists_nothing_is_not_believed() {
         succeed(&namespace, &call("apply", variant, REDIRECT));
         let printed = namespace.outcome(&mut among(binary(&call("diff", variant, REDIRECT)), &folder));
         let printed = printed.with(1, "the rules can't be compared").stderr;
-        assert!(printed.contains("lists other rules than the kernel has"), "{printed}");
+        assert!(printed.contains("does not list the kernel's rules"), "{printed}");
         let cleaned = namespace.outcome(&mut among(binary(&["clean"]), &folder));
         if variant == Variant::Nft {
             // Their handles are enough to remove them.
@@ -190,7 +187,7 @@ fn a_program_that_lists_nothing_is_not_believed() {
             same(&before, &state(&namespace), "no rules of this program remain");
         } else {
             let printed = cleaned.with(1, "the rules are still there").stderr;
-            assert!(printed.contains("lists other rules than the kernel has"), "{printed}");
+            assert!(printed.contains("does not list the kernel's rules"), "{printed}");
         }
         run(&namespace, &["clean"]).with(0, "with real programs");
         same(&before, &state(&namespace), "no rules of this program remain");

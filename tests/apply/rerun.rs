@@ -108,5 +108,5 @@ fn a_report_that_can_not_be_printed_takes_nothing_back() {
     run(&namespace, &check).with(3, "after clean");
     // Of our routing protocol, and nothing that we would make.
     namespace.ip("rule add from 10.9.9.9 lookup 77 protocol 137");
-    unprinted(&["clean"], "the rules that sidecar-init surely set are removed; left is what");
+    unprinted(&["clean"], "the rules of sidecar-init are removed; kept are rules");
 }

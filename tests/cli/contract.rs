@@ -190,7 +190,7 @@ fn a_clean_that_leaves_something_reports_all_the_same() {
     // In text there is no report, and the failure says it.
     let text = run(&namespace, &["clean"]);
     assert_eq!((text.code, text.stdout.as_str()), (Some(1), ""));
-    assert!(text.stderr.contains("error: the rules that sidecar-init surely set are removed; left is"));
+    assert!(text.stderr.contains("error: the rules of sidecar-init are removed; kept are"));
 }
 
 /// The failure among what stands on standard error, of the form of all failures.

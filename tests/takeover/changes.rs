@@ -134,7 +134,7 @@ fn a_failure_anywhere_brings_the_old_state_back() {
     for_each_failure(|change, _, mut memory| {
         let before = memory.snapshot.clone();
         let printed = change.run(&mut memory).expect_err("it was asked to fail");
-        assert!(printed.ends_with("the old state is back in place"), "{change:?}: {printed}");
+        assert!(printed.ends_with("rolled back"), "{change:?}: {printed}");
         assert_same(change, &memory.snapshot, &before, &printed);
         failures += 1;
     });
@@ -149,7 +149,7 @@ fn what_can_not_be_taken_back_is_told_and_mended() {
         let before = memory.snapshot.clone();
         let mut memory = Memory { stays_broken: true, ..memory };
         let printed = change.run(&mut memory).expect_err("it was asked to fail");
-        match printed.split_once("left undone:") {
+        match printed.split_once("not undone:") {
             Some((_, steps)) => {
                 assert!(steps.lines().skip(1).count() > 0, "{change:?}: {printed}");
                 let is_asked = |step: &str| step.contains("failed as asked");
@@ -227,7 +227,7 @@ fn printed(old: Goal, from: BackendName, new: Goal, to: BackendName) -> Vec<Stri
     steps
         .iter()
         .filter(is_of_rules)
-        .map(|step| step.to_string().replace("waiting for packets on their way", "wait"))
+        .map(|step| step.to_string().replace("waiting for packets in flight", "wait"))
         .collect()
 }
 

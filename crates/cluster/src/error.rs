@@ -46,7 +46,7 @@ pub fn kind(error: &Failed) -> &'static str {
 /// # Errors
 /// As the call, or when the time is up.
 pub async fn in_time<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
-    let silence = |_| kube::Error::Service(format!("the API server gave no answer within {limit:?}").into());
+    let silence = |_| kube::Error::Service(format!("the API server did not answer within {limit:?}").into());
     timeout(limit, call).await.map_err(silence)?
 }
 

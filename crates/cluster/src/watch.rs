@@ -98,7 +98,7 @@ impl<T> Watch<T> {
             // A watch is silent as long as nothing changes; the client ends it in time. A list is not.
             let limit = if self.is_listed { Duration::MAX } else { self.list_timeout };
             let Ok(next) = timeout(limit, stream.next()).await else {
-                let error = format!("the API server does not list {} within {limit:?}", self.resource);
+                let error = format!("the API server did not list {} within {limit:?}", self.resource);
                 return Err(self.restart("silence", None, error));
             };
             match next {

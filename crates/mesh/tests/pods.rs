@@ -220,7 +220,7 @@ fn an_object_without_a_text_is_read_the_same_way() {
     let spec = pod.pod.spec.as_ref().expect("a spec");
     assert_eq!((spec.host_network, spec.run_as_user.as_deref()), (true, Some("-1")));
     let problems = |place: &str| {
-        format!("{place}metadata.annotations.a: \"1\" is a number; expected a string, so write it in quotes")
+        format!("{place}metadata.annotations.a: \"1\" is a number; expected a string; quote it")
     };
     assert_eq!(pod.problems[0].to_string(), problems(""));
     assert_eq!(written.problems[0].to_string(), problems("line 1, column 64: "));
@@ -276,7 +276,7 @@ fn names_of_users_mean_something_within_the_pod_alone() {
     let proxy = settings.resolve_within(&RemoteHost::Open).expect("known names").capture.proxy();
     assert_eq!((proxy.uids[0].number(), proxy.gids[0].number()), (1337, 1337));
     let problems = settings.resolve(&RemoteHost::Open).expect_err("names").to_string();
-    let advice = "names of the node may differ from those of the pod: give the number";
+    let advice = "names on the node may differ from those in the pod; give the number";
     assert!(problems.contains(&format!("\"istio-proxy\" is not a user number; {advice}")), "{problems}");
     assert!(problems.contains(&format!("\"istio-proxy\" is not a group number; {advice}")), "{problems}");
     let mesh = ("sidecar-init/mesh", "kuma");

@@ -72,7 +72,7 @@ fn a_failure_anywhere_leaves_upstreams_capture() {
                     Memory { fails_after: Some(step), tables_before_fault: tables, ..memory.clone() };
                 let before = memory.snapshot.clone();
                 let printed = run(&mut memory, new, to).expect_err("it was asked to fail");
-                assert!(printed.ends_with("the old state is back in place"), "{printed}");
+                assert!(printed.ends_with("rolled back"), "{printed}");
                 assert!(fares_the_same(&before, &memory.snapshot), "{printed}\n{:#?}", memory.snapshot);
             }
         }
@@ -123,8 +123,8 @@ fn tables_of_the_native_mode_go_when_nothing_can_fail_any_more() {
     assert!(made.len() == 2 && made[1].contains("istio-proxy-nat"), "{made:?}");
     // What the first of them removes is gone where the second fails.
     for (done, end) in [
-        (0, "the old state is back in place"),
-        (1, "from tables that iptables-nft can't show (IPv4 filter), so run this again or clean"),
+        (0, "rolled back"),
+        (1, "from tables that iptables-nft can't show (IPv4 filter); run this again or clean"),
     ] {
         let mut memory = Memory { fails_after: Some(done), ..memory.clone() };
         let printed = run(&mut memory, &None, NFT).expect_err("it was asked to fail");

@@ -112,8 +112,7 @@ fn who_prefers_legacy_gets_it_where_it_is_and_nothing_of_ours_is_elsewhere() {
 fn the_steps_left_undone_are_named() {
     let mut broken = Memory { fails_after: Some(6), stays_broken: true, ..shared() };
     let printed = run(&mut broken, &transparent(), NFT).expect_err("it was asked to fail");
-    let expected = "IPv6 rules (iptables-nft: mangle, nat) failed; it could not be taken back in full, so run this \
-                    again or clean; left undone:\n  IPv4 rules (iptables-nft: nat, mangle): ";
+    let expected = "IPv6 rules (iptables-nft: mangle, nat) failed; rollback failed; run this again or clean; not undone:\n  IPv4 rules (iptables-nft: nat, mangle): ";
     assert!(printed.starts_with(expected), "{printed}");
     for object in
         ["address ::6/128 on lo", "policy rule fwmark 1337 lookup 133", "route -6 local default dev lo"]

@@ -43,7 +43,7 @@ fn it_works_in_a_chroot_without_a_trace_outside() {
     let mut call = Command::new("unshare");
     call.args(["--mount", "--propagation=shared", "sh", "-c", script, "sh"]).arg(&*folder).arg(BINARY);
     let text = call.outcome().with(0, "a tour in a chroot").stdout;
-    assert!(text.contains("All 7 connections went as the rules say."), "{text}");
+    assert!(text.contains("All 7 connections matched the rules."), "{text}");
 }
 
 /// What cargo runs everything by: root is kept from the machine's network, and nobody else needs to be.

@@ -171,5 +171,5 @@ fn a_repair_that_watches_and_can_not_is_told_why() {
     assert!(printed.contains(&format!("neither at {} nor on PATH", beside.display())), "{printed}");
     // Without it, it is the repair of one container, as ever.
     let printed = repair(&copy, Path::new("/nowhere"), &[]).with(2, "repair").stderr;
-    assert!(printed.contains("--netns: is not given, nor --pid"), "{printed}");
+    assert!(printed.contains("--netns: is missing; give"), "{printed}");
 }

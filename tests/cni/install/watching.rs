@@ -68,10 +68,10 @@ fn one_of_two_waits_for_the_other_to_end() {
     let mut first = node.start(&["--watch", "--plugin-log", "none"]);
     first.until("the entry", || has_entry(&node, FILE));
     let second = node.start(&["--watch", "--plugin-log", "journal"]);
-    second.until("waiting", || second.log().contains("another install is at work"));
+    second.until("waiting", || second.log().contains("another install is running"));
     assert!(node.read(FILE).contains(r#""log":"none""#));
     let refused = node.call("uninstall", &[]);
-    assert!(refused.with(1, "uninstall").stderr.contains("end it first"));
+    assert!(refused.with(1, "uninstall").stderr.contains("stop it first"));
     first.end();
     second.until("its own entry", || node.read(FILE).contains(r#""log":"journal""#));
 }

@@ -141,7 +141,7 @@ fn what_add_sets_is_what_flags_set_and_goes_with_the_pod() {
             _ => "nft flush ruleset",
         };
         pod.stdout("sh", &["-c", tampering]);
-        says(&call(&node, "CHECK", backend, &[], &pod).refused(101), &["not those that ADD has made"]);
+        says(&call(&node, "CHECK", backend, &[], &pod).refused(101), &["differ from those of ADD"]);
         call(&node, "ADD", backend, kind.says, &pod).well();
         assert_eq!(everything(&pod), expected, "{case}");
         call(&node, "DEL", "nftables", &[], &pod).well();
@@ -192,7 +192,7 @@ fn a_container_stays_with_its_mesh_until_it_is_deleted() {
     call(&node, "ADD", "nftables", linkerd.says, &pod).well();
     let made = everything(&pod);
     let error = call(&node, "ADD", "nftables", kuma.says, &pod).refused(7);
-    says(&error, &["captured this container for linkerd", "Kuma is requested now", "DEL removes"]);
+    says(&error, &["captured this container for linkerd", "Kuma is requested now", "call DEL"]);
     assert_eq!(everything(&pod), made);
     call(&node, "CHECK", "nftables", kuma.says, &pod).well();
     call(&node, "DEL", "nftables", kuma.says, &pod).well();
@@ -310,7 +310,7 @@ fn an_init_container_of_the_same_mesh_finds_the_plugins_rules_and_takes_them_ove
         let set = everything(&pod);
         // As iptables-legacy lists them, or nft.
         assert!(set.contains("--to-ports 7\n") || set.contains("redirect to :7\n"), "{set}");
-        says(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &["not those that ADD has made"]);
+        says(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &["differ from those of ADD"]);
         call(&node, "DEL", "nftables", &[], &pod).well();
         assert_eq!(everything(&pod), before, "{}", kind.mesh);
         // One of another mesh is refused, and what the plugin has set stays.

@@ -69,7 +69,7 @@ fn an_input_that_does_not_end_is_not_waited_for() {
         child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("it ends");
         let error: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!((error["code"].as_u64(), child.wait().expect("it ends").code()), (Some(11), Some(1)));
-        says(&error, &["time is up", "standard input"]);
+        says(&error, &["took longer than", "standard input"]);
         stdin.flush().expect("it is still open");
     }
     let took = begun.elapsed();
@@ -90,7 +90,7 @@ fn a_program_that_hangs_is_not_waited_for() {
     variables.push(("PATH", crate::cni::plugin::runtime::text(&programs)));
     let start = Instant::now();
     let error = crate::cni::plugin::runtime::run("ADD", &variables, &configuration.to_string()).refused(11);
-    says(&error, &["time is up", "1s"]);
+    says(&error, &["took longer than", "1s"]);
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     // The call is in the log all the same.
     assert_eq!(node.lines().last().expect("a line")["outcome"], "failed");

@@ -51,12 +51,12 @@ fn a_result_that_can_not_be_written_undoes_the_add() {
     let (configuration, path) = (node.capturing(), pod.path());
     for (redirection, stdout) in UNWRITABLE {
         let ended = add(redirection, stdout(), &configuration.to_string(), &path);
-        fails(&node, redirection, &ended, "what was done is undone");
+        fails(&node, redirection, &ended, "the change is undone");
         assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "{redirection}");
     }
     // Nothing was done for one that is excluded; it has failed all the same.
     let ended = add(">&-", Stdio::null(), &node.configuration(&json!({})).to_string(), &path);
-    fails(&node, ">&-", &ended, "nothing was done");
+    fails(&node, ">&-", &ended, "nothing was changed");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn what_an_earlier_add_of_this_or_another_attachment_has_done_comes_back() {
             let input = node.configuration(&json!({"name": network, "capture": capture})).to_string();
             for (redirection, stdout) in UNWRITABLE {
                 let ended = add(redirection, stdout(), &input, &path);
-                fails(&node, redirection, &ended, "what was done is undone");
+                fails(&node, redirection, &ended, "the change is undone");
                 assert_eq!(kept(), made, "{network} {redirection}");
             }
         }
@@ -94,7 +94,7 @@ fn a_result_that_no_one_reads_is_given_up_when_time_is_up() {
     let (_reader, writer) = std::io::pipe().expect("a pipe");
     let start = Instant::now();
     let ended = add("", writer.into(), &configuration.to_string(), &pod.path());
-    fails(&node, "", &ended, "what was done is undone");
+    fails(&node, "", &ended, "the change is undone");
     let took = start.elapsed();
     assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(10), "{took:?}");
     assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));

@@ -257,7 +257,7 @@ fn a_pod_goes_whose_namespace_is_gone() {
     sandbox.stop();
     assert!(!sandbox.attachment.is_remembered(stage), "{}", stage.logs());
     assert!(
-        stage.logs().contains("no namespace was named"),
+        stage.logs().contains("no namespace was given"),
         "containerd gives an empty one: {}",
         stage.logs()
     );

@@ -96,7 +96,7 @@ fn an_edit_by_hand_is_drift_and_traffic_is_none() {
             true => assert_eq!(status["made"], Value::Null, "{edit}"),
             false => {
                 assert_eq!(status["made"]["changed_since"], true, "{edit}");
-                with_finding(&status, "SI059", "our table was changed since");
+                with_finding(&status, "SI059", "the table was changed since");
             }
         }
         let check = [&["diff"], &FLAGS[..], &["-o", "22,3306"]].concat();
@@ -132,7 +132,7 @@ fn a_table_that_was_loaded_by_hand_has_no_note_and_is_as_wanted() {
     assert_eq!(listing(&pod), before, "nothing is written");
     assert_eq!(json(&pod)["made"], Value::Null);
     let text = run(&pod, &["status", "--verbose"]).stdout;
-    assert!(text.contains("has no note of when it was made"), "{text}");
+    assert!(text.contains("creation time and command unknown"), "{text}");
 }
 
 /// Many settings find no room, and their digest does.
@@ -146,7 +146,7 @@ fn long_settings_are_kept_as_a_digest() {
     assert_eq!(made["settings_digest"].as_str().map(str::len), Some(16));
     assert_eq!(made["changed_since"], false);
     let status = pod.outcome(&mut binary(&["status", "--verbose"])).with(1, "nothing listens").stdout;
-    assert!(status.contains("made with more settings than the note can hold"), "{status}");
+    assert!(status.contains("configured with more settings than a table can store"), "{status}");
     let refused = run(&pod, &["diff"]).with(2, "no flag and no note").stderr;
     assert!(refused.contains("they were too long to be stored with the rules"), "{refused}");
 }

@@ -64,7 +64,7 @@ fn without_rights_over_the_network_only_what_is_handed_over_is_not_tried() {
         assert_eq!((found.code, found.wrong()), (Some(0), String::new()), "{}", found.stderr);
         for call in &found.calls {
             if call["expected"]["transparent"] == true {
-                let why = "a transparent listener is needed: needs CAP_NET_ADMIN or CAP_NET_RAW";
+                let why = "a transparent listener requires CAP_NET_ADMIN or CAP_NET_RAW";
                 assert_eq!(call["untried"], why, "{call:#}");
             } else {
                 assert_eq!(call["outcome"], "right", "{call:#}");

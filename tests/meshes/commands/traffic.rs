@@ -272,7 +272,7 @@ fn trace_shows_its_chains(scene: &Scene) {
 fn until_it_traces(child: &mut Child, about: &str) {
     let mut lines = BufReader::new(child.stderr.take().expect("piped"));
     let mut output = String::new();
-    while !output.contains("tracing packets by the table") {
+    while !output.contains("tracing packets with the table") {
         assert_ne!(lines.read_line(&mut output).expect("UTF-8"), 0, "{about}: it has ended: {output}");
     }
     // What it says later is nobody's business, but must find room.

@@ -37,9 +37,7 @@ impl WebhookService {
     /// The count of webhooks of a configuration that call the server, or the reason that none does.
     pub(crate) fn callers(&self, configuration: Option<&Value>) -> CallerCount {
         let Some(configuration) = configuration else {
-            return Err("there is no webhook configuration of this name, so the API server does not call this server through it; \
-                        name those that exist with --webhook-configurations"
-                .to_owned());
+            return Err("no webhook configuration has this name (--webhook-configurations)".to_owned());
         };
         let calling = webhooks(configuration).filter(|webhook| self.is_called_by(webhook)).count();
         if calling > 0 {
@@ -130,7 +128,7 @@ impl Known {
 impl Callers {
     /// Nothing is known of these names yet.
     pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a String>) -> Self {
-        let fault = "it was not read from the API server yet; expected a role that lists and watches it";
+        let fault = "it was not read from the API server yet; expected a role that may list and watch it";
         let known = |name: &String| (name.clone(), Known::new(Err(fault.to_owned())));
         Self(Mutex::new(names.into_iter().map(known).collect()))
     }

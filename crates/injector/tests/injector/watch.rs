@@ -85,7 +85,7 @@ fn annotations_of_a_namespace_count_from_the_next_review_on() {
     annotate(&cluster, "shop", "2000/10");
     until("the change is known", || user(&webhook) == "2009");
     cluster.remove("namespaces", "", "shop");
-    until("it is gone", || user(&webhook) == "1337");
+    until("it is deleted", || user(&webhook) == "1337");
     annotate(&cluster, "shop", "3000/10");
     until("it is there again", || user(&webhook) == "3009");
     assert_eq!((current(&webhook, "namespaces"), errors(&webhook, "namespaces")), (1.0, 0.0));
@@ -206,7 +206,7 @@ fn an_api_server_that_says_nothing_is_not_waited_for_too_long() {
 #[test]
 fn without_a_cluster_the_watch_is_off_unless_it_is_asked_for() {
     let webhook = Webhook::start(CONFIG, "", &[]);
-    webhook.until_line("namespaces and nodes are not watched");
+    webhook.until_line("cannot watch namespaces and nodes");
     assert!(is_ready(&webhook));
     assert!(!webhook.get("/metrics").text().contains("sidecar_injector_watch"));
 }

@@ -44,7 +44,7 @@ fn a_manifest_is_pasted() {
     assert_eq!(shown.problems, [""; 0]);
     assert!(shown.parts[0].title.starts_with("Deployment "), "{shown:?}");
     assert!(
-        shown.parts[0].notes.iter().any(|note| note.contains("its addresses are not known")),
+        shown.parts[0].notes.iter().any(|note| note.contains("its addresses are unknown")),
         "{shown:?}"
     );
 }
