@@ -26,16 +26,16 @@ pub enum Fault {
     #[error("an address of the other family")]
     WrongFamily,
     /// Outside of the network of all addresses: the nft variant of iptables turns it into a rule that the kernel refuses.
-    #[error("no address is outside of the network of all")]
+    #[error("no address lies outside of the network of all addresses")]
     NoAddress,
     /// A port without `-p tcp` or `-p udp` before it; iptables reads from the left.
     #[error("ports need exactly one protocol, before them")]
     PortsWithoutProtocol,
     /// A single port after `-m multiport`: there iptables reads `--dport` as short for that module's `--dports`.
-    #[error("a single port behind a list of ports, where iptables takes it for another list")]
+    #[error("a single port after a list of ports, which iptables parses as another list")]
     PortBehindList,
     /// Both modules have an option `--mark`, and iptables attributes the third one to the second module again.
-    #[error("alternates marks of packets and of connections; all of one kind have to be adjacent")]
+    #[error("packet marks and connection marks alternate; all of one kind must be adjacent")]
     MarksInTurns,
     #[error("the same condition twice")]
     Repeated,
@@ -46,13 +46,13 @@ pub enum Fault {
     NoSuchPosition,
     #[error("the chain reaches itself")]
     Loop,
-    #[error("neither jumps to a chain of the owner's nor carries its comment")]
+    #[error("neither jumps to a chain of the owner nor has its comment")]
     RuleNotOwned,
     #[error("the report's prefix is longer than 63 bytes")]
     PrefixTooLong,
     #[error("the chain is declared foreign, but its name has the owner's prefix")]
     ChainNotForeign,
-    #[error("the chain's name does not start as the owner's do")]
+    #[error("the chain's name lacks the owner's prefix")]
     ChainNotOwned,
 }
 

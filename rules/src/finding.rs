@@ -35,39 +35,39 @@ macro_rules! codes {
 codes! {
     SI001 NothingCaptured "Nothing is captured, neither inbound nor outbound nor DNS.";
     SI002 ModeNone "The interception mode is NONE, so that other options have no effect.";
-    SI003 AllExcluded "An outbound exclusion covers all that is included.";
+    SI003 AllExcluded "An outbound exclusion covers every included destination.";
     SI004 SharedListener "The listeners for inbound and outbound share a port.";
-    SI005 Ipv6Uncaptured "The pod has IPv6 whose connections are not captured.";
+    SI005 Ipv6Uncaptured "The pod has IPv6, whose connections are not captured.";
     SI006 Ipv6Unknown "Whether the pod has IPv6 that is not captured is unknown.";
-    SI007 NoEffect "An option has no effect with the others.";
+    SI007 NoEffect "An option has no effect with the other options.";
     SI008 CoveredItem "An item of a list is repeated, or covered by another one.";
-    SI009 Unreachable "A rule is never reached, because another comes first.";
+    SI009 Unreachable "A rule is never reached, because an earlier one matches the same packets.";
     SI010 DnsExcluded "Port 53 is excluded, so that DNS is not captured despite the setting.";
-    SI011 RootIsProxy "Root counts as the proxy, so that nothing that runs as root is captured.";
+    SI011 RootIsProxy "Root is the proxy's user, so that processes of root are not captured.";
     SI012 SeveralProxyUsers
-        "With several users of the proxy, calls of most to their own pod are not captured.";
-    SI013 InvalidPackets "Packets outside of their connection are let in, and one of them can reset it.";
+        "With several proxy users, calls to the own pod are captured only of the first.";
+    SI013 InvalidPackets "INVALID packets are accepted and can reset connections.";
     SI014 VmWithTproxy "Connections of virtual machines do not work with TPROXY.";
-    SI015 PortsCollide "Several ports end at one listener, where connections of one client can collide.";
-    SI016 Incomplete "The lists are too long to check everything; of each list, at most 64 items are tried.";
-    SI017 SurprisingValue "A value has another meaning than its author may expect.";
+    SI015 PortsCollide "Several ports are redirected to one listener, where connections of a client can collide.";
+    SI016 Incomplete "The lists are too long for a complete check; at most 64 items per list are tried.";
+    SI017 SurprisingValue "A value is ambiguous.";
     SI018 AmbiguousManifest "A manifest is ambiguous, or configures a pod whose traffic is not captured.";
-    SI019 OtherFamily "An item of a list is of a family that is not captured.";
-    SI020 UnrecognizedProxy "The proxy's own traffic is not recognized, so that it is captured again.";
+    SI019 OtherFamily "An item of a list belongs to an IP family that is not captured.";
+    SI020 UnrecognizedProxy "Traffic of the proxy is not recognized, so that it is captured again (loop).";
     SI021 HostCallsPass "Calls of every process of the host bypass the proxy, as probes do.";
     SI022 ProbesComeFromElsewhere
-        "Probes have another source address than the node's, which filters must admit.";
+        "Probes come from a special source address, which filters must admit.";
     SI023 MarkPasses "Processes that may set the mark of the proxy's sockets bypass the proxy.";
-    SI024 OwnDnsByTcp "DNS queries to the pod itself are captured by TCP and not by UDP.";
+    SI024 OwnDnsByTcp "DNS queries to the pod itself are captured over TCP, but not over UDP.";
     SI025 VirtualMachineUdpPasses "UDP of virtual machines, including DNS queries, is not captured.";
-    SI026 DeadRule "A rule that the mesh's own program sets is never reached.";
-    SI027 UnknownAnnotation "An annotation of a mesh's domain is unknown, so that it has no effect.";
+    SI026 DeadRule "A rule of the mesh is never reached.";
+    SI027 UnknownAnnotation "An annotation in a mesh's domain is unknown and has no effect.";
     SI028 RunsAsProxy
         "A container of the application runs as the proxy's user or group, so that it is not captured.";
     SI029 PodSecurity
         "The Pod Security Standard of the namespace refuses the init container that sets the rules.";
-    SI030 NotInjected "A pod runs without the sidecar that a webhook would give it now.";
-    SI031 InjectionUnserved "A pod or its namespace asks for injection, and the pod is not injected.";
+    SI030 NotInjected "A pod runs without a sidecar that a webhook would inject now.";
+    SI031 InjectionUnserved "A pod or its namespace requests injection, but the pod is not injected.";
     SI032 ProbeUncaptured "A probe's port is not captured.";
     SI033 ServicePortUncaptured "The target port of a Service is not captured.";
     SI034 TwoMeshes "A pod has signs of two meshes.";
@@ -77,9 +77,9 @@ codes! {
         "A webhook has no caBundle, so that the API server does not trust its certificate.";
     SI038 InvalidSetting "A setting of a pod is invalid.";
     SI039 Misplaced
-        "A mesh's annotation or label is not in the metadata of the pod, so that it has no effect.";
-    SI040 DroppedField "Kubernetes drops a field of a pod that it does not know.";
-    SI041 RunsBeforeProxy "An init container runs when the rules are set and the proxy does not run yet.";
+        "An annotation or label of a mesh is not in the metadata of the pod and has no effect.";
+    SI040 DroppedField "A pod has an unknown field, which Kubernetes drops.";
+    SI041 RunsBeforeProxy "An init container runs after the rules are set and before the proxy starts.";
     SI042 JobKeptAlive "The proxy of a Job keeps its pod alive.";
     SI043 OwnNetworkStack
         "A runtime class has a network stack in which rules of a CNI plugin have no effect.";
@@ -88,18 +88,18 @@ codes! {
         "A part of a network namespace or its kernel can't be read, so that its state is unknown.";
     SI046 BlockedTable "Packets meet no rule of a table, or changing it is refused.";
     SI047 OthersFirst "Rules of other programs may decide about packets before ours.";
-    SI048 Overruled "Rules of other programs decide about traffic that is to be captured.";
+    SI048 Overruled "Rules of other programs decide about traffic that should be captured.";
     SI049 MayDrop "A chain of another program may drop packets.";
-    SI050 UnknownOrigin "Rules or routes may be another program's, so that cleaning keeps them.";
+    SI050 UnknownOrigin "Rules or routes may belong to another program, so that clean keeps them.";
     SI051 IncompleteRules "Rules are incomplete, or in several backends.";
     SI052 MissingRouting "Routing that the rules need is missing.";
-    SI053 SpareRouting "Routing is left over, or there more than once.";
+    SI053 SpareRouting "Routing is left over or duplicated.";
     SI054 SeveralMeshes "Several meshes capture in one network namespace.";
-    SI055 Ipv4Uncaptured "The pod has IPv4 whose connections are not captured.";
+    SI055 Ipv4Uncaptured "The pod has IPv4, whose connections are not captured.";
     SI056 NothingListens "Nothing listens where rules send traffic.";
     SI057 NotTransparent "The listener lacks IP_TRANSPARENT, which TPROXY needs.";
     SI058 NotTheProxy "A process that is not the proxy listens where rules send traffic.";
-    SI059 Changed "Rules were changed since they were made.";
+    SI059 Changed "Rules were changed after they were set.";
     SI060 HostNamespace "The network namespace is the machine's own.";
     SI061 MissingCapability "A capability is missing.";
     SI062 MissingProgram "A program of iptables is missing, or can't list the rules.";

@@ -119,9 +119,9 @@ impl TrafficEffect {
     pub fn word(self) -> &'static str {
         match self {
             Self::Captured => "captured",
-            Self::Excluded => "left_alone",
+            Self::Excluded => "excluded",
             Self::Dropped => "dropped",
-            Self::HandedOver | Self::LedOn => "led_on",
+            Self::HandedOver | Self::LedOn => "continue",
         }
     }
 }
@@ -129,7 +129,7 @@ impl TrafficEffect {
 impl Origin {
     pub fn option_text(&self) -> String {
         match self.option {
-            "" => "always there".to_owned(),
+            "" => "no option".to_owned(),
             variable if variable.starts_with(|c: char| c.is_ascii_uppercase()) => variable.to_owned(),
             long => format!("--{long}"),
         }

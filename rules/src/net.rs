@@ -80,7 +80,7 @@ pub enum CidrError {
     Address,
     #[error("has no prefix length; write {0}/{1} for the single address")]
     NoLength(IpAddr, u8),
-    #[error("has no prefix length from 0 to {0} after the slash")]
+    #[error("has an invalid prefix length; expected 0 to {0}")]
     Length(u8),
     /// The part after the slash is this number with leading zeros, which other parsers read as octal or refuse.
     #[error("has zeros before its prefix length; write /{0}")]

@@ -11,7 +11,7 @@ pub enum NumberError {
     NoPort,
     #[error("is port 0, which no connection uses")]
     PortZero,
-    #[error("is a range whose end lies before its start")]
+    #[error("is a range that ends before its start")]
     Backwards,
 }
 

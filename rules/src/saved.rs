@@ -30,7 +30,7 @@ pub fn saved(text: &str) -> Result<Saved, ParseError> {
     let mut families: Vec<Option<Family>> = blocks.iter().enumerate().map(known).collect();
     let first = families.iter().flatten().next().copied();
     if first.is_none() && !blocks.is_empty() {
-        remarks.push("neither a header nor an address shows its family: IPv4 is assumed".to_owned());
+        remarks.push("no header or address shows its family: assuming IPv4".to_owned());
     }
     let (mut last, mut shown) = (first.unwrap_or(Family::V4), BTreeSet::new());
     for (family, block) in families.iter_mut().zip(&blocks) {
@@ -47,10 +47,10 @@ pub fn saved(text: &str) -> Result<Saved, ParseError> {
     if let [one] = &blocks[..]
         && let (true, Some(table)) = (one.is_of_commands, one.table)
     {
-        remarks.push(format!("shows table {table} alone; iptables-save shows the rules of all tables"));
+        remarks.push(format!("contains only table {table}; iptables-save prints all tables"));
     }
     let gap = |family| match omissions.iter().find(|(of, _)| of.is_none_or(|of| of == family)) {
-        _ if !families.contains(&Some(family)) => Some(format!("the listing does not show {family}")),
+        _ if !families.contains(&Some(family)) => Some(format!("the listing does not contain {family}")),
         Some((_, line)) => Some(format!("the listing is incomplete ({line})")),
         None => None,
     };

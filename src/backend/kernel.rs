@@ -130,8 +130,7 @@ impl Kernel {
 
 /// Existing legacy tables. If the kernel's list can't be read, those of `unlisted` are tried.
 fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<FoundTables>, Error> {
-    let found =
-        iptables::legacy_tables(family, unlisted).during("asking for the tables of iptables-legacy")?;
+    let found = iptables::legacy_tables(family, unlisted).during("listing the tables of iptables-legacy")?;
     Ok(Some(found).filter(|found| !found.tables.is_empty()))
 }
 
@@ -174,7 +173,7 @@ impl Backend for Kernel {
                 let Some(Shown { listing, unlistable }) = listed_rules.get_mut(family).take() else {
                     tracing::warn!(
                         target: "iptables",
-                        "{family} tables of {variant} are there, and no program on PATH to read them"
+                        "{family} tables of {variant} exist, but no program on PATH can read them"
                     );
                     snapshot.unreadable.push((variant, family));
                     continue;
@@ -259,7 +258,7 @@ impl Backend for Kernel {
     }
 
     fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error> {
-        forget(stale).during("forgetting flows")
+        forget(stale).during("deleting flows from conntrack")
     }
 }
 

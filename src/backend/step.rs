@@ -99,7 +99,7 @@ impl fmt::Display for CommitStep {
                 for (family, changes) in families {
                     write!(f, "{family} rules ({}: {}), ", Variant::Nft, tables(changes))?;
                 }
-                f.write_str("and what they leave empty")
+                f.write_str("and chains left empty")
             }
             Self::Nftables { live, desired } => {
                 let verb = match (live, desired) {
@@ -128,7 +128,7 @@ impl fmt::Display for CommitStep {
                 let names: Vec<String> = tables.iter().map(names).collect();
                 write!(f, "removing rules from tables that {} can't show: {}", Variant::Nft, names.join(", "))
             }
-            Self::WaitForInFlight => f.write_str("waiting for packets on their way"),
+            Self::WaitForInFlight => f.write_str("waiting for packets in flight"),
         }
     }
 }
@@ -221,23 +221,23 @@ pub enum Error {
     /// Nothing of the change has taken effect.
     #[error("nf_tables refused the change{}", permission(.0.cause()))]
     Nftables(#[source] Refusal),
-    #[error("the output of {program} can't be read")]
+    #[error("cannot parse the output of {program}")]
     Output { program: String, source: rules::parse::ParseError },
     #[error(
-        "{program} lists other rules than the kernel has in the table {}; use the version of iptables that wrote them",
+        "{program} does not list the kernel's rules in table {}; use the version of iptables that wrote them",
         .table.name()
     )]
     ListingMismatch { program: String, table: Table },
     #[error(
-        "{program} ended with success, and the kernel does not have the rules that it was given for the table {}; see what \
-         this program is, or choose another with --backend",
+        "{program} reported success, but the kernel lacks its rules for table {}; check this program, or \
+         choose another with --backend",
         .table.name()
     )]
     NotApplied { program: String, table: Table },
     #[error("{what} failed{}", permission(.source))]
     Netlink { what: String, source: io::Error },
     #[error(
-        "this kernel has no nf_tables; use --backend iptables-legacy, or have the node load the module nf_tables"
+        "this kernel has no nf_tables; use --backend iptables-legacy, or load the module nf_tables on the node"
     )]
     NoNftables,
 }
@@ -273,7 +273,7 @@ impl From<Refusal> for Error {
 
 fn permission(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => " (CAP_NET_ADMIN is needed in this network namespace)",
+        io::ErrorKind::PermissionDenied => " (CAP_NET_ADMIN is required in this network namespace)",
         _ => "",
     }
 }

@@ -17,7 +17,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 pub(super) struct AmbientHostReport {
     /// The table's name, of the family inet.
     table: &'static str,
-    /// Whether the run changed anything.
+    /// True if the run changed anything.
     changed: bool,
     /// The addresses of all pods in the table.
     pods: Vec<IpAddr>,
@@ -47,13 +47,13 @@ fn change(reader: &mut SettingReader<'_>) -> Option<SnatChange> {
         for address in addresses.iter().filter(|address| {
             address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_mapped(address)
         }) {
-            let text = "is not the address of a pod; expected one by which others call it, such as 10.1.2.3";
+            let text = "is not the address of a pod; expected one that other pods can call, such as 10.1.2.3";
             reader.problem(&source, &address.to_string(), text);
         }
     }
     let (_, source) = reader.items(Setting::HostRemove);
     for address in add.intersection(&remove) {
-        let text = "is in --add too; give it to one of them";
+        let text = "is also in --add; give it once";
         reader.problem(&source, &address.to_string(), text);
     }
     let (v4, v6) = ambient::probe_addresses(reader);
@@ -61,7 +61,7 @@ fn change(reader: &mut SettingReader<'_>) -> Option<SnatChange> {
         for setting in [Setting::HostAdd, Setting::HostRemove] {
             reader.blame(
                 setting,
-                "has no place beside --clean, which removes the table with all pods; give one of them",
+                "contradicts --clean, which removes the table with all pods; give one of them",
             );
         }
         return None;
@@ -90,12 +90,9 @@ fn done(change: Option<&SnatChange>) -> Result<AmbientHostReport, Error> {
 
 fn sentence(AmbientHostReport { table, pods, probe_addresses, .. }: &AmbientHostReport) -> String {
     if probe_addresses.is_empty() {
-        return format!("the table inet {table} is gone");
+        return format!("the table inet {table} is removed");
     }
     let (count, plural) = (pods.len(), if pods.len() == 1 { "" } else { "es" });
     let from: Vec<String> = probe_addresses.iter().map(ToString::to_string).collect();
-    format!(
-        "calls of the host's own processes to {count} pod address{plural} come from {}",
-        from.join(" and ")
-    )
+    format!("calls of host processes to {count} pod address{plural} come from {}", from.join(" and "))
 }

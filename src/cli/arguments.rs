@@ -34,7 +34,7 @@ pub(super) fn read(
             Ok(call(entry, parser))
         }
         None if parser.group.is_some() => {
-            let text = "takes no flags: the container runtime passes its configuration on standard input and in the environment";
+            let text = "takes no flags: the container runtime passes the configuration on standard input and in variables";
             Err(Problems(vec![InputProblem::of(cni::COMMAND, text)]).into())
         }
         None if parser.problems.is_empty() => {
@@ -81,7 +81,7 @@ fn is_manifest(word: &str) -> bool {
 
 fn stray(word: &str, flags: &Flags) -> String {
     let follows = |what: &str, setting: Setting| {
-        format!("is not expected; a {what} follows {}", setting.row().option())
+        format!("is not expected; give a {what} with {}", setting.row().option())
     };
     if sources::boolean(word).is_some() || word.starts_with('-') {
         pflag::stray(flags)
@@ -283,7 +283,7 @@ impl Parser {
         }
         let text = match self.entry {
             Some(CommandEntry { trailing: Some(_), .. }) => {
-                "is not expected; a command follows --".to_owned()
+                "is not expected; give a command with --".to_owned()
             }
             Some(_) | None => self.continued(&word).unwrap_or_else(|| stray(&word, &self.flags)),
         };

@@ -10,10 +10,10 @@ use sidecar_init::engine::{self, ApplyPlan, Choice, EngineError, OnDrift, Option
 use sidecar_init::sys::namespace;
 use std::{error, mem, time::Instant};
 
-const OWN_NAMESPACE: &str = "this is the machine's own network namespace: capturing here would catch the traffic of \
-    everything that runs on it; name the pod's with --network-namespace, or insist with --allow-host-namespace";
-const UNKNOWN_NAMESPACE: &str = "this may be the machine's own network namespace, where capturing would catch the traffic \
-    of everything that runs on it: /proc is needed to know; mount it, or insist with --allow-host-namespace";
+const OWN_NAMESPACE: &str = "this is the machine's own network namespace: rules here would redirect all traffic of the \
+                             machine; give the pod's with --network-namespace, or allow it with --allow-host-namespace";
+const UNKNOWN_NAMESPACE: &str = "this may be the machine's own network namespace, where rules would redirect all traffic \
+                                 of the machine: mount /proc to check it, or allow it with --allow-host-namespace";
 
 pub(super) fn apply(ResolvedCall { capture, run, .. }: &ResolvedCall) -> RunResult {
     if let RunMode::Preview(_) = run.mode {
@@ -74,15 +74,16 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
     let done = match (left.is_empty(), summary.steps.is_empty()) {
         (true, true) => "no rules of this program were found",
         (true, false) => "no rules of this program remain",
-        (false, _) => "the rules that sidecar-init surely set are removed",
+        (false, _) => "the rules of sidecar-init are removed",
     };
     let removed_trace = session.kernel.remove_leftover_trace().map_err(|source| {
-        let left = left.iter().map(|text| format!("\n  left, as another program may have made it: {text}"));
-        let what = "what a trace --enable had left that was killed can't be removed";
+        let left =
+            left.iter().map(|text| format!("\n  kept, because another program may have made it: {text}"));
+        let what = "the table of an interrupted trace can't be removed";
         Because::of(format!("{done}, but {what}{}", left.collect::<String>()), source)
     })?;
     if removed_trace {
-        tracing::info!(target: "iptables", "removed what a trace --enable had left that was killed");
+        tracing::info!(target: "iptables", "removed the table of an interrupted trace");
     }
     let predecessors = engine::predecessors(&owner);
     let report = ChangeReport::new(&summary, start, done);
@@ -114,7 +115,7 @@ pub(super) struct ChangeReport {
     families: Vec<&'static str>,
     /// The number of our rules now.
     rule_count: usize,
-    /// Whether the run changed anything.
+    /// True if the run changed anything.
     changed: bool,
     /// The changes, in order.
     steps: Vec<String>,
@@ -164,8 +165,8 @@ impl ChangeReport {
     fn left_behind(&self) -> Option<String> {
         let left: String = self.left.iter().map(|doubtful| format!("\n  {doubtful}")).collect();
         let text = format!(
-            "the rules that sidecar-init surely set are removed; left is what {} or another program may have made: \
-             remove it by hand if it is not needed{left}",
+            "the rules of sidecar-init are removed; kept are rules that {} or another program may have made; \
+             remove them by hand if they are not needed:{left}",
             self.predecessors
         );
         (!left.is_empty()).then_some(text)
@@ -187,7 +188,7 @@ impl ChangeReport {
             (Some(backend), false) => {
                 format!("Nothing to change: {count} {rules} in place with {backend} for {families}.")
             }
-            (None, true) if self.owners.is_empty() => "Removed what was left of earlier rules.".to_owned(),
+            (None, true) if self.owners.is_empty() => "Removed the remains of earlier rules.".to_owned(),
             (None, true) => format!("Removed the rules of {}.", self.owners.join(" and ")),
             (None, false) => "Nothing to remove.".to_owned(),
         })
@@ -230,7 +231,7 @@ pub(super) fn host_warning() -> Option<&'static str> {
     match namespace::is_host() {
         Some(false) => None,
         Some(true) => Some("this is the machine's own network namespace"),
-        None => Some("this may be the machine's own network namespace: /proc is needed to know"),
+        None => Some("this may be the machine's own network namespace: mount /proc to check it"),
     }
 }
 

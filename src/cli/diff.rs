@@ -60,7 +60,7 @@ pub(super) fn run(
 fn of_rules(raw: &Raw, problems: &[InputProblem], files: &[String], existing: &[Basis]) -> RunResult {
     let mut problems = problems.to_vec();
     if !files.is_empty() || raw.describes_rules() || existing.len() > 2 {
-        let text = "is compared with one other, or with the live rules, and not with flags or manifests";
+        let text = "can be compared only with one other, or with the live rules, not with flags or manifests";
         let setting = match &existing[0] {
             Basis::Listing(_) => Setting::FromSave,
             _ => Setting::NetworkNamespace,
@@ -250,7 +250,7 @@ fn with_live(
     let before = change::warned(session.preceding_rules()?);
     let others = compared.live.others(&owner, OWNERS).map(|(other, by_what)| OtherMesh {
         mesh: other.mesh.into(),
-        text: format!("{} captures here too ({by_what}), so apply would refuse", other.name),
+        text: format!("{} captures here too ({by_what}), so that apply would fail", other.name),
         remedy: engine::remedy_of(&other),
     });
     let others: Vec<OtherMesh> = others.collect();

@@ -175,7 +175,7 @@ fn question(
         return packet(reader, &QuestionContext { pod, routes, names: &names }).map(Box::new);
     }
     if let Some(given) = raw.get(Setting::Expect) {
-        let text = "is about a packet; name its destination, such as 8080 or 10.0.0.5:443";
+        let text = "applies to a packet; give its destination, such as 8080 or 10.0.0.5:443";
         reader.whole(&given.source, text);
     }
     None

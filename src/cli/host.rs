@@ -49,7 +49,7 @@ impl System {
             FilesOf::Process(process) => process::read_as(process, path),
             FilesOf::Unknown => {
                 return Err(io::Error::other(
-                    "a namespace's name or path does not lead to the pod's files; pid:N does",
+                    "the pod's files are unknown by a namespace's name or path; give pid:N",
                 ));
             }
         };
@@ -145,7 +145,7 @@ pub(super) fn enter_namespace(raw: &Raw, is_drop_in: bool) -> Option<InputProble
         && matches!(given.source, Source::Flag(_))
         && !is_drop_in
     {
-        let text = "names no network namespace; leave the flag out for the current one";
+        let text = "is empty; omit the flag for the current network namespace";
         return Some(InputProblem::with_item(&given.source, "", text));
     }
     let given = namespace_to_enter(raw)?;
@@ -153,14 +153,14 @@ pub(super) fn enter_namespace(raw: &Raw, is_drop_in: bool) -> Option<InputProble
 }
 
 pub(super) fn enter(word: &str) -> Result<(), String> {
-    let form = "expected a name of ip netns, a container's id or at least its first 4 digits, pid:N, or a network namespace such as \
-                /run/netns/NAME or /proc/PID/ns/net";
+    let form = "expected a name of ip netns, a container id or at least its first 4 digits, pid:N, or a network \
+                namespace such as /run/netns/NAME or /proc/PID/ns/net";
     let text = |error: &LookupError| {
         // The namespace was found, so another name does not help.
         if let LookupError::Open(cause) = error
             && cause.kind() == io::ErrorKind::PermissionDenied
         {
-            return format!("{error}; this needs root, with CAP_SYS_ADMIN");
+            return format!("{error}; root with CAP_SYS_ADMIN is required");
         }
         let nearest = nearest(word, error.known()).map(|name| format!("; did you mean {name}?"));
         format!("{error}{}; {form}", nearest.unwrap_or_default())

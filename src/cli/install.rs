@@ -47,7 +47,7 @@ fn log_removed(RemovedInstallation { configurations, programs }: &RemovedInstall
         tracing::info!(target: "install", "{} is removed", path.display());
     }
     if configurations.is_empty() && programs.is_empty() {
-        tracing::info!(target: "install", "there was nothing to remove");
+        tracing::info!(target: "install", "nothing to remove");
     }
 }
 
@@ -84,12 +84,12 @@ fn watch(reader: &mut SettingReader<'_>) -> Option<WatchOptions> {
     None
 }
 
-const NEEDS_WATCH: &str = "has a meaning with --watch only; give both or none";
+const NEEDS_WATCH: &str = "requires --watch; give both or none";
 
 fn wait(reader: &mut SettingReader<'_>) -> Option<std::time::Duration> {
     let wait = reader.one_of(Setting::InstallWait, "a duration, such as 30s or 1m30s", duration::parse)?;
     if reader.switch(Setting::Watch) {
-        reader.blame(Setting::InstallWait, "contradicts --watch, which waits without end; give one of them");
+        reader.blame(Setting::InstallWait, "contradicts --watch, which waits forever; give one of them");
     }
     Some(wait)
 }

@@ -44,14 +44,14 @@ pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> RunResult {
 
 /// True to install, false to uninstall.
 fn installs(reader: &mut SettingReader<'_>) -> bool {
-    let text = "is not known; expected install transparent-proxy or uninstall transparent-proxy";
+    let text = "is unknown; expected install transparent-proxy or uninstall transparent-proxy";
     let verbs = [("install", true), ("uninstall", false)];
     let verb = reader.optional(Kuma::Verb, text, |word| verbs.into_iter().find(|(verb, _)| *verb == word));
-    let text = "is not known; expected transparent-proxy";
+    let text = "is unknown; expected transparent-proxy";
     let component = reader.optional(Kuma::Component, text, |word| (word == COMPONENT).then_some(()));
     let is_missing = |setting| reader.raw.stated(setting).is_none();
     if is_missing(Kuma::Verb) || (component.is_none() && is_missing(Kuma::Component)) {
-        let text = "names no action; expected install transparent-proxy or uninstall transparent-proxy";
+        let text = "has no action; expected install transparent-proxy or uninstall transparent-proxy";
         reader.whole(&Source::Key("kuma-init".to_owned()), text);
     }
     verb.is_none_or(|(_, installs)| installs)
@@ -86,7 +86,7 @@ fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputP
     let mut own = of_kuma();
     match (raw.get(Kuma::DpUid).cloned(), raw.get(Kuma::ProxyUser)) {
         (Some(given), Some(Given { source: Source::Flag(_), .. })) => {
-            let text = "is the old name of --kuma-dp-user, which is given too; give one of them";
+            let text = "is the former name of --kuma-dp-user, which is also given; give one of them";
             problems.push(InputProblem::with_item(&given.source, &given.value, text));
         }
         (Some(given), _) => own = Raw::of([(Kuma::ProxyUser, given)]).over(own),
@@ -110,7 +110,7 @@ fn adapted(reader: &mut SettingReader<'_>, run: Run, installs: bool) -> (Run, bo
     let on_node = reader.switch(Kuma::CniMode);
     if reader.switch(Kuma::StoreFirewalld) {
         reader
-            .warn("--store-firewalld: no rules are given to firewalld; when it reloads, it may remove these");
+            .warn("--store-firewalld: the rules are not stored in firewalld, and its reload may remove them");
     }
     let variant = variant(reader, run.timeout);
     let backend = match (run.backend, variant) {
@@ -141,7 +141,7 @@ fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant>
             |(name, path): &(String, String)| FAMILIES.concat().contains(&&**name) && !path.is_empty();
         let text = match pair.as_ref().filter(|pair| known(pair)) {
             None => "is not an iptables program",
-            Some((_, path)) if !Path::new(path).is_file() => "names a program that is not there",
+            Some((_, path)) if !Path::new(path).is_file() => "names a program that does not exist",
             Some(_) => return pair,
         };
         reader.problem(source, item, format!("{text}; {FORM}"));
@@ -252,6 +252,6 @@ fn restored() -> io::Result<()> {
     };
     fs::write(RESOLV_CONF, text)?;
     fs::remove_file(BACKUP)?;
-    tracing::info!(target: "config", "{RESOLV_CONF} is again what {BACKUP} held");
+    tracing::info!(target: "config", "restored {RESOLV_CONF} from {BACKUP}");
     Ok(())
 }

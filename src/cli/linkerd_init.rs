@@ -99,7 +99,7 @@ fn programs(reader: &mut SettingReader<'_>) -> Choice {
 }
 
 fn close_wait(reader: &mut SettingReader<'_>) -> Option<u32> {
-    let complaint = "is not a time; expected a number of seconds, or 0 to leave the kernel's";
+    let complaint = "is not a time; expected a number of seconds, or 0 to keep the kernel's";
     let seconds = reader.scalar(Linkerd::CloseWaitTimeout, complaint, |text| {
         unsigned(text).filter(|&seconds| i32::try_from(seconds).is_ok())
     });
@@ -151,7 +151,7 @@ fn set(call: &ResolvedCall, extra: &Extra) -> Result<(), Box<dyn error::Error>> 
     if let (Err(_), Some(before)) = (&done, &before)
         && let Err(error) = namespace::set_sysctl(namespace::CLOSE_WAIT, before)
     {
-        tracing::warn!(target: "iptables", "{} stays changed: {error}", namespace::CLOSE_WAIT);
+        tracing::warn!(target: "iptables", "{} can't be restored: {error}", namespace::CLOSE_WAIT);
     }
     done?;
     if let (Some(seconds), None) = (extra.close_wait, before) {

@@ -32,7 +32,7 @@ fn of_what_is_here(subject: &Subject) -> RunResult {
     };
     let own = |reader: &mut SettingReader<'_>| (reader.switch(Setting::Deny), allowed(reader), form(reader));
     let (run, (deny, allowed, form)) = run::begin(&subject.raw, subject.before.clone(), run::ANSWER, own)?;
-    tracing::info!(target: "lint", "the settings are not known, so only the rules are looked at: {why}");
+    tracing::info!(target: "lint", "the settings are unknown, so only the rules are checked: {why}");
     let mut findings = status::findings(&run)?;
     findings.retain(|finding| !allowed.iter().any(|code| code.name() == finding.code));
     let is_denied = deny && findings.iter().any(|finding| is_denied(finding.level));
@@ -157,7 +157,7 @@ impl LintAnswer {
 pub(super) struct LintReport<'a> {
     /// The basis of the findings.
     basis: basis::BasisReport,
-    /// The findings, warnings first; notes are among them with `--notes` alone.
+    /// The findings, warnings first; notes are included only with `--notes`.
     findings: &'a [FindingReport],
 }
 
@@ -196,7 +196,7 @@ pub(super) fn lint_here(look: Lint, raw: &Raw, capture: &Capture) -> Vec<Finding
                 Code::Ipv6Unknown,
                 &capture.mesh().entry().keys.ipv6.0.row().option(),
                 format!("could not check whether this pod has IPv6 that is not captured: {error}"),
-                "see whether its interfaces can be listed: ip -6 addr",
+                "check whether its interfaces can be listed: ip -6 addr",
             );
             [vec![unknown], look(raw, capture, &[])].concat()
         }

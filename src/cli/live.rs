@@ -42,10 +42,11 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
         tracing::warn!(target: "backend", "{blocked}");
     }
     for text in unread().unwrap_or_default() {
-        tracing::warn!(target: "backend", "{text} may decide about packets, too, and can't be read: answers are by the rules alone");
+        tracing::warn!(target: "backend", "{text} may also decide about packets, but can't be read: answers \
+                                           consider only the rules");
     }
     if link::is_down(LOOPBACK) {
-        tracing::warn!(target: "backend", "lo is down, and what is redirected to the proxy goes by it: ip link set lo up");
+        tracing::warn!(target: "backend", "lo is down, and traffic to the proxy passes it: ip link set lo up");
     }
     let rule_view = |family: Family| {
         let view = named(engine::live(&mut kernel, family)?);
@@ -166,9 +167,9 @@ impl Routes for KernelRoutes {
                 let to = to.ip();
                 let why = match error.raw_os_error() {
                     Some(ENETUNREACH) => format!("no route leads to {to}"),
-                    Some(EHOSTUNREACH) => format!("the route to {to} says unreachable"),
-                    Some(EACCES) => format!("the route to {to} says prohibit"),
-                    Some(EINVAL) => format!("the route to {to} says blackhole"),
+                    Some(EHOSTUNREACH) => format!("the route to {to} is unreachable"),
+                    Some(EACCES) => format!("the route to {to} is prohibit"),
+                    Some(EINVAL) => format!("the route to {to} is blackhole"),
                     _ => format!("the kernel has no route to {to} ({error})"),
                 };
                 Err(format!("no packet is sent: {why} for user {uid}"))
@@ -189,7 +190,7 @@ impl Routes for KernelRoutes {
             return match local || forwards(packet.to, &interface) {
                 true => Ok(Arrival { interface, local }),
                 false => Err(format!(
-                    "nothing for {} is taken in at {interface}: this namespace does not have the address, and does not forward",
+                    "{interface} does not accept packets to {}: this namespace lacks the address and does not forward",
                     packet.to
                 )),
             };
@@ -206,7 +207,7 @@ impl Routes for KernelRoutes {
                 // Without the number that the standard library appends.
                 let why = error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase();
                 Err(format!(
-                    "nothing from {from} to {} is taken in at {interface}: {why}; see the route back, rp_filter and forwarding",
+                    "{interface} does not accept packets from {from} to {}: {why}; see the route back, rp_filter and forwarding",
                     packet.to
                 ))
             }
@@ -229,7 +230,7 @@ impl Routes for KernelRoutes {
 
 fn is_up(interface: &str) -> Result<(), String> {
     let refused = |why: &str| format!("nothing arrives at {interface}: {why}");
-    if_nametoindex(interface).map_err(|_| refused("no interface here has that name"))?;
+    if_nametoindex(interface).map_err(|_| refused("no interface has that name"))?;
     match link::is_down(interface) {
         true => Err(refused(&format!("it is down; ip link set {interface} up"))),
         false => Ok(()),

@@ -90,7 +90,7 @@ pub(super) fn only<'a>(subjects: impl IntoIterator<Item = &'a Subject>) -> Resul
         ref several => {
             let titles: Vec<&str> = several.iter().filter_map(|subject| subject.title.as_deref()).collect();
             let text = format!(
-                "describes {} pods ({}), and a network namespace is one pod's; give one",
+                "describes {} pods ({}), but a network namespace belongs to one; give one pod",
                 several.len(),
                 titles.join(", ")
             );
@@ -180,9 +180,7 @@ pub(super) fn settings(subject: &Subject) -> Result<NotedSettings, Box<dyn Error
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot read the rules of this network namespace; to ask about other rules, give flags of apply, or -f FILE"
-)]
+#[error("cannot read the rules of this network namespace; or describe rules with flags of apply, or -f FILE")]
 pub(super) struct Unread(#[source] pub(super) backend::Error);
 
 fn read_noted(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Error> {
@@ -197,7 +195,7 @@ fn read_noted(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Er
                 NotedSettings::Found(Box::new(Subject::of_flags(raw, Vec::new(), machine)), basis)
             }
             None => NotedSettings::Unknown(format!(
-                "those stored with the rules are another version's ({settings})"
+                "those stored with the rules are of another version ({settings})"
             )),
         },
         [(_, None)] => NotedSettings::Unknown(
@@ -206,7 +204,7 @@ fn read_noted(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Er
         [] => unnoted(&snapshot, run),
         [..] => {
             let names: Vec<&str> = noted.iter().map(|(mesh, _)| mesh.name()).collect();
-            NotedSettings::Unknown(format!("rules of several meshes are here ({})", names.join(", ")))
+            NotedSettings::Unknown(format!("rules of several meshes exist ({})", names.join(", ")))
         }
     })
 }
@@ -234,6 +232,6 @@ pub(super) fn needed(here: &NotedSettings) -> Problems {
         NotedSettings::NoRules => "no rules of a mesh exist here",
         NotedSettings::Found(..) => unreachable!("these are settings"),
     };
-    let text = format!("no flags are given, and {why}; give flags of apply, or -f FILE");
+    let text = format!("no flags given, and {why}; give flags of apply, or -f FILE");
     Problems(vec![InputProblem::of("settings", text)])
 }

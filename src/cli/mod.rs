@@ -59,7 +59,7 @@ fn call(entry: &CommandEntry, parser: Parser) -> Exit {
     let (files, destinations) = (given(Setting::Filename), given(Setting::Destination));
     let (listings, namespaces) = (given(Setting::FromSave), given(Setting::NetworkNamespace));
     if files.iter().filter(|file| *file == "-").count() > 1 {
-        let text = "is - twice; standard input is one manifest";
+        let text = "is - twice; standard input holds one manifest";
         problems.push(InputProblem::of(&Setting::Filename.row().option(), text));
     }
     // Pasted flags are accepted silently, which would include kubectl's letter for a namespace.
@@ -110,9 +110,7 @@ fn add_hints(problems: &mut Problems, is_namespace: bool) {
     let option = Setting::OutboundPortsExclude.row().option();
     for problem in problems.0.iter_mut().filter(|problem| problem.name == option) {
         if let Some(format) = problem.item.as_deref().filter(|item| ["json", "yaml", "text"].contains(item)) {
-            problem
-                .text
-                .push_str(&format!("; if it was meant for the answer's form, write --format {format}"));
+            problem.text.push_str(&format!("; for the output format, write --format {format}"));
         }
     }
 }

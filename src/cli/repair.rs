@@ -30,7 +30,7 @@ impl Host for RepairTarget {
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
         match &self.process {
             Some(process) => Ok(name_servers(&process::read_as(process, "etc/resolv.conf")?)),
-            None => Err(io::Error::other("a namespace has none; name a process with --pid")),
+            None => Err(io::Error::other("a namespace has none; give a process with --pid")),
         }
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn run(subjects: &[Subject]) -> RunResult {
 fn repaired(call: &ResolvedCall) -> Result<change::ChangeReport, Box<dyn Error>> {
     let ResolvedCall { capture, run, .. } = call;
     if namespace::is_host() != Some(false) {
-        return Err("this is the machine's own network namespace, or may be; name the container's".into());
+        return Err("this is, or may be, the machine's own network namespace; give the container's".into());
     }
     let report = change::set(run, "cni-repair", capture, OnDrift::Replace)?;
     let compared = run.session(capture.owner())?.check(&capture.desired())?;
@@ -78,8 +78,10 @@ fn repaired(call: &ResolvedCall) -> Result<change::ChangeReport, Box<dyn Error>>
         Ok(report)
     } else {
         let differences = compared.differences;
-        Err(format!("the rules were set but differ afterwards; another program changes them:\n{differences}")
-            .into())
+        Err(format!(
+            "the rules changed right after they were set; another program is changing them:\n{differences}"
+        )
+        .into())
     }
 }
 
@@ -93,10 +95,9 @@ fn container(raw: &Raw) -> Result<RepairTarget, InputProblem> {
             }
         },
         (Some(_), Some(_)) => Err(InputProblem::of("--netns", "contradicts --pid; give one of them")),
-        (None, None) => Err(InputProblem::of(
-            "--netns",
-            "is not given, nor --pid; name the container to repair by one of them",
-        )),
+        (None, None) => {
+            Err(InputProblem::of("--netns", "is missing; give the container to repair with --netns or --pid"))
+        }
     }
 }
 
@@ -105,7 +106,7 @@ fn enter(raw: &Raw, container: &RepairTarget) -> Option<InputProblem> {
     let refused = match &container.process {
         None => super::enter(value),
         Some(process) => namespace::enter(&process.join("ns/net")).map_err(|error| {
-            let form = "expected a process in a network namespace, and the right to enter it (CAP_SYS_ADMIN)";
+            let form = "expected a process in a network namespace, and CAP_SYS_ADMIN to enter it";
             format!("can't be entered: {error}; {form}")
         }),
     };
@@ -117,7 +118,7 @@ pub(super) fn hand_over(words: &[OsString]) -> Option<Box<dyn Error>> {
     let arguments = for_node(words)?;
     let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);
     let given = |flag: &&str| arguments.iter().any(|word| is(word, flag));
-    let text = "contradicts --watch, which finds the pods of a node by itself; give one of them";
+    let text = "contradicts --watch, which finds the pods of a node; give one of them";
     let problems: Vec<InputProblem> =
         ["--netns", "--pid"].into_iter().filter(given).map(|flag| InputProblem::of(flag, text)).collect();
     if !problems.is_empty() {
@@ -127,8 +128,8 @@ pub(super) fn hand_over(words: &[OsString]) -> Option<Box<dyn Error>> {
     let found = if ours.is_file() { Some(ours.clone()) } else { exec::find(NODE_PROGRAM) };
     let Some(program) = found else {
         let text = format!(
-            "cni repair --watch is done by {NODE_PROGRAM}, which is neither at {} nor on PATH; put it at one of them, or \
-             repair one container by --netns or --pid",
+            "cni repair --watch runs {NODE_PROGRAM}, which is neither at {} nor on PATH; install it, or \
+             repair one container with --netns or --pid",
             ours.display()
         );
         return Some(text.into());

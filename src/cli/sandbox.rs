@@ -23,11 +23,11 @@ pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> RunResult {
     let has_proxy = run::one_of(&mut reader, Setting::SandboxProxy, &[true, false]);
     let run_as = run::one_of(&mut reader, Setting::RunAs, &[RunAs::App, RunAs::Proxy, RunAs::Root]);
     if trailing.is_empty() && has_proxy == Some(false) {
-        let text = "none needs a command after --: the demo shows the built-in proxy at work";
+        let text = "none requires a command after --: the demo uses the built-in proxy";
         reader.whole(&Source::Flag(Setting::SandboxProxy.row().long), text);
     }
     if trailing.is_empty() && run_as.is_some() {
-        let text = "is about a command, and there is none after --";
+        let text = "requires a command after --";
         reader.whole(&Source::Flag(Setting::RunAs.row().long), text);
     }
     let capture = mesh::configure(&mut reader, &SandboxPod, false);
@@ -48,7 +48,7 @@ pub(super) fn run(subjects: &[Subject], trailing: &[OsString]) -> RunResult {
         tracing::warn!(target: "sandbox", "{warning}");
     }
     if let Some(skip) = options.skip {
-        tracing::warn!(target: "sandbox", "nothing of this pod is ever captured: {skip}");
+        tracing::warn!(target: "sandbox", "this pod is never captured: {skip}");
     }
     process::exit(i32::from(sandbox::run(options, &run)?))
 }

@@ -27,7 +27,7 @@ pub(super) enum StatusFailure {
     Read(#[from] backend::Error),
     #[error("the network namespaces of this machine can't be listed")]
     List(#[source] io::Error),
-    #[error("the status can't be shown any more")]
+    #[error("the status can't be shown")]
     Show(#[from] io::Error),
 }
 
@@ -36,7 +36,7 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> RunResult {
     if all && process::holds(process::SYS_ADMIN) == Some(false) {
         tracing::warn!(
             target: "status",
-            "network namespaces of other users' processes are not shown, and no other can be entered: run this as root"
+            "only network namespaces of your own processes are shown, and no other can be entered: run this as root"
         );
     }
     match (of_kernel, all) {
@@ -55,7 +55,7 @@ fn own(reader: &mut SettingReader<'_>) -> (Option<Duration>, bool, bool, bool) {
     let all = reader.switch(Setting::StatusAll);
     let (verbose, of_kernel) = (reader.switch(Setting::StatusVerbose), reader.switch(Setting::StatusKernel));
     for (is_wrong, setting, text) in [
-        (!watches, Setting::StatusInterval, "is of use with --watch alone; give that, too"),
+        (!watches, Setting::StatusInterval, "requires --watch; give both"),
         (all, Setting::NetworkNamespace, "contradicts --all, which reads every namespace; give one of them"),
         (
             of_kernel && (all || watches || verbose),
@@ -222,7 +222,7 @@ fn within(text: &str, height: usize) -> String {
         return lines.join("\n");
     }
     let shown = height.saturating_sub(1);
-    let more = format!(".. {} more lines, in a higher terminal", lines.len() - shown);
+    let more = format!(".. {} more lines, in a taller terminal", lines.len() - shown);
     format!("{}\n{}", lines[..shown].join("\n"), Style::Quiet.paint(more))
 }
 

@@ -34,22 +34,22 @@ struct TraceOptions {
 
 #[derive(Debug, thiserror::Error)]
 enum TraceFailure {
-    #[error("listening to the kernel's reports needs CAP_NET_ADMIN")]
+    #[error("reading the kernel's reports requires CAP_NET_ADMIN")]
     Rights(#[source] io::Error),
-    #[error("NFLOG group {LOG_GROUP} can't be listened to; another program may do so (ulogd, another trace)")]
+    #[error("cannot read NFLOG group {LOG_GROUP}; another program may read it (ulogd, another trace)")]
     Listen(#[source] io::Error),
-    #[error("the kernel's traces can't be listened to")]
+    #[error("cannot read the kernel's traces")]
     ListenToTraces(#[source] io::Error),
-    #[error("another trace --enable is at work in this namespace; end it first")]
+    #[error("another trace --enable is running in this namespace; stop it first")]
     AnotherTrace,
-    #[error("packets can't be traced")]
+    #[error("cannot enable tracing")]
     Enable(#[source] Refusal),
     #[error(
-        "the rules here are of iptables (legacy), which the kernel does not trace this way; set them with \
-         --iptables-trace-logging, and call trace without --enable"
+        "these are rules of iptables (legacy), which --enable can't trace; set them with \
+         --iptables-trace-logging, and run trace without --enable"
     )]
     Legacy,
-    #[error("reports can't be read or shown any more")]
+    #[error("reports can't be read or shown")]
     Show(#[from] io::Error),
 }
 
@@ -83,7 +83,7 @@ fn options(reader: &mut SettingReader<'_>) -> TraceOptions {
     let time = reader.one_of(Setting::TraceTime, "a duration, such as 30s or 1m30s", duration::parse);
     let (enable, every) = (reader.switch(Setting::TraceEnable), reader.switch(Setting::TraceEvery));
     if every && !enable {
-        reader.blame(Setting::TraceEvery, "is about --enable; give both, or leave it out");
+        reader.blame(Setting::TraceEvery, "requires --enable; give both");
     }
     TraceOptions { filter, enable: enable.then_some(every), count, time }
 }
@@ -102,7 +102,7 @@ fn show(run: &Run, options: &TraceOptions) -> Result<(), TraceFailure> {
     let mut source: Box<dyn TraceSource> = match options.enable {
         Some(every) => Box::new(Enabled::start(&known, &options.filter, every)?),
         None if Enabled::is_needed(&known) => {
-            tracing::info!(target: "trace", "no rule here reports, so the kernel traces packets, as with --enable");
+            tracing::info!(target: "trace", "no rule logs to NFLOG; using kernel tracing, as with --enable");
             Box::new(Enabled::start(&known, &options.filter, false)?)
         }
         None => Box::new(Reports::start(&known)?),
@@ -119,7 +119,7 @@ fn show(run: &Run, options: &TraceOptions) -> Result<(), TraceFailure> {
             match source.take(&mut known) {
                 Ok(more) => blocks.extend(more),
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                    tracing::warn!(target: "trace", "reports were lost: they come faster than they are read");
+                    tracing::warn!(target: "trace", "reports were lost: they arrive faster than they are read");
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
@@ -165,18 +165,18 @@ impl Reports {
             nflog::NflogListener::open(LOG_GROUP).map_err(|error| refused(error, TraceFailure::Listen))?;
         tracing::info!(
             target: "trace",
-            "listening to NFLOG group {LOG_GROUP}, where rules report that were set with --iptables-trace-logging"
+            "reading NFLOG group {LOG_GROUP}, with reports of rules set with --iptables-trace-logging"
         );
         match &known.read {
             Ok(read) if reports(read) => {}
             Ok(_) => tracing::warn!(
                 target: "trace",
-                "no rule here reports, and the kernel does not trace rules of iptables (legacy): there is nothing to show \
-                 until rules are set with --iptables-trace-logging"
+                "no rule logs to NFLOG, and rules of iptables (legacy) can't be traced: set the rules with \
+                 --iptables-trace-logging"
             ),
             Err(error) => tracing::warn!(
                 target: "trace",
-                "could not read whether any rule here reports, and what it decides: {error}"
+                "could not read the rules: {error}"
             ),
         }
         Ok(Self { listener, groups: Groups::default() })
@@ -239,13 +239,13 @@ impl Enabled {
             }
             Ok(read) if read.index.has_legacy => tracing::warn!(
                 target: "trace",
-                "rules of iptables (legacy) are here too, which the kernel does not trace this way: what they do is not shown"
+                "rules of iptables (legacy) exist too; they are not traced"
             ),
             Ok(read) if !read.index.has_nf_tables => {
-                tracing::warn!(target: "trace", "there is no rule here at all: packets pass as they are sent");
+                tracing::warn!(target: "trace", "no rules exist here: packets pass unchanged");
             }
             Ok(_) => {}
-            Err(error) => tracing::warn!(target: "trace", "the rules that are there can't be read: {error}"),
+            Err(error) => tracing::warn!(target: "trace", "the existing rules can't be read: {error}"),
         }
         let listener =
             nflog::NftraceListener::open().map_err(|error| refused(error, TraceFailure::ListenToTraces))?;
@@ -268,7 +268,7 @@ impl Enabled {
         })?;
         tracing::info!(
             target: "trace",
-            "tracing packets by the table inet {TABLE}, which goes when this ends"
+            "tracing packets with the table inet {TABLE}, removed on exit"
         );
         let chains = TraceChains { table: TABLE, first: FIRST, last: LAST };
         Ok(Self { listener, owners, walks: Walks::new(chains), _tracing: started })

@@ -28,14 +28,15 @@ pub(super) enum Extent {
     Proposed,
 }
 
-pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, to be chained after those that give a container its \
-    interface and addresses. A container runtime calls it by the name sidecar-cni, or with CNI_COMMAND set; it takes no \
-    flags. ADD sets the rules of a container, CHECK compares them, DEL removes them, GC forgets containers that are \
-    gone, STATUS says whether ADD could serve, VERSION which versions of the specification are spoken.\n\nA pod's \
-    annotations say what is captured, where the runtime hands them over; else the network configuration.";
+pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, chained after those that give a container its \
+                                 interface and addresses. A container runtime calls it by the name sidecar-cni, or with \
+                                 CNI_COMMAND set; it takes no flags. ADD sets the rules of a container, CHECK compares them, \
+                                 DEL removes them, GC forgets deleted containers, STATUS checks whether ADD would work, VERSION \
+                                 lists the supported versions of the specification.\n\nA pod's annotations select the captured \
+                                 traffic, if the runtime passes them; else the network configuration.";
 pub(super) const PLUGIN_EXAMPLES: &[&str] = &["sidecar-init cni install --watch"];
 pub(super) const PLUGIN_EXITS: &Exits =
-    &[("0", "done"), ("1", "failed; standard output holds the error as the specification has it")];
+    &[("0", "done"), ("1", "failed; the error is on standard output, in the form of the specification")];
 
 pub(super) fn tree(mesh: Mesh, extent: Extent) -> Command {
     let of = |group| {

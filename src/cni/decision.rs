@@ -52,12 +52,12 @@ pub(super) fn decide(
 /// Reason for a pod whose annotations come neither from the runtime nor the API server.
 fn no_annotations(are_requested: bool) -> String {
     let remedy = if are_requested {
-        "a plugin that delegates, such as Multus, does not pass on this capability of the entry: set kubeconfig or capture in it"
+        "a delegating plugin, such as Multus, does not pass this capability of the entry: set kubeconfig or capture in it"
     } else {
         "the entry of the network configuration lacks \"capabilities\""
     };
     format!(
-        "the runtime passed no annotations by which an injected pod is recognized ({{\"{ANNOTATIONS}\": true}}); {remedy}"
+        "the runtime passed no annotations, which identify injected pods ({{\"{ANNOTATIONS}\": true}}); {remedy}"
     )
 }
 
@@ -98,11 +98,9 @@ pub(super) fn resolve(
     let capture = mesh::configure(&mut reader, &NodeHost, /* numbers_only */ true);
     match reader.finish() {
         Ok(warnings) => Ok(ResolvedCapture { capture, raw, warnings }),
-        Err(problems) => Err(CniError::of_problems(
-            CniErrorCode::Configuration,
-            "the settings are not as they should be",
-            &problems.0,
-        )),
+        Err(problems) => {
+            Err(CniError::of_problems(CniErrorCode::Configuration, "invalid settings", &problems.0))
+        }
     }
 }
 
@@ -115,6 +113,6 @@ impl Host for NodeHost {
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Err(io::Error::other("only the node's is known, not the container's"))
+        Err(io::Error::other("only the node's DNS servers are known, not the container's"))
     }
 }

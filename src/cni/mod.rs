@@ -118,7 +118,7 @@ fn input(verb: Verb) -> Result<Vec<u8>, CniError> {
         .map_err(|error| CniError::caused(CniErrorCode::Io, "standard input can't be read", &error))?;
     if files::is_longer(&input, MAX_BYTES) {
         let msg = format!("the network configuration on standard input is longer than {MAX_BYTES} bytes");
-        return Err(CniError::new(CniErrorCode::Decode, msg, "nothing of it was used"));
+        return Err(CniError::new(CniErrorCode::Decode, msg, "it was ignored"));
     }
     Ok(input)
 }

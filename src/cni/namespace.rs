@@ -16,10 +16,9 @@ use std::{io, net::IpAddr, path::Path, time::Duration};
 /// `made.command` in the table record that ADD writes.
 pub(super) const ADD_COMMAND: &str = "cni-add";
 
-const IS_HOST: &str =
-    "is the runtime's own network namespace; capturing there would catch the traffic of everything in it";
-const MAY_BE_HOST: &str = "may be the runtime's own network namespace, where capturing would catch the traffic of everything \
-                      in it: /proc is needed to know; mount it";
+const IS_HOST: &str = "is the runtime's own network namespace; rules there would redirect all of its traffic";
+const MAY_BE_HOST: &str = "may be the runtime's own network namespace, where rules would redirect all of its \
+                           traffic; mount /proc to check it";
 
 /// Moves this thread into the namespace behind `CNI_NETNS`, for good. Returns false if there is none.
 pub(super) fn enter(path: &Path) -> Result<bool, CniError> {
@@ -27,7 +26,7 @@ pub(super) fn enter(path: &Path) -> Result<bool, CniError> {
     let refused =
         |text: &str| CniError::new(CniErrorCode::Environment, format!("CNI_NETNS: {shown:?} {text}"), "");
     let failed = |error: &io::Error| {
-        let msg = format!("CNI_NETNS: {shown:?} can't be entered; CAP_SYS_ADMIN is needed");
+        let msg = format!("CNI_NETNS: {shown:?} can't be entered; CAP_SYS_ADMIN is required");
         CniError::caused(CniErrorCode::Namespace, msg, error)
     };
     // The opened namespace is compared and entered, even if the path changes meanwhile.
@@ -78,8 +77,8 @@ pub(super) fn addresses() -> Result<Vec<IpAddr>, CniError> {
         CniError::caused(CniErrorCode::Namespace, "the container's interfaces can't be listed", &error)
     })?;
     if found.iter().all(IpAddr::is_loopback) {
-        let msg = "the container has no address, and whether IPv6 is to be captured depends on it";
-        let details = "in the list of plugins, this one comes after those that give the container its interface and addresses";
+        let msg = "the container has no address, on which capture of IPv6 depends";
+        let details = "put this plugin after the plugins that give the container its interface and addresses";
         return Err(CniError::new(CniErrorCode::Configuration, msg, details));
     }
     Ok(found)

@@ -126,9 +126,11 @@ impl AttachmentStore {
         Ok(match serde_json::from_slice::<AttachmentRecord>(&text) {
             Ok(record) if record.form == FORM => match record.named_mesh() {
                 Ok(_) => StoredRecord::Valid(record),
-                Err(name) => StoredRecord::Unreadable(format!("its mesh {name:?} is another version's")),
+                Err(name) => StoredRecord::Unreadable(format!("its mesh {name:?} is of another version")),
             },
-            Ok(record) => StoredRecord::Unreadable(format!("its form {} is another version's", record.form)),
+            Ok(record) => {
+                StoredRecord::Unreadable(format!("its format {} is of another version", record.form))
+            }
             Err(error) => StoredRecord::Unreadable(error.to_string()),
         })
     }
@@ -196,7 +198,7 @@ mod tests {
         record.settings.insert(Setting::Mesh.row().name().to_owned(), "future".to_owned());
         store.keep(&key, &record).expect("written");
         let StoredRecord::Unreadable(why) = store.record(&key).expect("read") else { panic!("it is valid") };
-        assert_eq!(why, "its mesh \"future\" is another version's");
+        assert_eq!(why, "its mesh \"future\" is of another version");
         fs::remove_dir_all(store.folder.parent().expect("a folder")).expect("removed");
     }
 

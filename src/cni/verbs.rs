@@ -66,10 +66,9 @@ impl CallContext {
         let stored = self.state.record(key)?;
         if let Some(earlier) = stored.mesh().filter(|earlier| *earlier != mesh) {
             let (earlier, now) = (earlier.ownership().name, mesh.ownership().name);
-            let msg = format!(
-                "an earlier ADD has captured this container for {earlier}, and {now} is requested now"
-            );
-            let details = "DEL removes what is there; call ADD after it";
+            let msg =
+                format!("an earlier ADD captured this container for {earlier}, but {now} is requested now");
+            let details = "call DEL before this ADD";
             return Err(CniError::new(CniErrorCode::Configuration, msg, details));
         }
         Ok(stored)
@@ -95,7 +94,7 @@ impl CallContext {
     ) -> Result<Done, CniError> {
         let stored = self.state.record(&key(target, &configuration.name))?;
         if let StoredRecord::Unreadable(why) = &stored {
-            tracing::warn!(target: "state", "what ADD has written can't be read ({why}); resolved again");
+            tracing::warn!(target: "state", "the record of ADD can't be read ({why}); resolving the settings again");
         }
         let mut backend = choice(configuration.backend);
         let is_recorded = stored.mesh().is_some();
@@ -122,8 +121,7 @@ impl CallContext {
             .check(&capture.desired())
             .map_err(|error| namespace::engine_error("the rules can't be compared", error))?;
         if !compared.differences.is_empty() {
-            let msg =
-                "the container's rules are not those that ADD has made: its traffic may bypass the proxy";
+            let msg = "the container's rules differ from those of ADD: its traffic may bypass the proxy";
             return Err(CniError::new(CniErrorCode::Drift, msg, compared.differences));
         }
         warn_of_preceding_rules(&mut session);
@@ -138,14 +136,14 @@ impl CallContext {
         network: &str,
     ) -> Result<Done, CniError> {
         let key = key(target, network);
-        let nothing = || Ok(Done::new("nothing", "nothing was done for it"));
+        let nothing = || Ok(Done::new("nothing", "it has no rules"));
         let entered = netns.map(namespace::enter);
         if !matches!(entered, Some(Ok(true))) {
             let why = match entered {
                 _ if self.state.record(&key)? == StoredRecord::Absent => return nothing(),
                 Some(Err(fault)) => return Err(fault),
-                Some(Ok(_)) => "its namespace is gone",
-                None => "no namespace was named",
+                Some(Ok(_)) => "its namespace no longer exists",
+                None => "no namespace was given",
             };
             self.forget(&key);
             return Ok(Done::new("forgotten", why));
@@ -198,7 +196,7 @@ impl CallContext {
         if let Err(CniError { details, .. }) = self.state.forget(key) {
             tracing::warn!(
                 target: "state",
-                "the attachment's record can't be removed (state_dir), and stays until a GC forgets it: {details}"
+                "the attachment's record can't be removed (state_dir) and is kept until GC: {details}"
             );
         }
     }
@@ -206,7 +204,7 @@ impl CallContext {
     /// GC: removes the records of attachments that the runtime does not list.
     pub(super) fn gc(&self, configuration: &PluginConfiguration<'_>) -> Result<Done, CniError> {
         let Some(valid) = &configuration.valid else {
-            let msg = "GC is called without valid attachments";
+            let msg = "GC was called without valid attachments";
             let details = "expected cni.dev/valid-attachments, a list of objects, each with a containerID and an ifname";
             return Err(CniError::new(CniErrorCode::Configuration, msg, details));
         };
@@ -228,9 +226,9 @@ impl CallContext {
         }
         self.state.sweep()?;
         if left.is_empty() {
-            return Ok(Done::new("collected", format!("{forgotten} attachments forgotten")));
+            return Ok(Done::new("collected", format!("{forgotten} attachments removed")));
         }
-        let msg = "attachments can't be forgotten (state_dir)";
+        let msg = "attachments can't be removed (state_dir)";
         Err(CniError::new(CniErrorCode::Io, msg, left.join("\n")))
     }
 
@@ -254,7 +252,7 @@ impl CallContext {
                 .map_err(|error| namespace::engine_error("rules can't be set in a new namespace", error))
         });
         let tried = tried.map_err(|error| {
-            unavailable("no network namespace can be made or entered; CAP_SYS_ADMIN is needed", &error)
+            unavailable("cannot create or enter a network namespace; CAP_SYS_ADMIN is required", &error)
         })?;
         match tried {
             Ok(summary) => Ok(Done::new("ready", format!("{} rules set on trial", summary.rules))),
@@ -374,11 +372,11 @@ fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -
     ];
     let answer =
         Runner::new(time).run(&super::beside(NODE_PROGRAM), &arguments).map_err(|error| unknown(&error))?;
-    let unreadable = "what the API server knows of the pod can't be read";
+    let unreadable = "the API server's answer about the pod can't be read";
     let objects = pod::objects("the pod", &answer)
         .map_err(|problems| CniError::of_problems(CniErrorCode::TryAgain, unreadable, &problems.0))?;
     let object = objects.into_iter().next();
-    let none = || CniError::new(CniErrorCode::TryAgain, unreadable, "it is none");
+    let none = || CniError::new(CniErrorCode::TryAgain, unreadable, "it is not a pod");
     object.map(|object| object.pod).ok_or_else(none)
 }
 
@@ -386,7 +384,7 @@ fn unknown(error: &ExecError) -> CniError {
     let what = "the pod can't be read from the API server (kubeconfig)";
     match error {
         ExecError::Start { .. } => {
-            let msg = format!("{what}: {NODE_PROGRAM} belongs beside the plugin");
+            let msg = format!("{what}: {NODE_PROGRAM} is missing next to the plugin");
             CniError::caused(CniErrorCode::NotAvailable, msg, error)
         }
         ExecError::Late { .. } | ExecError::Long { .. } => {

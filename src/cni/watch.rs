@@ -113,7 +113,8 @@ impl TimedCall {
         let count = move || traces::count(&folder, verb, outcome, took);
         for left in [traces::write_line(&places, &line), within(TRACE_TIMEOUT, count)] {
             if let Err(error) = left {
-                let _ = writeln!(io::stderr(), "sidecar-init cni: no trace can be left: {error}");
+                let _ =
+                    writeln!(io::stderr(), "sidecar-init cni: cannot write the log or the counters: {error}");
             }
         }
     }
@@ -127,9 +128,9 @@ impl TimedCall {
             }
             progress = self.changed.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let msg = format!("time is up: the call took longer than {:?} (timeout)", progress.timeout);
+        let msg = format!("the call took longer than {:?} (timeout)", progress.timeout);
         drop(progress);
-        let details = "what it waited for: standard input, a lock, or the kernel";
+        let details = "it waited for standard input, a lock, or the kernel";
         let fault = CniError::new(CniErrorCode::TryAgain, msg, details);
         if self.is_first() {
             let _ = write_stdout(&fault.json(self.progress().version), Instant::now() + TRACE_TIMEOUT);
@@ -149,9 +150,9 @@ impl TimedCall {
 
 fn unanswered(error: &io::Error, undo: Option<Undo>) -> CniError {
     let undone = match undo.map(|undo| undo()) {
-        None => "nothing was done",
-        Some(Ok(())) => "what was done is undone",
-        Some(Err(_)) => "what was done stays until DEL",
+        None => "nothing was changed",
+        Some(Ok(())) => "the change is undone",
+        Some(Err(_)) => "the change remains until DEL",
     };
     let msg = format!("the result can't be written to standard output; {undone}");
     let fault = CniError::caused(CniErrorCode::Io, msg, error);

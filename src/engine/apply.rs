@@ -41,18 +41,18 @@ pub enum EngineError {
     #[error(transparent)]
     Backend(#[from] backend::Error),
     #[error(
-        "tables of iptables are there and its programs are not on PATH to read them, which may contain rules of this program; \
-         install iptables and run this again"
+        "cannot read iptables tables, which may contain rules of this program: iptables is not on PATH; \
+         install it and run this again"
     )]
     Unreadable,
     #[error(
-        "{} can't show its table {} of {family} ({}), so rules can't be set or compared there; use --backend nftables, or \
-         remove what it does not understand: nft list table {}",
+        "{} can't show its table {} of {family} ({}), so rules can't be set or compared there; use --backend \
+         nftables, or remove the rules that it does not understand: nft list table {}",
         .unlistable.program, .table.name(), .unlistable.why, of_iptables(*.family, *.table)
     )]
     Unlistable { family: Family, table: Table, unlistable: Box<UnlistableTable> },
     /// The rules are not as desired, and replacing them is not allowed.
-    #[error("rules of this program are there and differ; run with --reconcile to replace them")]
+    #[error("existing rules differ from the requested ones; --reconcile replaces them")]
     Drift(Box<LiveComparison>),
     /// Other owners capture in this namespace, each with its evidence.
     #[error("{}", captured(.by, .requested))]
@@ -123,7 +123,7 @@ pub fn apply(
     let forgotten_flows = match &desired.stale_flows {
         // The rules are installed; failing to delete a flow is not a reason to roll them back.
         Some(stale) => backend.forget_flows(stale).unwrap_or_else(|error| {
-            tracing::warn!(target: "conntrack", %error, "flows from before the rules may pass them by");
+            tracing::warn!(target: "conntrack", %error, "flows from before the rules may bypass them");
             0
         }),
         None => 0,
@@ -151,7 +151,7 @@ pub fn plan_clean(
 ) -> Result<ApplyPlan, EngineError> {
     let (before, target) = (readable(backend)?, DesiredState::nothing(owner));
     for (other, evidence) in before.others(&owner, known_owners) {
-        tracing::info!(target: "backend", "{} captures here ({evidence}), which stays", other.name);
+        tracing::info!(target: "backend", "{} captures here ({evidence}), which is kept", other.name);
     }
     if !owner.joined.is_empty() {
         for one in owner.each() {
@@ -256,9 +256,8 @@ fn captured(found: &[(Ownership, String)], requested: &str) -> String {
     let commands = all(|(other, _)| format!("sidecar-init clean --mesh {}", other.mesh), ", ");
     let opt_outs = all(|(other, _)| other.opt_out.to_owned(), ", ");
     format!(
-        "{who} {verb} here already, and {requested} was requested: both would capture the same connections. Remove what is there \
-         with {commands}, or exchange it in one step with sidecar-init apply --replace; to keep it from coming back: \
-         {opt_outs}"
+        "{who} {verb} here already, and {requested} was requested: both would capture the same connections. Remove it \
+         with {commands}, or replace it in one step with sidecar-init apply --replace; to prevent its return: {opt_outs}"
     )
 }
 
@@ -287,23 +286,22 @@ pub enum Aftermath {
 impl fmt::Display for Aftermath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::RolledBack => f.write_str("the old state is back in place"),
+            Self::RolledBack => f.write_str("rolled back"),
             Self::Lost { tables } => {
                 let names = tables.iter().map(|(family, table)| format!("{family} {}", table.name()));
                 let names: Vec<String> = names.collect();
                 write!(
                     f,
-                    "the old state is back, but for rules that were removed from tables that {} can't show ({}), so run \
-                     this again or clean",
+                    "rolled back, except rules removed from tables that {} can't show ({}); run this again or clean",
                     Variant::Nft,
                     names.join(", ")
                 )
             }
             Self::Left { steps } => {
-                f.write_str("it could not be taken back in full, so run this again or clean; left undone:")?;
+                f.write_str("rollback failed; run this again or clean; not undone:")?;
                 steps.iter().try_for_each(|(step, error)| write!(f, "\n  {step}: {error}"))
             }
-            Self::Unknown(error) => write!(f, "whether the old state is back can't be read: {error}"),
+            Self::Unknown(error) => write!(f, "the result of the rollback can't be read: {error}"),
         }
     }
 }

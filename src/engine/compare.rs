@@ -150,7 +150,7 @@ impl DesiredState {
         let mut routes = routing.clone();
         if v6.is_some() && snapshot.lo_lacks_ipv6 {
             // If no IPv6 packet can pass, its rules do no harm and its routes are not missed.
-            let text = "IPv6 is disabled on lo: rules are set for it, addresses and routes are not";
+            let text = "IPv6 is disabled on lo: IPv6 rules are set, but no addresses and routes";
             tracing::warn!(target: "config", "{text}");
             routes.retain(|object| object.family() == Family::V4);
         }

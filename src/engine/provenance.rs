@@ -76,7 +76,7 @@ pub fn other_captures(view: &View, owner: &Ownership) -> BTreeSet<String> {
     let known = |table: &str, chain: &str| {
         let is_in = |tables: &[&str]| table.strip_prefix("inet ").is_some_and(|name| tables.contains(&name));
         if let Some(predecessor) = owner.predecessor.filter(|predecessor| is_in(predecessor.tables)) {
-            return Some(format!("table {table} is of {} in its native mode", predecessor.name));
+            return Some(format!("table {table} belongs to {} (native mode)", predecessor.name));
         }
         let exists =
             |name: &str| view.chains().iter().any(|other| other.table == table && other.chain == name);
@@ -85,8 +85,10 @@ pub fn other_captures(view: &View, owner: &Ownership) -> BTreeSet<String> {
                 is_in(&[other.table]) || other.predecessor.is_some_and(|one| is_in(one.tables));
             let is_its_chain = || other.owns_chain_among(chain, &exists);
             match is_its_table {
-                true => Some(format!("table {table} is of {}", other.name)),
-                false => is_its_chain().then(|| format!("chain {chain} of {table} is of {}", other.name)),
+                true => Some(format!("table {table} belongs to {}", other.name)),
+                false => {
+                    is_its_chain().then(|| format!("chain {chain} of {table} belongs to {}", other.name))
+                }
             }
         })
     };
@@ -94,10 +96,7 @@ pub fn other_captures(view: &View, owner: &Ownership) -> BTreeSet<String> {
 }
 
 pub fn remedy_of(other: &Ownership) -> String {
-    format!(
-        "sidecar-init clean --mesh {} removes it; to keep it from coming back: {}",
-        other.mesh, other.opt_out
-    )
+    format!("sidecar-init clean --mesh {} removes it; to prevent its return: {}", other.mesh, other.opt_out)
 }
 
 /// Descriptions of other programs' chains that may precede ours and redirect packets, which ends NAT for a connection; each place
@@ -143,9 +142,7 @@ pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> 
         let rule = rule.filter(|at| !owns_chain(view, &view.chains()[at.chain], owner));
         match (rule, content.policy) {
             (Some(at), _) => Some((place(content), text_of(view, at))),
-            (None, Policy::Drop) => {
-                Some((place(content), "its policy, where no rule of it accepts".to_owned()))
-            }
+            (None, Policy::Drop) => Some((place(content), "its policy, if no rule accepts".to_owned())),
             (None, Policy::Accept) => None,
         }
     };

@@ -49,9 +49,7 @@ impl Session {
     /// Like [`Session::preceding_rules`], after a change: a failure to read is reported instead of an error.
     pub fn preceding_rules_if_known(&mut self) -> Vec<String> {
         self.preceding_rules().unwrap_or_else(|error| {
-            vec![format!(
-                "could not check for rules of other programs that come before sidecar-init's: {error}"
-            )]
+            vec![format!("cannot check for rules of other programs that come before sidecar-init's: {error}")]
         })
     }
 }
@@ -98,7 +96,7 @@ impl Choice {
                 (Some(variant), _) => BackendName::Iptables(variant),
                 (None, Preference::Nftables) if !snapshot.lacks_nftables => BackendName::Nftables,
                 (None, Preference::Nftables) => {
-                    tracing::info!(target: "backend", "this kernel has no nf_tables; iptables-legacy is used");
+                    tracing::info!(target: "backend", "this kernel has no nf_tables; using iptables-legacy");
                     BackendName::Iptables(Variant::Legacy)
                 }
                 (None, Preference::Legacy)
@@ -109,7 +107,7 @@ impl Choice {
                 (None, Preference::Iptables | Preference::Legacy)
                     if !Variant::ALL.iter().any(|v| backend.has_programs(*v)) =>
                 {
-                    tracing::info!(target: "backend", "no program of iptables is on PATH; nftables is used");
+                    tracing::info!(target: "backend", "no program of iptables is on PATH; using nftables");
                     BackendName::Nftables
                 }
                 (None, Preference::Iptables | Preference::Legacy) => {

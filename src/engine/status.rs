@@ -36,7 +36,7 @@ pub struct OwnRules {
     pub record: Option<(TableRecord, bool)>,
 }
 
-const LEAVE_ONE_MESH: &str = "sidecar-init apply --replace with the pod's flags leaves one of them";
+const LEAVE_ONE_MESH: &str = "sidecar-init apply --replace with the pod's flags keeps one of them";
 
 /// Reads the status. The owner and joined owners are equal: each is checked as if only its rules should exist.
 pub fn status(kernel: &mut Kernel, owner: &Ownership) -> Result<EngineStatus, backend::Error> {
@@ -113,13 +113,13 @@ fn findings(
         let places: BTreeSet<&str> = of_one.map(|held| held.place.as_str()).collect();
         if places.iter().filter(|place| !place.starts_with("table ")).count() > 1 {
             let places = places.into_iter().collect::<Vec<_>>().join(" and ");
-            let text = format!("{places} all hold rules of {}: a change was cut short", one.name);
-            let remedy = "sidecar-init apply with the pod's flags leaves one of them";
+            let text = format!("{places} all hold rules of {}: a change was interrupted", one.name);
+            let remedy = "sidecar-init apply with the pod's flags keeps one of them";
             findings.push(Finding::warning(Code::IncompleteRules, "", text, remedy));
         }
     }
     if !present.is_empty() && link::is_down(LOOPBACK) {
-        let text = "lo is down: what is redirected to the proxy goes by it";
+        let text = "lo is down: traffic to the proxy passes it";
         findings.push(Finding::failure(Code::MissingRouting, "", text, "ip link set lo up"));
     }
     findings.extend(present.iter().flat_map(|one| foreign_rules(snapshot, one)));
@@ -131,7 +131,7 @@ fn findings(
         findings.extend(of_routing(snapshot, owner, &one, &held));
     }
     for object in &snapshot.duplicates {
-        let text = format!("{object} is there more than once");
+        let text = format!("{object} exists more than once");
         let remedy = "sidecar-init apply with the pod's flags removes the copies";
         findings.push(Finding::warning(Code::SpareRouting, "", text, remedy));
     }
@@ -142,7 +142,7 @@ fn findings(
             format!("{}{}", one.name, by_what.unwrap_or_default())
         };
         let text = format!(
-            "{} capture here at once: the first one's rules win, and each captures the proxy of the other",
+            "{} capture here: the first mesh's rules win, and each captures the other's proxy",
             present.iter().map(evidence).collect::<Vec<_>>().join(" and ")
         );
         let mut remedies = vec![LEAVE_ONE_MESH.to_owned()];
@@ -158,8 +158,8 @@ fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
     let missing = one.address.filter(|address| !snapshot.has(&Object::Address(*address)));
     if let Some(address) = missing.filter(|_| captures_ipv6 && !snapshot.lo_lacks_ipv6) {
-        let text = format!("{address} is not on lo: the proxy can't call the application over IPv6 by it");
-        let remedy = "sidecar-init apply with the pod's flags puts it back";
+        let text = format!("{address} is not on lo: the proxy can't call the application from it over IPv6");
+        let remedy = "sidecar-init apply with the pod's flags restores it";
         findings.push(Finding::failure(Code::MissingRouting, "", text, remedy));
     }
     let left: Vec<String> = match one.table == owner.table {
@@ -170,7 +170,7 @@ fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&
     let may_be_hidden = !snapshot.unreadable.is_empty()
         || snapshot.unlistable.values().any(|unlistable| unlistable.holds_any_of(one));
     if held.is_empty() && !may_be_hidden && !left.is_empty() {
-        let text = format!("left over from rules of {} that are gone: {}", one.name, left.join(", "));
+        let text = format!("left over from removed rules of {}: {}", one.name, left.join(", "));
         let remedy = format!("sidecar-init clean --mesh {} removes it", one.mesh);
         findings.push(Finding::warning(Code::SpareRouting, "", text, remedy));
     }
@@ -179,7 +179,7 @@ fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&
 
 fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let unread = snapshot.unreadable.iter().map(|(variant, family)| {
-        let text = format!("{family} tables of {variant} are there, and no program on PATH to read them");
+        let text = format!("{family} tables of {variant} exist, but no program on PATH can read them");
         let text = format!("{text}: they may contain rules of this program");
         Finding::failure(Code::Unreadable, "", text, "install iptables")
     });
@@ -208,7 +208,7 @@ fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
                     let text = format!(
                         "{family} {table} ({backend}): {rule} sees packets before sidecar-init's rules"
                     );
-                    let remedy = "sidecar-init apply puts its own first";
+                    let remedy = "sidecar-init apply moves its rules first";
                     findings.push(Finding::warning(Code::OthersFirst, "", text, remedy));
                 }
             }
@@ -232,7 +232,7 @@ fn foreign_chains<'a>(
         let drops = droppers(view, owner).into_iter();
         let drops = drops.map(|(place, rule)| (Code::MayDrop, format!("{place} may drop packets: {rule}")));
         for (code, text) in preceding_rules.chain(drops).filter(|one| seen.insert(one.clone())) {
-            let remedy = "see what it does with nft list ruleset or iptables-save";
+            let remedy = "to see its rules: nft list ruleset or iptables-save";
             findings.push(Finding::warning(code, "", text, remedy));
         }
     }
@@ -240,7 +240,7 @@ fn foreign_chains<'a>(
 }
 
 fn doubtful_objects(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
-    let remedy = "sidecar-init clean leaves it; remove it by hand if nothing needs it";
+    let remedy = "sidecar-init clean keeps it; remove it by hand if it is not needed";
     let found = doubtful(snapshot, owner).into_iter().map(|doubtful| {
         let text = format!("made by {} or another program: {doubtful}", predecessors(owner));
         Finding::warning(Code::UnknownOrigin, "", text, remedy)

@@ -28,11 +28,11 @@ fn host() -> Finding {
     match namespace::is_host() {
         Some(false) => ok(Code::HostNamespace, "network namespace of a pod"),
         None => {
-            unknown("without /proc the kind of the network namespace is unknown".to_owned(), "mount /proc")
+            unknown("without /proc, the kind of the network namespace is unknown".to_owned(), "mount /proc")
         }
         Some(true) => {
             let text = "the network namespace is the machine's own: rules here would capture the traffic of the machine";
-            Finding::warning(Code::HostNamespace, "", text, "name the pod's with --network-namespace")
+            Finding::warning(Code::HostNamespace, "", text, "give the pod's with --network-namespace")
         }
     }
 }
@@ -52,7 +52,7 @@ fn right(capability: u32, name: &str, level: Level, need: &str) -> Finding {
             let text = format!("CAP_{name} is missing: {need}");
             Finding { level, ..Finding::warning(Code::MissingCapability, "", text, remedy) }
         }
-        None => unknown(format!("CAP_{name} can't be seen"), "mount /proc"),
+        None => unknown(format!("CAP_{name} can't be read"), "mount /proc"),
     }
 }
 
@@ -85,7 +85,7 @@ fn programs(kernel: &Kernel) -> Vec<Finding> {
         }
     }
     if Variant::ALL.into_iter().all(|variant| kernel.programs(variant).is_none()) {
-        findings.push(ok(Code::MissingProgram, "rules are set by nftables, which needs no program"));
+        findings.push(ok(Code::MissingProgram, "rules are set with nftables, which needs no program"));
     }
     findings
 }
@@ -113,10 +113,10 @@ fn extensions() -> Vec<Finding> {
                 }
                 Err(error) => {
                     let remedy = match process::holds(process::NET_ADMIN) {
-                        Some(false) => "see above for rights".to_owned(),
+                        Some(false) => "see the missing capability above".to_owned(),
                         Some(true) | None => modprobe("nft_compat"),
                     };
-                    let text = format!("the kernel can't be asked what it can match: {error}");
+                    let text = format!("the kernel's matches and targets can't be read: {error}");
                     return vec![unknown(text, remedy)];
                 }
             }
@@ -131,7 +131,7 @@ fn extensions() -> Vec<Finding> {
 
 fn modprobe(module: &str) -> String {
     let enforcing = fs::read("/sys/fs/selinux/enforce").is_ok_and(|mode| mode == b"1");
-    let hint = if enforcing { "; SELinux keeps containers from loading modules themselves" } else { "" };
+    let hint = if enforcing { "; SELinux prevents containers from loading modules" } else { "" };
     format!("on the node: modprobe {module}{hint}")
 }
 
@@ -151,7 +151,7 @@ fn ipv6() -> Finding {
         (false, true) => Finding::warning(
             Code::LoLacksIpv6,
             "",
-            "IPv6 is enabled, but not on lo: the address ::6 can't be set, and the proxy can't call the application by it",
+            "IPv6 is enabled, but not on lo: the address ::6 can't be set, and the proxy can't call the application from it",
             "sysctl net.ipv6.conf.lo.disable_ipv6=0",
         ),
     }

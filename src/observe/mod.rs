@@ -138,8 +138,8 @@ impl NamespaceObserver {
 fn listed<T>(found: io::Result<T>, what: &str, findings: &mut Vec<Finding>) -> Option<T> {
     let warning = |error: &io::Error| {
         let remedy = match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => "look as root",
-            _ => "see the kernel's log",
+            Some(libc::EPERM | libc::EACCES) => "run this as root",
+            _ => "check the kernel's log",
         };
         findings.push(Finding::warning(
             Code::Unreadable,
@@ -156,7 +156,7 @@ fn rules_of(held: &OwnRules) -> status::InstalledRules {
     let predecessor = owner.predecessor.map_or("another program", |predecessor| predecessor.name);
     let program = match maker {
         Maker::Owner => "sidecar-init".to_owned(),
-        Maker::Either => format!("sidecar-init or {predecessor}, which writes the same"),
+        Maker::Either => format!("sidecar-init or {predecessor}, whose rules are equal"),
         Maker::Predecessor => predecessor.to_owned(),
     };
     // The default mesh is not named.

@@ -85,7 +85,7 @@ impl NodeObserver {
     fn start(&mut self, found: FoundNamespace) -> Result<(u64, NamespaceId), String> {
         let id = found.namespace.id().map_err(|error| format!("can't be read: {error}"))?;
         if self.late.values().any(|late| *late == id) {
-            return Err("an earlier reading of it has not ended".to_owned());
+            return Err("an earlier reading of it has not finished".to_owned());
         }
         let (number, settings, done) = (self.next, self.settings.clone(), self.done.0.clone());
         self.next += 1;
@@ -96,7 +96,7 @@ impl NodeObserver {
             });
             let _ = done.send((number, status));
         };
-        thread::Builder::new().spawn(work).map_err(|error| format!("no thread can be started: {error}"))?;
+        thread::Builder::new().spawn(work).map_err(|error| format!("cannot start a thread: {error}"))?;
         Ok((number, id))
     }
 }

@@ -51,13 +51,13 @@ fn ambient_is_kept_and_no_rules_are_set_beside_it() {
             }
         }
         let printed = succeed(&namespace, &["clean", "--mesh", "istio"]).stderr;
-        assert!(printed.contains("ambient mode captures here") && printed.contains("stays"), "{printed}");
+        assert!(printed.contains("ambient mode captures here") && printed.contains("is kept"), "{printed}");
         let printed = run(&namespace, &["status", "--mesh", "istio"]).stdout;
-        assert!(printed.contains("rules of Istio's ambient mode are here"), "{printed}");
+        assert!(printed.contains("rules of Istio's ambient mode exist"), "{printed}");
         let question = ["explain", "--live", "--pod-ips", "10.77.0.2", "10.0.0.5:443"];
         let printed = succeed(&namespace, &question);
         assert!(
-            printed.stderr.contains("of Istio's ambient mode") && printed.stderr.contains(known),
+            printed.stderr.contains("belongs to Istio's ambient mode") && printed.stderr.contains(known),
             "{}",
             printed.stderr
         );

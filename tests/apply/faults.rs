@@ -131,7 +131,7 @@ impl Scene {
         self.to_old();
         let what = format!("{:?} {fault:?}", self.change);
         let printed = self.run(fault).with(1, &what).stderr;
-        assert!(printed.contains("the old state is back in place"), "{what}: {printed}");
+        assert!(printed.contains("rolled back"), "{what}: {printed}");
         same(&self.old, &state(&self.namespace), &format!("{what} left neither state\n{printed}"));
         self.arrives(&what);
     }

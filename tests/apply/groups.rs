@@ -36,7 +36,7 @@ fn unrestorable_preview_has_a_warning() {
         let printed = run(&namespace, &[&["istio-iptables", "--dry-run"], FULL].concat(), &groups(count));
         let printed = printed.with(0, "a preview");
         assert_eq!(
-            printed.stderr.contains("more words than iptables-restore takes"),
+            printed.stderr.contains("more words than iptables-restore accepts"),
             !fits,
             "{count}: {}",
             printed.stderr

@@ -47,7 +47,7 @@ fn missing_tables_are_no_failure() {
 #[test]
 #[ignore = "needs gVisor's runsc"]
 fn unsupported_match_is_named_and_leaves_no_rules() {
-    let says = ["iptables-legacy", "the old state is back in place", "owner"];
+    let says = ["iptables-legacy", "rolled back", "owner"];
     check(&format!("apply {CAPTURE}"), 1, &says);
     check(&format!("istio-iptables {CAPTURE}"), 1, &says);
 }

@@ -127,7 +127,7 @@ fn no_programs_at_all() {
             let mut call = binary(command);
             let printed =
                 namespace.outcome(call.env("PATH", &*empty)).with(1, "tables that can't be read").stderr;
-            assert!(printed.contains("install iptables and run this again"), "{command:?}: {printed}");
+            assert!(printed.contains("install it and run this again"), "{command:?}: {printed}");
             same(&before, &state(&namespace), "a failed run changed the state");
         }
     }

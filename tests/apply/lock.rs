@@ -97,5 +97,5 @@ fn missing_capability_is_named() {
     let arguments = [&["apply"], REDIRECT, &["--lock-wait", "0"]].concat();
     let printed =
         namespace.outcome(&mut as_identity(NOBODY, &arguments)).with(1, "the capability is missing").stderr;
-    assert!(printed.contains("CAP_NET_ADMIN is needed") && !printed.contains("--lock-wait"), "{printed}");
+    assert!(printed.contains("CAP_NET_ADMIN is required") && !printed.contains("--lock-wait"), "{printed}");
 }

@@ -76,7 +76,7 @@ fn every_drop_in_has_the_limit() {
         let namespace = Namespace::new();
         let arguments = [words, &["--timeout", "500ms"]].concat();
         let printed = namespace.outcome(&mut among(binary(&arguments), &folder)).with(1, words[0]).stderr;
-        assert!(printed.contains("did not end within 500ms"), "{printed}");
+        assert!(printed.contains("did not finish within 500ms"), "{printed}");
     }
 }
 
@@ -94,7 +94,7 @@ fn output_without_end_is_cut_off() {
             limited.args(ours.get_args());
             let printed = namespace.outcome(&mut limited).with(1, "output without end").stderr;
             let named = if stream == "1" { "16 MiB to standard output" } else { "16 MiB to standard error" };
-            assert!(printed.contains(named) && printed.contains("the old state is back"), "{printed}");
+            assert!(printed.contains(named) && printed.contains("rolled back"), "{printed}");
         }
     }
 }
@@ -133,7 +133,7 @@ fn program_without_effect_is_detected() {
             let printed = namespace.outcome(&mut among(binary(&call("apply", variant, flags)), &folder));
             let printed = printed.with(1, "nothing was set").stderr;
             let program = variant.program(Family::V4, "-restore");
-            for word in [program.as_str(), "ended with success", "the old state is back", "--backend"] {
+            for word in [program.as_str(), "reported success", "rolled back", "--backend"] {
                 assert!(printed.contains(word), "{word}: {printed}");
             }
             same(&before, &state(&namespace), "nothing has changed");
@@ -143,7 +143,7 @@ fn program_without_effect_is_detected() {
         if variant == Variant::Legacy {
             // Legacy rules cannot be removed without programs.
             let printed = cleaned.with(1, "nothing was removed").stderr;
-            assert!(printed.contains("ended with success"), "{printed}");
+            assert!(printed.contains("reported success"), "{printed}");
         } else {
             cleaned.with(0, "no program is needed");
             same(&before, &state(&namespace), "no rules of this program remain");
@@ -160,10 +160,7 @@ fn program_with_partial_effect_is_detected() {
         let before = state(&namespace);
         let printed = namespace.outcome(&mut among(binary(&call("apply", variant, FULL)), &folder));
         let printed = printed.with(1, "a rule is missing").stderr;
-        assert!(
-            printed.contains("for the table nat") && printed.contains("the old state is back"),
-            "{printed}"
-        );
+        assert!(printed.contains("for table nat") && printed.contains("rolled back"), "{printed}");
         same(&before, &state(&namespace), "it was taken back");
         succeed(&namespace, &call("apply", variant, FULL));
         succeed(&namespace, &call("diff", variant, FULL));
@@ -180,14 +177,14 @@ fn program_that_lists_no_rules_is_detected() {
         succeed(&namespace, &call("apply", variant, REDIRECT));
         let printed = namespace.outcome(&mut among(binary(&call("diff", variant, REDIRECT)), &folder));
         let printed = printed.with(1, "the rules can't be compared").stderr;
-        assert!(printed.contains("lists other rules than the kernel has"), "{printed}");
+        assert!(printed.contains("does not list the kernel's rules"), "{printed}");
         let cleaned = namespace.outcome(&mut among(binary(&["clean"]), &folder));
         if variant == Variant::Nft {
             cleaned.with(0, "no program is needed");
             same(&before, &state(&namespace), "no rules of this program remain");
         } else {
             let printed = cleaned.with(1, "the rules remain").stderr;
-            assert!(printed.contains("lists other rules than the kernel has"), "{printed}");
+            assert!(printed.contains("does not list the kernel's rules"), "{printed}");
         }
         run(&namespace, &["clean"]).with(0, "with real programs");
         same(&before, &state(&namespace), "no rules of this program remain");

@@ -105,5 +105,5 @@ fn unprintable_report_reverts_nothing() {
     run(&namespace, &check).with(3, "after clean");
     // A rule with the tool's routing protocol that it would not set.
     namespace.ip("rule add from 10.9.9.9 lookup 77 protocol 137");
-    unprinted(&["clean"], "the rules that sidecar-init surely set are removed; left is what");
+    unprinted(&["clean"], "the rules of sidecar-init are removed; kept are rules");
 }

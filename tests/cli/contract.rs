@@ -187,7 +187,7 @@ fn incomplete_clean_is_reported_and_fails() {
     // Text output has no report; the failure lists the rule.
     let text = run(&namespace, &["clean"]);
     assert_eq!((text.code, text.stdout.as_str()), (Some(1), ""));
-    assert!(text.stderr.contains("error: the rules that sidecar-init surely set are removed; left is"));
+    assert!(text.stderr.contains("error: the rules of sidecar-init are removed; kept are"));
 }
 
 fn failure(output: &Outcome) -> Value {

@@ -128,7 +128,7 @@ fn a_terminal_gets_sentences_instead_of_log_lines() {
         "{again}"
     );
     let checked = calls("diff", &[]);
-    assert!(checked.ends_with(" to the flags given:\nRules are in place (nftables)\n"), "{checked}");
+    assert!(checked.ends_with(" to flags:\nRules are in place (nftables)\n"), "{checked}");
     let logged = calls("apply", &["--log_output_level", "info"]);
     assert!(logged.contains(" INFO iptables: rules are in place backend="), "{logged}");
     let warned = calls("apply", &["-b", "80", "-d", "90"]);

@@ -20,9 +20,9 @@ use std::{
 };
 
 const TABLE: &str = "sidecar_init_trace";
-const LISTENS: &str = "listening to NFLOG group 1337";
-const WITHOUT: &str = "no rule here reports, so the kernel traces packets";
-const TRACES: &str = "tracing packets by the table inet sidecar_init_trace";
+const LISTENS: &str = "reading NFLOG group 1337";
+const WITHOUT: &str = "no rule logs to NFLOG; using kernel tracing";
+const TRACES: &str = "tracing packets with the table inet sidecar_init_trace";
 
 /// A pod and a peer at 10.77.0.3 and fd77::3.
 fn pods() -> (Namespace, Namespace) {
@@ -212,7 +212,7 @@ fn every_end_of_a_packet_is_reported() {
         );
         for (port, verdict, summary) in [
             ("8080", "captured", "goes to the proxy's inbound port 15006"),
-            ("15090", "not_captured", "goes to 10.77.0.2:15090 as it was sent"),
+            ("15090", "not_captured", "goes directly to 10.77.0.2:15090"),
         ] {
             let started =
                 start(&pod, TRACES, &["--enable", "--destination", port, "--count", "1", "--format", "json"]);
@@ -229,14 +229,14 @@ fn every_end_of_a_packet_is_reported() {
             let socket = std::net::UdpSocket::bind("10.77.0.2:0").expect("a port");
             socket.send_to(b"x", "10.77.0.3:5353").expect("sent");
         });
-        assert!(started.finish().0.contains("because what redirects is not for udp"));
+        assert!(started.finish().0.contains("because the rules that redirect do not match udp"));
         // With TPROXY, a packet without a waiting socket is dropped.
         apply(&pod, &["--backend", backend, "-m", "TPROXY"]);
         let started = start(&pod, TRACES, &["--enable", "--destination", "8080", "--count", "1"]);
         let addressed = "10.77.0.2:8080".parse().expect("an address");
         peer.run(|| TcpStream::connect_timeout(&addressed, Duration::from_millis(300)).expect_err("dropped"));
         let (text, _) = started.finish();
-        assert!(text.contains("=> dropped: never arrives, because it is to be handed"), "{text}");
+        assert!(text.contains("=> dropped: never arrives, because no transparent listener"), "{text}");
         pod.stdout(BINARY, &["clean"]);
         let started = start(&pod, TRACES, &["--enable", "--destination", "9999", "--count", "1"]);
         let addressed = "10.77.0.2:9999".parse().expect("an address");
@@ -282,7 +282,7 @@ fn trace_table_is_removed_and_ignored_by_other_commands() {
         let is_captured = text.lines().nth(1).is_some_and(|line| line.starts_with("captured"));
         assert!(is_captured && !text.contains(TABLE), "{text}");
         let text = pod.output(BINARY, &["trace", "--enable"], "").with(1, "a second trace").stderr;
-        assert!(text.contains("another trace --enable is at work"), "{text}");
+        assert!(text.contains("another trace --enable is running"), "{text}");
         started.signal(signal);
         started.child.wait().expect("the trace ends");
         wait::until("its table goes", || tables() == before);
@@ -308,7 +308,7 @@ fn table_kept_by_an_old_kernel_is_removed_by_the_next_run() {
 fn missing_log_rules_are_reported() {
     let (pod, _peer) = pods();
     let (_, output) = start(&pod, TRACES, &["--for", "1ms"]).finish();
-    assert!(output.contains(WITHOUT) && output.contains("there is no rule here at all"), "{output}");
+    assert!(output.contains(WITHOUT) && output.contains("no rules exist here"), "{output}");
     for backend in ["nftables", "iptables-nft"] {
         apply(&pod, &["--backend", backend]);
         let started = start(&pod, TRACES, &["--destination", "443", "--count", "1", "--format", "json"]);
@@ -318,14 +318,11 @@ fn missing_log_rules_are_reported() {
         pod.stdout(BINARY, &["clean"]);
     }
     let (_, output) = start(&pod, TRACES, &["--enable", "--for", "1ms"]).finish();
-    assert!(output.contains("there is no rule here at all"), "{output}");
+    assert!(output.contains("no rules exist here"), "{output}");
     let (pod, _peer) = pods();
     apply(&pod, &["--backend", "iptables-legacy"]);
     let (_, output) = start(&pod, LISTENS, &["--for", "1ms"]).finish();
-    assert!(
-        output.contains("no rule here reports, and the kernel does not trace rules of iptables"),
-        "{output}"
-    );
+    assert!(output.contains("no rule logs to NFLOG, and rules of iptables"), "{output}");
     let text = pod.output(BINARY, &["trace", "--enable"], "").with(1, "trace").stderr;
     assert!(text.contains("iptables (legacy)") && text.contains("--iptables-trace-logging"), "{text}");
 }
@@ -365,7 +362,7 @@ fn a_second_listener_is_refused() {
     apply(&pod, &["--iptables-trace-logging"]);
     let started = start(&pod, LISTENS, &[]);
     let text = pod.output(BINARY, &["trace"], "").with(1, "trace").stderr;
-    assert!(text.contains("another program may do so"), "{text}");
+    assert!(text.contains("another program may read it"), "{text}");
     started.signal(Signal::SIGTERM);
     started.finish();
 }

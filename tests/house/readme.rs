@@ -45,5 +45,5 @@ fn commands_of_cargo_that_contributing_begins_with_succeed() {
         env!("CARGO"),
         &["run", "--manifest-path", &format!("{ROOT}/Cargo.toml"), "--", "sandbox"],
     );
-    assert!(printed.contains("All 7 connections went as the rules say"), "{printed}");
+    assert!(printed.contains("All 7 connections matched the rules"), "{printed}");
 }

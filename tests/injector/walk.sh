@@ -117,7 +117,7 @@ expect 'sidecar-capture' capture explain "$web" 8080 -n shop
 kubectl apply -f docker/kubectl/clusterrole.yaml
 kubectl create clusterrolebinding developer --clusterrole=sidecar-capture --user=developer
 kubectl -n "$agents" create rolebinding developer-agent --role=sidecar-capture-agent --user=developer
-expect "by the kernel of pod shop/$web on node node-1, through agent $agents/sidecar-node" \
+expect "from the kernel of pod shop/$web on node node-1, through agent $agents/sidecar-node" \
   capture explain deployment/web -n shop 8080
 expect ': captured:' capture explain "$web" -n shop 8080
 expect ':9080 captured:' capture explain "$web" -n shop client:9080
@@ -173,7 +173,7 @@ step "without an agent, by an ephemeral container"
 helm upgrade cni docker/chart --namespace "$agents" --reuse-values --set repair.enabled=false >/dev/null
 until_true 60 "the agent ends" bash -c "! kubectl -n $agents get $agent"
 kubectl create clusterrolebinding developer-debug --clusterrole=sidecar-capture-debug --user=developer
-expect 'by the manifest' capture explain "$web" -n shop 8080
+expect 'from the manifest' capture explain "$web" -n shop 8080
 expect "by the kernel of pod shop/$web" capture explain "$web" -n shop 8080 --yes \
   --image registry.test/sidecar-init:0.1.0
 exits 0 capture diff "$web" -n shop --yes --image registry.test/sidecar-init:0.1.0

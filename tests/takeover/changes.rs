@@ -132,7 +132,7 @@ fn failure_at_any_step_restores_the_old_state() {
     for_each_failure(|change, _, mut memory| {
         let before = memory.snapshot.clone();
         let printed = change.run(&mut memory).expect_err("the fault");
-        assert!(printed.ends_with("the old state is back in place"), "{change:?}: {printed}");
+        assert!(printed.ends_with("rolled back"), "{change:?}: {printed}");
         assert_same(change, &memory.snapshot, &before, &printed);
         failures += 1;
     });
@@ -147,7 +147,7 @@ fn unreverted_steps_are_reported_and_repaired() {
         let before = memory.snapshot.clone();
         let mut memory = Memory { stays_broken: true, ..memory };
         let printed = change.run(&mut memory).expect_err("the fault");
-        match printed.split_once("left undone:") {
+        match printed.split_once("not undone:") {
             Some((_, steps)) => {
                 assert!(steps.lines().skip(1).count() > 0, "{change:?}: {printed}");
                 let is_asked = |step: &str| step.contains("failed as asked");
@@ -225,7 +225,7 @@ fn printed(old: Goal, from: BackendName, new: Goal, to: BackendName) -> Vec<Stri
     steps
         .iter()
         .filter(is_of_rules)
-        .map(|step| step.to_string().replace("waiting for packets on their way", "wait"))
+        .map(|step| step.to_string().replace("waiting for packets in flight", "wait"))
         .collect()
 }
 

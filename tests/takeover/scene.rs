@@ -125,7 +125,7 @@ impl Scene {
         self.gate.to(Traffic::Stands);
         match (disposition, &done) {
             (Disposition::Done, Ok(summary)) => assert_eq!(summary.backend, Some(new.backend), "{what}"),
-            (Disposition::Fails(_), Err(error)) if error.ends_with("the old state is back in place") => {}
+            (Disposition::Fails(_), Err(error)) if error.ends_with("rolled back") => {}
             (Disposition::Killed(_), Err(_)) => {}
             _ => panic!("{what}: {done:?}\n{printed:#?}"),
         }

@@ -13,20 +13,18 @@ pub enum AccessError {
     #[error("--kubeconfig: {} can't be read", .path.display())]
     Read { path: PathBuf, source: kube::config::KubeconfigError },
     #[error(
-        "--kubeconfig: {}: user {user:?} fetches credentials by a program (exec, auth-provider), which is not started \
-         here; expected token, tokenFile, or client-certificate and client-key",
+        "--kubeconfig: {}: user {user:?} gets credentials from a program (exec, auth-provider), which is not \
+         supported; expected token, tokenFile, or client-certificate and client-key",
         .path.display()
     )]
     Exec { path: PathBuf, user: String },
-    #[error("--kubeconfig: {} is not as it should be", .path.display())]
+    #[error("--kubeconfig: {} is invalid", .path.display())]
     Use { path: PathBuf, source: kube::config::KubeconfigError },
-    #[error("there is no usable kubeconfig; name one with --kubeconfig, or by KUBECONFIG")]
+    #[error("no usable kubeconfig; give one with --kubeconfig or KUBECONFIG")]
     NoKubeconfig(#[source] kube::config::KubeconfigError),
-    #[error(
-        "this is not a pod of a cluster, or it has no service account token; name the API server with --kubeconfig"
-    )]
+    #[error("not in a pod, or without a service account token; give --kubeconfig")]
     NoPod(#[source] kube::config::InClusterError),
-    #[error("no client for the API server can be made")]
+    #[error("cannot create a client for the API server")]
     Client(#[source] kube::Error),
 }
 

@@ -42,7 +42,7 @@ pub fn kind(error: &Failed) -> &'static str {
 
 /// Limits the time of a call. Errors: those of the call, or a timeout.
 pub async fn in_time<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
-    let silence = |_| kube::Error::Service(format!("the API server gave no answer within {limit:?}").into());
+    let silence = |_| kube::Error::Service(format!("the API server did not answer within {limit:?}").into());
     timeout(limit, call).await.map_err(silence)?
 }
 

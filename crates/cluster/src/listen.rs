@@ -12,7 +12,7 @@ const BACKLOG: i32 = 1024;
 pub fn listen(flag: &str, address: SocketAddr) -> Result<tokio::net::TcpListener, String> {
     at_first_family(address, bind)
         .and_then(tokio::net::TcpListener::from_std)
-        .map_err(|error| format!("{flag} {address}: can't be listened on: {error}"))
+        .map_err(|error| format!("{flag} {address}: can't listen: {error}"))
 }
 
 fn at_first_family<T>(address: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {

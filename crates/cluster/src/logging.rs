@@ -20,7 +20,7 @@ pub fn start(json: bool, level: LevelFilter, own: &'static [&'static str]) -> Lo
         let payload = panic.payload();
         let owned = || payload.downcast_ref::<String>().map(String::as_str);
         let text = payload.downcast_ref::<&str>().copied().or_else(owned).unwrap_or_default();
-        tracing::error!(place, text, "a defect; please report it");
+        tracing::error!(place, text, "internal error; please report it");
     }));
     LogLevelHandle { handle, own }
 }
@@ -34,7 +34,7 @@ pub struct LogLevelHandle {
 impl LogLevelHandle {
     pub fn set(&self, level: LevelFilter) {
         if self.handle.reload(filter(level, self.own)).is_err() {
-            tracing::warn!(%level, "the level of log lines can't be changed");
+            tracing::warn!(%level, "the log level can't be changed");
         }
     }
 }

@@ -49,7 +49,7 @@ impl Renewing {
             Ok((client, _)) => (state.client, state.has_failed, state.is_logged) = (client, false, false),
             Err(error) if !state.is_logged => {
                 state.is_logged = true;
-                tracing::warn!(error = describe(&error), "credentials can't be read again");
+                tracing::warn!(error = describe(&error), "credentials can't be renewed");
             }
             Err(_) => {}
         }

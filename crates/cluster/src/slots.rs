@@ -66,7 +66,7 @@ impl Slots {
             match listener.accept().await {
                 Ok((stream, _)) => return (stream, self.take().await),
                 Err(error) => {
-                    tracing::warn!(%error, "no connection can be accepted");
+                    tracing::warn!(%error, "cannot accept connections");
                     self.evict_one();
                     sleep(ACCEPT_RETRY).await;
                 }

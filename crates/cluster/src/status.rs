@@ -68,7 +68,7 @@ pub fn serve_pages(
         ("/healthz", _) => reply(StatusCode::OK, TEXT, "alive\n"),
         ("/readyz", None) => reply(StatusCode::OK, TEXT, "ready\n"),
         ("/readyz", Some(reason)) => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{reason}\n")),
-        _ => reply(StatusCode::NOT_FOUND, TEXT, "there are /metrics, /healthz and /readyz\n"),
+        _ => reply(StatusCode::NOT_FOUND, TEXT, "not found; paths are /metrics, /healthz and /readyz\n"),
     })
 }
 

@@ -34,7 +34,7 @@ pub fn spawn_essential(
     tokio::spawn(async move {
         // A task that is cancelled ends with its runtime.
         if tokio::spawn(work).await.is_err_and(|error| error.is_panic()) {
-            tracing::error!(task = name, "the process ends, as it can't work without this task");
+            tracing::error!(task = name, "exiting: this task is required");
             process::exit(1);
         }
     })

@@ -95,7 +95,7 @@ impl<T> Watch<T> {
             // A watch is silent while nothing changes, and the client ends it in time; a list must answer.
             let limit = if self.is_listed { Duration::MAX } else { self.list_timeout };
             let Ok(next) = timeout(limit, stream.next()).await else {
-                let error = format!("the API server does not list {} within {limit:?}", self.resource);
+                let error = format!("the API server did not list {} within {limit:?}", self.resource);
                 return Err(self.restart("silence", None, error));
             };
             match next {

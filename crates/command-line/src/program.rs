@@ -81,7 +81,7 @@ const MAN: &str = "man";
 pub fn command(command: Command, sections: &[CommandHelp]) -> Command {
     let command = with_sections(command, "", sections);
     let shells = PossibleValuesParser::new(Shell::ALL.map(Shell::name));
-    let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(shells).help("The shell");
+    let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(shells).help("Shell");
     let line = Arg::new("word").value_name("WORD").num_args(0..).last(true).hide(true);
     let folder = Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(PathBuf));
     let pointer = topics::pointer(&program_name(&command));
@@ -90,9 +90,9 @@ pub fn command(command: Command, sections: &[CommandHelp]) -> Command {
             .about("Print shell completions")
             .arg(shell)
             .arg(line.value_parser(value_parser!(OsString))),
-        Command::new(MAN).about("Write the manual pages").arg(
-            folder.help("The folder to write to, such as /usr/local/share/man/man1; created if missing"),
-        ),
+        Command::new(MAN)
+            .about("Write the manual pages")
+            .arg(folder.help("Folder of the pages, such as /usr/local/share/man/man1; created if missing")),
         Command::new(HELP)
             .about(HELP_ABOUT)
             .arg(Arg::new("word").value_name("COMMAND|TOPIC").num_args(0..).help("The command or the topic")),

@@ -48,7 +48,7 @@ pub fn topics(
         HelpTopic::new(&anchor(title), inline(title, program), &plain_text(text, program, width))
     }));
     let names: String = found.iter().map(|topic| format!("  {}\n", topic.name)).collect();
-    let call = format!("Run {program} {HELP} TOPIC to read one; the beginning of its name is enough.");
+    let call = format!("Run {program} {HELP} TOPIC to read one; a prefix of its name is enough.");
     let mut all = HelpTopic::new(ALL, list, &format!("{names}\n{call}"));
     all.text = format!("{}\n{names}\n{call}\n", Style::Strong.paint("Topics"));
     found.insert(0, all);

@@ -347,9 +347,9 @@ fn answers_are_as_written() {
 
 #[test]
 fn the_first_line_names_the_basis() {
-    let long = "1234567890".repeat(3);
-    let basis = Basis::Noted { namespace: Some("web".to_owned()), settings: long.clone() };
-    assert_eq!(plain(&basis.line(30)), format!("by the settings stored in\n  namespace web\n  ({long}):\n"));
+    let all = "1234567890".repeat(3);
+    let basis = Basis::Noted { namespace: Some("web".to_owned()), settings: all.clone() };
+    assert_eq!(plain(&basis.line(30)), format!("from the settings stored in\n  namespace web\n  ({all}):\n"));
 }
 
 #[test]

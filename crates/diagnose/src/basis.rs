@@ -53,9 +53,9 @@ impl Basis {
                 let settings = if settings.is_empty() { "no flags" } else { settings };
                 ("noted", format!("the settings stored in {} ({settings})", place(namespace.as_deref())))
             }
-            Self::Flags => ("flags", "the flags given".to_owned()),
+            Self::Flags => ("flags", "flags".to_owned()),
             Self::Object(title) => ("object", title.clone()),
-            Self::Listing(file) if file == "-" => ("listing", "the rules of the listing".to_owned()),
+            Self::Listing(file) if file == "-" => ("listing", "the listing".to_owned()),
             Self::Listing(file) => ("listing", format!("the rules of {file}")),
         }
     }
@@ -63,7 +63,7 @@ impl Basis {
 
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "by {}", self.name())
+        write!(f, "from {}", self.name())
     }
 }
 

@@ -21,7 +21,7 @@ const NAMED: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Packets {
-    /// `outbound` or `inbound`; `forwarded` for those that arrive for others, as from a virtual machine in the pod.
+    /// `outbound`, `inbound`, or `forwarded` for packets to others, as from a virtual machine in the pod.
     pub direction: Cow<'static, str>,
     /// `ipv4`, `ipv6`.
     pub families: Vec<Cow<'static, str>>,
@@ -31,7 +31,7 @@ pub struct Packets {
     pub ports: Option<Values>,
     /// The destinations; null means at least those outside of the pod for outbound packets, the pod's own for inbound ones.
     pub destinations: Option<Values>,
-    /// Where they come from.
+    /// Their sources.
     pub sources: Option<Values>,
     /// The source ports.
     pub source_ports: Option<Values>,
@@ -49,11 +49,11 @@ pub struct Packets {
     pub states: Option<Values>,
 }
 
-/// Some values of a property: these, or all but these, whichever is shorter to say.
+/// Values of a property: these, or all except these, whichever list is shorter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Values {
-    /// Whether it is all values but these.
+    /// True for all values except these.
     pub except: bool,
     /// Each a value, a network or a range with a dash.
     pub values: Vec<String>,

@@ -93,7 +93,7 @@ impl Subject {
         let is_described = self.reading.is_some() && self.skip().is_none() && self.namespace().is_none();
         let unknown = is_described && self.raw.get(Setting::PodIps).is_none();
         unknown.then_some(
-            "its addresses are not known: assuming IPv4, and IPv6 if it asks for both; set them with --pod-ips",
+            "its addresses are unknown: assuming IPv4, and IPv6 if its settings request both; set them with --pod-ips",
         )
     }
 
@@ -143,10 +143,10 @@ fn foreign(flags: &Raw, mesh: Mesh) -> Vec<InputProblem> {
         let of = setting.mesh().unwrap_or_default();
         let same = counterparts(setting, mesh);
         let remedy = match same.is_empty() {
-            true => format!("drop it, as {mesh} has nothing like it"),
+            true => format!("drop it: {mesh} has no counterpart"),
             false => format!("add --mesh {mesh} and use {}", same.join(" or ")),
         };
-        let text = format!("is {of}'s, and the pod is {mesh}'s; {remedy}");
+        let text = format!("is a flag of {of}, but the pod belongs to {mesh}; {remedy}");
         InputProblem::of(&flags.named(&given.source), text)
     };
     foreign.map(problem).collect()

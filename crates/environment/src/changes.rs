@@ -74,8 +74,8 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[&Existin
                     let whose = foreign.join(" and ");
                     let namespace = &environment.namespace;
                     changes.foreign.push(format!(
-                        "Service {namespace}/{name}: it has another {whose}, which is kept, so it gets no routes; \
-                         delete that for routes from here"
+                        "Service {namespace}/{name}: it has another {whose}, which is kept, so it gets no \
+                         routes; delete that to get routes"
                     ));
                     continue;
                 }

@@ -41,7 +41,7 @@ pub fn conditions(
     changes: &Changes,
     failed: &[String],
 ) -> Vec<EnvironmentCondition> {
-    let oldest = "it is the oldest of the namespace".to_owned();
+    let oldest = "it is the oldest in the namespace".to_owned();
     let acts = EnvironmentCondition { kind: ACTING, holds: true, reason: "Oldest", message: oldest };
     let complete = |holds, reason, message| EnvironmentCondition { kind: COMPLETE, holds, reason, message };
     let plan = match plan {

@@ -88,7 +88,7 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
     let expected = format!("{GROUP}/{VERSION}");
     if object["apiVersion"] != *expected {
         let found = object["apiVersion"].as_str().unwrap_or_default();
-        reader.problem("apiVersion", Some(found), format!("is not understood; expected {expected}"));
+        reader.problem("apiVersion", Some(found), format!("is invalid; expected {expected}"));
     }
     reader.only("spec", &["envHeader", "envLabel"]);
     reader.only("spec.envHeader", &["name", "autoInject", "aliases"]);
@@ -109,12 +109,13 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
     let mut characters = splitter.chars();
     let only = characters.next().filter(|_| characters.next().is_none());
     if only.is_none() {
-        let text = "is not one character; expected the separator of the parts of an environment, such as .";
+        let text = "is not one character; expected the separator within names of environments, such as .";
         reader.problem("spec.envLabel.splitter", Some(splitter), text);
     }
     let default_subset = reader.string("spec.envLabel.defaultSubset").map(str::to_owned);
     if let Some(value) = default_subset.as_ref().filter(|value| !syntax::is_label_value(value)) {
-        let text = "is not a value of a label; expected an environment such as dev, or no defaultSubset for all pods";
+        let text =
+            "is not a label value; expected an environment such as dev, or no defaultSubset for all pods";
         reader.problem("spec.envLabel.defaultSubset", Some(value), text);
     }
     Problems::check(reader.finish())?;
@@ -146,10 +147,10 @@ fn alias(reader: &mut DocumentReader<'_>, path: &str) -> Alias {
 
 fn check_header(reader: &mut DocumentReader<'_>, path: &str, name: &str) {
     if !syntax::is_token(name) {
-        let text = "is not the name of a header; expected letters, digits and -, such as X-Virtual-Env";
+        let text = "is not a header name; expected letters, digits and -, such as X-Virtual-Env";
         reader.problem(path, Some(name), text);
     } else if NO_HEADERS.iter().any(|other| name.eq_ignore_ascii_case(other)) {
-        let text = "is not compared as a header by Istio, so every request would match; use another name";
+        let text = "is not matched as a header by Istio, so every request would match; use another name";
         reader.problem(path, Some(name), text);
     }
 }
@@ -162,8 +163,8 @@ impl AliasPattern {
         let pattern = Self(text.split(placeholder).map(str::to_owned).collect());
         if pattern.0.len() < 2 {
             return Err(format!(
-                "lacks the placeholder {placeholder:?}, so it would fit every environment; expected it in place of \
-                 the environment, such as .*;env={placeholder};.*"
+                "lacks the placeholder {placeholder:?}, so it would match every environment; expected it in \
+                 place of the environment, such as .*;env={placeholder};.*"
             ));
         }
         match fault(&pattern.of("dev.red")) {
@@ -233,8 +234,7 @@ mod tests {
         assert_eq!(found.title(), "VirtualEnvironment shop/demo");
         let problems: Vec<String> =
             found.spec.expect_err("another version").0.iter().map(ToString::to_string).collect();
-        let expected = "VirtualEnvironment shop/demo: apiVersion: \"env.alibaba.com/v1alpha1\" is not understood; expected \
-                        env.alibaba.com/v1alpha2";
+        let expected = "VirtualEnvironment shop/demo: apiVersion: \"env.alibaba.com/v1alpha1\" is invalid; expected env.alibaba.com/v1alpha2";
         assert_eq!(problems, [expected]);
         let found = VirtualEnvironment::read(&json!({"metadata": {"name": "demo"}}), "other");
         assert_eq!(

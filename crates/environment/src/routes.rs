@@ -116,20 +116,19 @@ fn tagged<'a>(
             None => {
                 let like = suggestions::label(&workload.labels, label);
                 warnings.extend(like.map(|like| {
-                    format!("{title}: it has no label {label}, so nothing is routed to it, but {like}; did you mean {label}?")
+                    format!(
+                        "{title}: no routes lead to it: it has no label {label}, but {like}; did you mean {label}?"
+                    )
                 }));
             }
             Some("") => {
-                warnings.push(format!("{title}: its label {label} is empty; nothing is routed to it"));
+                warnings.push(format!("{title}: no routes lead to it: its label {label} is empty"));
             }
             Some(value) if !syntax::is_label_value(value) => {
-                warnings
-                    .push(format!("{title}: its label {label} says {value:?}, which is not a label value"));
+                warnings.push(format!("{title}: its label {label} is {value:?}, which is not a label value"));
             }
             Some(value) if workload.replicas == 0 => {
-                warnings.push(format!(
-                    "{title}: it is to have no pods; nothing is routed to {value} because of it"
-                ));
+                warnings.push(format!("{title}: it has 0 replicas, so it gets no routes for {value}"));
                 // Requests of its environment still go to the nearest one elsewhere.
                 found.push((value, workload));
             }
@@ -201,8 +200,8 @@ impl PlanContext<'_> {
             service.hosts.iter().map(String::as_str).partition(|host| may_route(service, host, self.hosts));
         warnings.extend(refused.iter().map(|host| {
             format!(
-                "{}, annotation {HOSTS}: {host} is outside of its namespace and is left out; allow it with --allow-hosts of the \
-                 operator, if all calls of this host may go to the Service",
+                "{}, annotation {HOSTS}: {host} is outside of its namespace and gets no route; allow it with \
+                 --allow-hosts of the operator, if all calls of this host may go to the Service",
                 service.title()
             )
         }));

@@ -39,7 +39,7 @@ impl HttpRouteRule {
         let named = named(&HTTP_ROUTE, &value, "", &mut |text| problems.push(InputProblem::of(place, text)));
         let Value::Object(mut rest) = named else { return Err(problems) };
         for field in NO_ROUTE.iter().filter(|field| rest.contains_key(**field)) {
-            let text = format!("{field} can't be combined with the route to an environment; leave it out");
+            let text = format!("{field} can't be combined with the route to an environment; remove it");
             problems.push(InputProblem::of(place, text));
         }
         let mut first = |field: &str| match rest.remove(field) {
@@ -107,7 +107,7 @@ fn named(schema: &Value, value: &Value, path: &str, refuse: &mut dyn FnMut(Strin
                     }
                 };
                 if found.insert(name.clone(), named(schema, value, &path, refuse)).is_some() {
-                    refuse(format!("{path} is repeated, in different cases; leave one out"));
+                    refuse(format!("{path} is repeated, in different cases; remove one"));
                 }
             }
             Value::Object(found)

@@ -30,7 +30,7 @@ pub(crate) fn annotations(title: &str, object: &Value) -> Vec<String> {
             None if name.starts_with(PREFIX) => format!("expected one of {}", ANNOTATIONS.join(", ")),
             None => return None,
         };
-        Some(format!("{title}, annotation {name}: it is not known and has no effect; {remedy}"))
+        Some(format!("{title}, annotation {name}: it is unknown and has no effect; {remedy}"))
     });
     notes.collect()
 }
@@ -38,7 +38,7 @@ pub(crate) fn annotations(title: &str, object: &Value) -> Vec<String> {
 pub fn passed_over(object: &Value) -> Option<String> {
     let (kind, version) = (object["kind"].as_str()?, object["apiVersion"].as_str().unwrap_or_default());
     if let Some(known) = closest(kind, &KINDS.map(|(known, _)| known)) {
-        return Some(format!("the kind {kind} is not known and is passed over; did you mean {known}?"));
+        return Some(format!("the kind {kind} is unknown and ignored; did you mean {known}?"));
     }
     let (_, group) = KINDS.into_iter().find(|(known, _)| *known == kind)?;
     let expected = match group {
@@ -49,7 +49,7 @@ pub fn passed_over(object: &Value) -> Option<String> {
         _ => format!("{group}/v1"),
     };
     let is_read = version == expected || (!group.is_empty() && version.starts_with(&format!("{group}/")));
-    (!is_read).then(|| format!("a {kind} of apiVersion {version:?} is passed over; expected {expected}"))
+    (!is_read).then(|| format!("a {kind} of apiVersion {version:?} is ignored; expected {expected}"))
 }
 
 #[cfg(test)]
@@ -85,8 +85,7 @@ mod tests {
         };
         assert_eq!(
             shown("kt-virtual-environment/gatewayz"),
-            "Service a/b, annotation kt-virtual-environment/gatewayz: it is not known and has no effect; \
-             did you mean kt-virtual-environment/gateways?"
+            "Service a/b, annotation kt-virtual-environment/gatewayz: it is unknown and has no effect; did you mean kt-virtual-environment/gateways?"
         );
         assert!(shown("kt-virtual-enviroment/rule").ends_with("did you mean kt-virtual-environment/rule?"));
         assert!(

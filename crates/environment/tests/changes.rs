@@ -351,7 +351,7 @@ fn conditions_report_progress() {
     let found = conditions(&Ok(plain.plan()), &Changes::default(), &[]);
     let expected = json!({"conditions": [
         {
-            "type": "Acting", "status": "True", "reason": "Oldest", "message": "it is the oldest of the namespace",
+            "type": "Acting", "status": "True", "reason": "Oldest", "message": "it is the oldest in the namespace",
             "lastTransitionTime": "t1", "observedGeneration": 3,
         },
         {

@@ -53,10 +53,7 @@ pub struct Decision {
 impl Decision {
     pub fn warning(&self) -> Option<String> {
         let text = self.unclear.as_ref()?;
-        Some(format!(
-            "{INJECT} is {text:?}, which says neither true nor false, so it counts as if the pod said nothing; expected \
-             \"true\" or \"false\""
-        ))
+        Some(format!("{INJECT} is {text:?}, which is ignored; expected \"true\" or \"false\""))
     }
 }
 
@@ -64,14 +61,14 @@ impl fmt::Display for DecisionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HostNetwork => f.write_str("it uses the network of its node (hostNetwork)"),
-            Self::OtherSystem => f.write_str("its system (spec.os.name) is not linux"),
-            Self::SystemNamespace => f.write_str("its namespace is one of the cluster's own"),
+            Self::OtherSystem => f.write_str("its operating system (spec.os.name) is not linux"),
+            Self::SystemNamespace => f.write_str("its namespace belongs to Kubernetes"),
             Self::NoPolicy => f.write_str("the configured policy is neither enabled nor disabled"),
-            Self::Label => write!(f, "its label {INJECT} says so"),
-            Self::Annotation => write!(f, "its annotation {INJECT} says so"),
+            Self::Label => write!(f, "its label {INJECT} decides"),
+            Self::Annotation => write!(f, "its annotation {INJECT} decides"),
             Self::NeverSelected => f.write_str("it matches a neverInjectSelector"),
             Self::AlwaysSelected => f.write_str("it matches an alwaysInjectSelector"),
-            Self::ByPolicy => f.write_str("it says nothing, and the policy decides"),
+            Self::ByPolicy => f.write_str("no valid label or annotation is set, so the policy decides"),
         }
     }
 }

@@ -51,7 +51,7 @@ fn object(mut onto: JsonFields, patch: &JsonFields, kind: SchemaKind) -> MergeRe
     }
     for (field, target) in patch.iter().filter(|(field, _)| *field != PATCH) {
         if field.starts_with('$') {
-            return Err(Unmergeable::new(format!("{field} is not taken; expected {PATCH}, or none")));
+            return Err(Unmergeable::new(format!("{field} is not supported; expected {PATCH}, or none")));
         }
         let merged = onto.remove(field);
         let merged = value(merged, field, target, kind).map_err(|error| error.within(field))?;
@@ -159,7 +159,7 @@ fn items(mut onto: Vec<Value>, patch: &[Value], key: &str, kind: SchemaKind) -> 
             Some("delete") => {
                 deleted.insert(identity(item, key));
             }
-            Some("merge") => return Err(Unmergeable::new("an item can't say $patch: merge")),
+            Some("merge") => return Err(Unmergeable::new("an item can't have $patch: merge")),
             Some(other) => return Err(Unmergeable::new(format!("{PATCH} {other:?} is unknown"))),
         }
     }

@@ -50,7 +50,7 @@ const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 /// Parses an amount of a resource, such as `100m`, `1.5Gi` and `1e3`, in its base unit.
 pub(crate) fn quantity(text: &str) -> Result<f64, &'static str> {
     const FORM: &str =
-        "is not a quantity; expected a number and perhaps a unit, such as 100m, 0.5, 128Mi or 1G";
+        "is not a quantity; expected a number with an optional unit, such as 100m, 0.5, 128Mi or 1G";
     let (negative, bare) = match text.strip_prefix(['+', '-']) {
         Some(bare) => (text.starts_with('-'), bare),
         None => (false, text),
@@ -63,7 +63,7 @@ pub(crate) fn quantity(text: &str) -> Result<f64, &'static str> {
     let factor = factor.or_else(|| is_exponent(unit).then(|| format!("1{unit}").parse().ok()).flatten());
     let Some(factor) = factor.filter(|_| is_number) else { return Err(FORM) };
     if negative && number.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) {
-        return Err("is negative; Kubernetes takes no such amount");
+        return Err("is negative; expected 0 or more");
     }
     let bare: f64 = number.parse().map_err(|_| FORM)?;
     Ok(bare * factor)

@@ -17,7 +17,7 @@ pub const VARIABLE: &str = "VIRTUAL_ENVIRONMENT_TAG";
 /// Errors: the list is empty, or an item is not a label key.
 pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     if text.trim().is_empty() {
-        let text = "names no label; expected a list such as virtual-env,team-env";
+        let text = "is empty; expected labels such as virtual-env,team-env";
         return Err(Problems(vec![InputProblem::of(name, text)]));
     }
     let mut found: Vec<String> = Vec::new();
@@ -36,7 +36,7 @@ pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
 /// The pod's environment is the value of the first of `labels` that it has.
 pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
     if call.method != "POST" {
-        return Answer::text(405, &format!("{} is not answered here; expected POST", call.method));
+        return Answer::text(405, &format!("{} is not supported; expected POST", call.method));
     }
     if call.content_type != Some(JSON) {
         let found = call.content_type.unwrap_or_default();
@@ -60,13 +60,13 @@ pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
 fn decide(request: Request<'_>, labels: &[String]) -> Result<(String, Option<Value>), String> {
     let namespace = request.text("namespace");
     if SYSTEM_NAMESPACES.contains(&namespace) {
-        return Ok((format!("namespace {namespace} is the cluster's own"), None));
+        return Ok((format!("namespace {namespace} belongs to Kubernetes"), None));
     }
     if let Some(other) = request.other_than_pods() {
-        return Ok((format!("it is about {other}, and pods get a tag"), None));
+        return Ok((format!("the request is for {other}; only pods get a tag"), None));
     }
     if !matches!(request.text("operation"), "" | "CREATE") {
-        return Ok(("a pod gets its variable when it is created".to_owned(), None));
+        return Ok(("pods get a tag only on CREATE".to_owned(), None));
     }
     let pod = CheckedPod::read("pod", request.pod()?.clone())
         .map_err(|problems| format!("the pod can't be read: {}", problems.joined()))?;

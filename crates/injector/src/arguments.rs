@@ -101,7 +101,7 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
     CommandHelp {
         command: "serve",
         examples: &["sidecar-injector serve --self-signed"],
-        exits: &[("0", "ended by a signal"), ("1", "failed, or invalid input"), ("2", "invalid flags")],
+        exits: &[("0", "stopped by a signal"), ("1", "failed, or invalid input"), ("2", "invalid flags")],
     },
     CommandHelp {
         command: "check-templates",
@@ -111,7 +111,7 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
             "sidecar-injector check-templates -f maps.yaml --against pods.yaml",
         ],
         exits: &[
-            ("0", "every template renders, and every pod would be the same"),
+            ("0", "every template renders, and no pod would change"),
             ("2", "invalid input"),
             ("3", "a template fails, or a pod would differ"),
         ],
@@ -129,7 +129,7 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
     CommandHelp {
         command: "environment operator",
         examples: &["sidecar-injector environment operator --namespace shop"],
-        exits: &[("0", "ended by a signal"), ("1", "failed"), ("2", "invalid flags")],
+        exits: &[("0", "stopped by a signal"), ("1", "failed"), ("2", "invalid flags")],
     },
     CommandHelp {
         command: "environment inspect",

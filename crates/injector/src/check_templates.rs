@@ -59,13 +59,12 @@ fn checked(flags: &CheckTemplatesFlags) -> Result<(String, bool), Problems> {
     if flags.against.is_empty() {
         return Ok(templates(&configuration));
     }
-    let objects =
-        input::objects("--against", &flags.against, "pods as kubectl get pods -o yaml prints them")?;
+    let objects = input::objects("--against", &flags.against, "output of kubectl get pods -o yaml")?;
     let mut namespaces = Namespaces::new("default", None, BTreeMap::new());
     objects.iter().for_each(|object| namespaces.describe(object));
     let pods: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Pod").collect();
     if pods.is_empty() {
-        let text = "holds no pod; expected pods as kubectl get pods -o yaml prints them";
+        let text = "holds no pod; expected output of kubectl get pods -o yaml";
         return Err(Problems(vec![InputProblem::of("--against", text)]));
     }
     let variables = path_variables(&flags.path);
@@ -79,9 +78,9 @@ fn templates(configuration: &Configuration) -> (String, bool) {
     for TemplateTrial { template, problems, refusals, .. } in trial(configuration) {
         let name = Style::Strong.paint(&template);
         let line = if OF_GATEWAYS.contains(&&*template) {
-            Style::Quiet.paint("not tried: Istio's control plane deploys gateways from it")
+            Style::Quiet.paint("not checked: Istio's control plane deploys gateways from it")
         } else if problems.is_empty() && refusals.is_empty() {
-            Style::Captured.paint("makes a pod of every plain pod")
+            Style::Captured.paint("renders for plain pods")
         } else {
             is_equal = false;
             let problems = problems.iter().chain(&refusals);

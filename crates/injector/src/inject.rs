@@ -45,7 +45,7 @@ pub(crate) fn webhook_path(text: &str) -> Result<String, String> {
     match text.strip_prefix("/inject") {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => Ok(text.to_owned()),
         Some(_) | None => {
-            Err("expected /inject and pairs behind it, such as /inject/cluster/east/net/one".to_owned())
+            Err("expected /inject followed by pairs, such as /inject/cluster/east/net/one".to_owned())
         }
     }
 }
@@ -150,13 +150,13 @@ struct OfCluster {
     istio_namespace: Option<String>,
 }
 
-const INJECTOR: &str = "no cluster is asked; write its ConfigMap istio-sidecar-injector into a file and give that with \
-                        --inject-config";
-const MESH: &str =
-    "no cluster is asked; write its ConfigMap istio into a file and give that with --mesh-config";
+const INJECTOR: &str = "no cluster is read; save its ConfigMap istio-sidecar-injector to a file and give \
+                        that with --inject-config";
+const MESH: &str = "no cluster is read; save its ConfigMap istio to a file and give that with --mesh-config";
 const OPERATOR: &str =
     "IstioOperators are not read; give values with --values and a MeshConfig with --mesh-config";
-const CLUSTER: &str = "no cluster is asked; write its ConfigMaps into files and give those with --inject-config and --mesh-config";
+const CLUSTER: &str =
+    "no cluster is read; save its ConfigMaps to files and give those with --inject-config and --mesh-config";
 
 fn refused(remedy: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone {
     move |_| Err(remedy.to_owned())

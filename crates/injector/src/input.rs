@@ -71,7 +71,7 @@ pub(crate) fn read(name: &str, expected: &str) -> Result<String, String> {
     };
     text.map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => format!("is not UTF-8; expected {expected}"),
-        io::ErrorKind::IsADirectory => "is a folder; name each of its files with a separate flag".to_owned(),
+        io::ErrorKind::IsADirectory => "is a folder; give each of its files with a separate flag".to_owned(),
         _ => format!("can't be read: {error}; expected {expected}"),
     })
 }

@@ -16,8 +16,8 @@ const DENIED: u8 = 1;
 
 #[derive(Args)]
 #[command(after_help = "\
-The input is any set of pods, workloads, Namespaces, MutatingWebhookConfigurations, Services, and ConfigMaps of the injector. What it is \
-not enough to judge is listed after the findings.")]
+The input is any set of pods, workloads, Namespaces, MutatingWebhookConfigurations, Services, and ConfigMaps of the injector. Checks \
+that need more input are listed after the findings.")]
 pub(crate) struct LintFlags {
     #[command(flatten)]
     input: Input,

@@ -85,7 +85,7 @@ enum ManifestsOutput {
 pub(crate) fn run(flags: &ManifestsFlags) -> Result<ExitCode, Box<dyn Error>> {
     let output = chosen(&flags.output)?;
     if flags.force && matches!(output, ManifestsOutput::Objects(_)) {
-        return Err("--force: is about files; expected --output kustomize FOLDER beside it".into());
+        return Err("--force: requires --output kustomize FOLDER".into());
     }
     let labels = flags.environment_tag.then_some(&flags.environment_labels);
     let values = json!({
@@ -120,9 +120,9 @@ fn chosen(words: &[String]) -> Result<ManifestsOutput, String> {
         ["yaml"] => Ok(ManifestsOutput::Objects(ObjectFormat::Yaml)),
         ["json"] => Ok(ManifestsOutput::Objects(ObjectFormat::Json)),
         ["kustomize", folder] => Ok(ManifestsOutput::Folder(folder.into())),
-        ["kustomize"] => Err("--output kustomize: expected a folder behind it".to_owned()),
+        ["kustomize"] => Err("--output kustomize: expected a folder".to_owned()),
         _ => Err(format!(
-            "--output: {:?} is not a form; expected yaml, json, or kustomize FOLDER",
+            "--output: {:?} is not a format; expected yaml, json, or kustomize FOLDER",
             words.join(" ")
         )),
     }
@@ -152,12 +152,11 @@ fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), Strin
         .collect();
     if !foreign.is_empty() && !force {
         return Err(format!(
-            "--output: {} there already, not written by this command; nothing was changed; give another folder, or \
-             --force to write over it",
+            "--output: {} not written by this command; nothing was changed; give another folder, or --force to overwrite",
             if let [one] = &foreign[..] {
-                format!("{one} is")
+                format!("{one} exists,")
             } else {
-                format!("{} are", foreign.join(", "))
+                format!("{} exist,", foreign.join(", "))
             }
         ));
     }

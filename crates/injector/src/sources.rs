@@ -109,12 +109,12 @@ impl SourceTexts {
         let text = match &found.collect::<Vec<_>>()[..] {
             [one] => return Ok((*one).clone()),
             [] => format!(
-                "holds ConfigMaps, but none with {:?}; expected {} as it is in the cluster",
+                "holds ConfigMaps, but none with {:?}; expected {} from the cluster",
                 part.key, part.map
             ),
             several => {
                 let names: Vec<&str> = several.iter().map(|text| text.name.as_str()).collect();
-                format!("holds {} texts {:?} ({}); give one", several.len(), part.key, names.join(", "))
+                format!("holds {} keys {:?} ({}); give one", several.len(), part.key, names.join(", "))
             }
         };
         Err(InputProblem::of(&self.name, text))
@@ -125,7 +125,7 @@ fn file(part: &ConfigurationPart, path: &Path) -> Result<SourceTexts, Problems> 
     let name = format!("{} {}", part.flag, path.display());
     let text = fs::read_to_string(path).map_err(|error| {
         let text =
-            format!("can't be read: {error}; expected the text {}, or a ConfigMap that holds it", part.key);
+            format!("can't be read: {error}; expected the value of its key {}, or the ConfigMap", part.key);
         Problems(vec![InputProblem::of(&name, text)])
     })?;
     let maps = maps(KubernetesObject::all(&name, &text)?.into_iter().map(|object| object.value));
@@ -146,7 +146,7 @@ fn maps(objects: impl Iterator<Item = Value>) -> Vec<(String, Value)> {
 /// Reads files with ConfigMaps in kubectl's output, which may include others.
 pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems> {
     const FLAG: &str = "--filename";
-    let expected = "ConfigMaps as kubectl get configmap -o yaml prints them";
+    let expected = "output of kubectl get configmap -o yaml";
     let found = maps(input::objects(FLAG, names, expected)?.into_iter());
     let mut problems = Vec::new();
     let [config, values, mesh] = PARTS.map(|part| {
@@ -159,8 +159,7 @@ pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems
             true => texts.text(&part),
             false if key == "values" => return None,
             false => {
-                let text =
-                    format!("holds no ConfigMap {map} with {key:?}; expected it as it is in the cluster");
+                let text = format!("holds no ConfigMap {map} with {key:?}; expected it from the cluster");
                 Err(InputProblem::of(FLAG, text))
             }
         };

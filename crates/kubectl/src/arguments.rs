@@ -19,17 +19,17 @@ pub(crate) struct CaptureArguments {
 pub(crate) enum CaptureCommand {
     /// Show whether packets of a pod are captured, and why
     #[command(
-        long_about = "Walks packets through the rules in the pod's network namespace, and through those that its \
-                      manifest describes. The first line names what the answer is based on; where both disagree, both are \
-                      shown. Names such as reviews:9080 are Services of the cluster."
+        long_about = "Evaluates packets against the rules in the pod's network namespace, and against those \
+                      of its manifest. The first line names the source of the answer; both answers are shown \
+                      if they differ. Names such as reviews:9080 are Services of the cluster."
     )]
     Explain(ExplainArguments),
     /// Show what is captured in a pod, listeners and findings
     Status(PodArguments),
     /// Show packets of a pod, the rules they match and their verdicts
     #[command(
-        long_about = "Shows packets as they meet rules in the pod's network namespace. It ends after --for, because an \
-                      interrupted kubectl exec does not end the program in the cluster."
+        long_about = "Shows packets as they meet rules in the pod's network namespace. It ends after --for, \
+                      because interrupting kubectl exec does not stop the program in the cluster."
     )]
     Trace(TraceArguments),
     /// Compare the rules in a pod with those that its manifest describes
@@ -49,7 +49,7 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
             "kubectl capture explain deployment/web -n shop reviews:9080 10.0.0.5:443",
             "kubectl capture explain web-0 https://reviews.shop/ --expect captured",
         ],
-        exits: &[("0", "answered"), UNREADABLE, INVALID, ("3", "a packet does not end as --expect says")],
+        exits: &[("0", "answered"), UNREADABLE, INVALID, ("3", "a packet's verdict differs from --expect")],
     },
     CommandHelp {
         command: "status",
@@ -166,13 +166,13 @@ pub(crate) struct PacketArguments {
     /// The protocol [default: tcp]
     #[arg(long, value_name = "PROTOCOL", value_parser = ["tcp", "udp"])]
     pub(crate) proto: Option<String>,
-    /// Where it comes from [default: the pod; inbound, any address outside]
+    /// Source of the packet [default: the pod; inbound, any external address]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     pub(crate) source: Option<String>,
     /// The sending process's user
     #[arg(long, value_name = "UID")]
     pub(crate) uid: Option<String>,
-    /// The sending process's group [default: the number of the user]
+    /// Group of the sending process [default: the number of the user]
     #[arg(long, value_name = "GID")]
     pub(crate) gid: Option<String>,
 }
@@ -197,7 +197,7 @@ pub(crate) struct TraceArguments {
     /// End after this time
     #[arg(long = "for", value_name = "DURATION", default_value = "1m", value_parser = time)]
     pub(crate) time: Duration,
-    /// End after so many packets
+    /// End after this number of packets
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// Make the kernel trace all rules, even where rules report

@@ -61,7 +61,7 @@ fn targets(
         given => given.to_vec(),
     };
     if given.is_empty() {
-        let text = "is needed, because the pod declares no port: give where packets go, such as 10.0.0.5:443";
+        let text = "is required: the pod declares no port; give a destination such as 10.0.0.5:443";
         return Err(CaptureFailure::input("DESTINATION", None, text));
     }
     let (found, mut problems) = service::targets(kubectl, pod, &given)?;
@@ -83,7 +83,7 @@ fn by_kernel(
         None => vec![document],
     };
     if documents.len() != count {
-        let why = format!("printed {} answers to {count} questions", documents.len());
+        let why = format!("printed {} answers for {count} packets", documents.len());
         return Err(failed(CallCause::Unread(why)));
     }
     let answer = |document| Ok(KernelAnswer { report: read(&document).map_err(failed)?, document });
@@ -136,7 +136,7 @@ impl PodAnswer<'_> {
     fn basis(&self) -> String {
         match self.reached {
             Ok(kernel) => kernel.basis(),
-            Err(reason) => format!("by the manifest of pod {} alone, because {reason}", self.pod.title()),
+            Err(reason) => format!("from the manifest of pod {} only, because {reason}", self.pod.title()),
         }
     }
 
@@ -214,10 +214,10 @@ fn compared(kernel: &PacketReport, manifest: &PacketReport) -> Vec<TextLine> {
         return vec![line.styled(Style::Quiet, "The manifest agrees.")];
     }
     if agree(kernel, manifest) {
-        return vec![line.styled(Style::Quiet, format!("by the manifest: {sentence}"))];
+        return vec![line.styled(Style::Quiet, format!("from the manifest: {sentence}"))];
     }
     let line = line.styled(Style::Dropped, "the manifest disagrees").plain(format!(": {sentence}"));
-    vec![line, TextLine::hanging(2).plain("kubectl capture diff shows the rules that differ")]
+    vec![line, TextLine::hanging(2).plain("kubectl capture diff shows the differing rules")]
 }
 
 struct ManifestAnswer {

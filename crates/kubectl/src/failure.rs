@@ -47,7 +47,7 @@ pub(crate) struct CallFailure {
 pub(crate) enum CallCause {
     #[error("can't be started: {0}")]
     Start(io::Error),
-    #[error("did not end within {0:?}")]
+    #[error("did not finish within {0:?}")]
     Late(Duration),
     #[error("printed more than {0} bytes")]
     TooMuch(usize),
@@ -55,7 +55,7 @@ pub(crate) enum CallCause {
     Ended(CallOutput),
     #[error("{0}")]
     Unread(String),
-    #[error("printed a document of version {0}, and this plugin reads version {VERSION}")]
+    #[error("printed a document of version {0}; this plugin reads version {VERSION}")]
     Version(u64),
 }
 
@@ -66,7 +66,7 @@ impl CallFailure {
 
     fn remedy(&self) -> Option<String> {
         let remedy = match &self.cause {
-            CallCause::Start(_) => "install kubectl, or name it with --kubectl FILE or the variable KUBECTL",
+            CallCause::Start(_) => "install kubectl, or give its path with --kubectl or the variable KUBECTL",
             CallCause::Late(_) => "check the connection, or raise --timeout",
             CallCause::TooMuch(_) if self.command.contains(" --all-namespaces ") => {
                 "lint one namespace at a time (-n)"
@@ -117,7 +117,7 @@ impl CallFailure {
             ),
             (
                 only(is_debug, &["unknown flag", "unknown profile"]),
-                "kubectl debug --profile=netadmin needs kubectl 1.27 or newer; name it with --kubectl",
+                "kubectl debug --profile=netadmin needs kubectl 1.27 or newer; give its path with --kubectl",
             ),
         ];
         let (words, remedy) = remedies.into_iter().find(|(words, _)| says(words))?;
@@ -128,10 +128,10 @@ impl CallFailure {
     fn remedy_of_output(&self) -> &'static str {
         match self.kind {
             CallKind::ExecInAgent => {
-                "update the node agents: their image holds sidecar-init since docker/cni/repair/Dockerfile copies it"
+                "update the node agents to an image with sidecar-init (docker/cni/repair/Dockerfile)"
             }
-            CallKind::DebugPod => "give an --image that holds /usr/local/bin/sidecar-init",
-            _ => "check that --kubectl is a kubectl",
+            CallKind::DebugPod => "give an --image with /usr/local/bin/sidecar-init",
+            _ => "check that --kubectl names a kubectl",
         }
     }
 }
@@ -142,7 +142,7 @@ const ADMISSION: &[&str] = &["violates PodSecurity", "denied the request", "deni
 fn ended(status: ExitStatus) -> String {
     status
         .code()
-        .map_or("was ended by a signal".to_owned(), |status| format!("failed with exit status {status}"))
+        .map_or("was killed by a signal".to_owned(), |status| format!("failed with exit status {status}"))
 }
 
 /// Last line of standard error with content: kubectl appends the exit code of a remote program.

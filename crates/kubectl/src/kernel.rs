@@ -58,7 +58,7 @@ impl PodKernel {
         }
         let Some(node) = &pod.node else { return Ok(Err("no node runs it yet".to_owned())) };
         let Some(container) = &pod.container else {
-            return Ok(Err("none of its containers runs".to_owned()));
+            return Ok(Err("no container of it runs".to_owned()));
         };
         let made = |namespace: &String, name: &String, route| {
             let within = [namespace.clone(), name.clone()];
@@ -97,7 +97,7 @@ impl PodKernel {
             KernelRoute::Agent { .. } => format!("agent {}", within.join("/")),
             KernelRoute::Ephemeral { image, .. } => format!("an ephemeral container of {image}"),
         };
-        format!("by the kernel of pod {pod} on node {node}, through {through}")
+        format!("from the kernel of pod {pod} on node {node}, through {through}")
     }
 
     /// Call of a `sidecar-init` command in the pod's network namespace. A manifest is sent as input only to an agent:
@@ -143,7 +143,7 @@ impl PodKernel {
             call.words.iter().map(String::len).max().filter(|longest| *longest >= ARGUMENT_LIMIT),
         ) {
             let text = format!(
-                "can't be given the pod's manifest, which has {longest} bytes; expected less than {ARGUMENT_LIMIT}; install the node agents"
+                "can't take the pod's manifest of {longest} bytes (limit {ARGUMENT_LIMIT}); install the node agents"
             );
             return Err(CaptureFailure::input("--image", Some(image), text));
         }
@@ -205,7 +205,7 @@ fn separated(CallOutput { status, stdout, stderr }: CallOutput) -> CallOutput {
 }
 
 pub(crate) fn read<T: DeserializeOwned>(document: &Value) -> Result<T, CallCause> {
-    let other = |error| CallCause::Unread(format!("printed a document of another form ({error})"));
+    let other = |error| CallCause::Unread(format!("printed an invalid document ({error})"));
     T::deserialize(document).map_err(other)
 }
 

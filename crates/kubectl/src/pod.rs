@@ -21,7 +21,7 @@ fn named(word: &str) -> Result<(Option<&'static PodWorkload>, &str), String> {
     };
     let (kind, name) = word.split_once('/').unwrap_or(("pod", word));
     if !is_name(name) {
-        return Err(format!("is not the name of an object; {EXPECTED}"));
+        return Err(format!("is not an object name; {EXPECTED}"));
     }
     if ["pod", "pods", "po"].contains(&kind) {
         return Ok((None, name));
@@ -72,7 +72,7 @@ impl TargetPod {
 
     fn read(object: Value, candidates: usize) -> Result<Self, String> {
         if object["kind"] != "Pod" {
-            return Err("printed something else than a pod".to_owned());
+            return Err("did not print a pod".to_owned());
         }
         let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let (Some(name), Some(namespace)) =
@@ -215,9 +215,9 @@ mod tests {
             assert_eq!(found, Ok((kind, name)), "{word}");
         }
         for (word, part) in [
-            ("-web", "is not the name of an object"),
-            ("pod/", "is not the name of an object"),
-            ("pod/a/b", "is not the name of an object"),
+            ("-web", "is not an object name"),
+            ("pod/", "is not an object name"),
+            ("pod/a/b", "is not an object name"),
             ("Web", "expected NAME"),
             ("deployent/web", "did you mean deployment/web?"),
             ("node/web", "does not name a pod"),

@@ -91,7 +91,7 @@ fn service(
         Ok(object) => object,
         Err(failure) if failure.is_not_found() => {
             return Err(refused(format!(
-                "is not there: no Service {name} in namespace {namespace}; {NO_DNS}"
+                "does not exist: no Service {name} in namespace {namespace}; {NO_DNS}"
             )));
         }
         Err(failure) => return Err(failure.into()),
@@ -115,7 +115,7 @@ fn service(
         entry.and_then(|entry| entry["port"].as_u64()?.try_into().ok()).or(number),
         entry.is_some() || is_headless,
     ) else {
-        return Err(refused(format!("names a port that {title} does not have; it has {}", listed(&ports))));
+        return Err(refused(format!("has an unknown port; {title} has {}", listed(&ports))));
     };
     if !is_headless {
         let all = items(&spec["clusterIPs"]).chain([&spec["clusterIP"]]);

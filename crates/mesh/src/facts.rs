@@ -161,7 +161,7 @@ impl ConfigKeys {
         proxy: Option<Setting>,
         listeners: Option<[Setting; 2]>,
     ) -> Self {
-        let on = (None, "take out of them what leaves everything alone");
+        let on = (None, "remove the exclusion that covers everything");
         Self { off: None, on, ipv6, proxy, listeners }
     }
 }

@@ -50,7 +50,7 @@ pub trait CapturePolicy: fmt::Debug {
         let rules = if is_captured { self.write(family) } else { RuleSet::empty(family) };
         check(rules, &self.owner()).unwrap_or_else(|faults| {
             let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            panic!("the policy made a bad rule set: {}", faults.join("; "))
+            panic!("the policy made an invalid rule set: {}", faults.join("; "))
         })
     }
 

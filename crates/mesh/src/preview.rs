@@ -32,8 +32,8 @@ pub fn print(capture: &dyn CapturePolicy, form: Preview) -> Printed {
         }
     };
     let warning = exceeds.then_some(
-        "ISTIO_OUTBOUND_OWNER_GROUPS makes a rule of more words than iptables-restore takes; apply sets it, in \
-         fewer words, but these lines can't be piped there",
+        "ISTIO_OUTBOUND_OWNER_GROUPS makes a rule with more words than iptables-restore accepts; apply sets \
+         it in a shorter form",
     );
     Printed { text, warning }
 }

@@ -66,7 +66,7 @@ impl Problems {
         let more = found.len().saturating_sub(Self::MAX);
         if more > 0 {
             found.truncate(Self::MAX);
-            let text = format!("{more} more are not listed; correct these first");
+            let text = format!("{more} more are not listed; fix these first");
             found.push(InputProblem::of("further problems", text));
         }
         found
@@ -136,7 +136,7 @@ mod tests {
             (0..16_000).flat_map(|at| [at, at]).map(|at| InputProblem::of(&at.to_string(), "is wrong"));
         let Problems(found) = Problems::check(numbered).expect_err("problems");
         assert_eq!(found[Problems::MAX - 1].to_string(), "99: is wrong");
-        let last = "further problems: 15900 more are not listed; correct these first";
+        let last = "further problems: 15900 more are not listed; fix these first";
         assert_eq!((found.len(), &*found[Problems::MAX].to_string()), (Problems::MAX + 1, last));
     }
 

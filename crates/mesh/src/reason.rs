@@ -196,43 +196,43 @@ meanings! {
     Dns: Captured "dns" DESTINATION, ["DNS queries ", "DNS queries to every server", ""];
     ProxyCallsOwnPod: Captured "inbound" OWNER,
         ["the proxy's calls to its own pod, ", "the proxy's calls to its own pod", ""],
-        "the proxy calls its own pod, so that the call comes in through the mesh";
+        "calls of the proxy to its own pod are sent to the inbound listener";
     /// Captures traffic from a guest behind the pod, such as a virtual machine, as if the pod sent it.
     VirtualMachine: Captured "outbound" INTERFACE, ["outbound, ", "outbound", ""];
     VirtualMachineDns: Captured "dns" INTERFACE, ["DNS queries, ", "DNS queries", ""];
     ToOutboundListener: HandedOver "outbound" NOTHING, ["", "connections handed to the proxy, outbound", ""];
     ToInboundListener: HandedOver "inbound" NOTHING, ["", "connections handed to the proxy, inbound", ""];
-    ExcludedOutboundPort: Excluded "outbound" PORT, ["outbound, ", "outbound", ""], of "{option} leaves port {value} alone";
-    ExcludedInboundPort: Excluded "inbound" PORT, ["inbound, ", "inbound", ""], of "{option} leaves port {value} alone";
-    ExcludedDestination: Excluded "outbound" DESTINATION, ["outbound, ", "outbound", ""], of "{option} leaves {value} alone";
-    ExcludedSource: Excluded "inbound" SOURCE, ["inbound, ", "inbound", ""], of "{option} leaves calls from {value} alone";
+    ExcludedOutboundPort: Excluded "outbound" PORT, ["outbound, ", "outbound", ""], of "{option} excludes port {value}";
+    ExcludedInboundPort: Excluded "inbound" PORT, ["inbound, ", "inbound", ""], of "{option} excludes port {value}";
+    ExcludedDestination: Excluded "outbound" DESTINATION, ["outbound, ", "outbound", ""], of "{option} excludes {value}";
+    ExcludedSource: Excluded "inbound" SOURCE, ["inbound, ", "inbound", ""], of "{option} excludes calls from {value}";
     ExcludedInterface: Excluded "both" INTERFACE, ["", "", ""];
     ExcludedOwner: Excluded "outbound" OWNER, ["outbound, ", "outbound, every group", ""];
     OtherOwners: Excluded "outbound" OWNER, ["outbound, ", "outbound, every group", ""];
     VirtualMachineInterface: Excluded "inbound" INTERFACE, ["", "", ""];
     TunnelPort: Excluded "inbound" PORT, ["inbound, ", "inbound", ": the tunnel"];
     ProxyOutbound: Excluded "outbound" OWNER, ["the proxy's own calls, ", "the proxy's own calls", ""],
-        of "{value} is the proxy's ({option}), whose own calls are never captured";
+        of "traffic of the proxy's {value} ({option}) is never captured";
     ProxyDns: Excluded "dns" OWNER, ["the proxy's own DNS queries, ", "the proxy's own DNS queries", ""];
-    ProxyToApplication: Excluded "inbound" NOTHING, ["", "what the proxy hands to the application", ""],
-        "it comes from the address by which the proxy hands calls to the application";
+    ProxyToApplication: Excluded "inbound" NOTHING, ["", "proxy to application", ""],
+        "its source is the address from which the proxy calls the application";
     ProxyAnswers: LedOn "inbound" NOTHING,
-        ["", "what the proxy hands to the application, and the answers", ""];
+        ["", "proxy to application, and answers", ""];
     ApplicationLoopback: Excluded "outbound" NOTHING, ["", "the application's calls to its own pod", ""],
-        "the pod talks to itself, and calls of the application to itself are not captured";
+        "calls of the application to its own pod are not captured";
     Loopback: Excluded "outbound" DESTINATION, ["", "outbound, to loopback", ""], "the destination is the loopback network";
-    ExcludedDns: Excluded "dns" NOTHING, ["", "DNS queries over TCP, but for the proxy's", ""];
-    OutboundOff: Excluded "outbound" NOTHING, ["", "outbound, all of it", ""];
-    InboundOff: Excluded "inbound" NOTHING, ["", "inbound, all of it", ""];
-    Outbound: LedOn "outbound" NOTHING, ["", "outbound: came by", ""];
-    Inbound: LedOn "inbound" NOTHING, ["", "inbound: came by", ""];
-    DnsJump: LedOn "dns" NOTHING, ["", "DNS: came by", ""];
-    DnsChain: LedOn "dns" NOTHING, ["", "outbound, to the rules for DNS", ""];
-    DnsZone: LedOn "dns" NOTHING, ["", "DNS, kept apart for conntrack", ""];
-    KnownConnection: LedOn "both" NOTHING, ["", "packets of connections that were handed over before", ""];
-    Dropped: Dropped "inbound" NOTHING, ["", "packets that belong to no connection", ""],
-        "{option} drops what belongs to no connection";
-    Log: LedOn "both" NOTHING, ["", "written to the kernel's log", ""];
+    ExcludedDns: Excluded "dns" NOTHING, ["", "DNS queries over TCP, except the proxy's", ""];
+    OutboundOff: Excluded "outbound" NOTHING, ["", "outbound, all traffic", ""];
+    InboundOff: Excluded "inbound" NOTHING, ["", "inbound, all traffic", ""];
+    Outbound: LedOn "outbound" NOTHING, ["", "outbound: evaluated", ""];
+    Inbound: LedOn "inbound" NOTHING, ["", "inbound: evaluated", ""];
+    DnsJump: LedOn "dns" NOTHING, ["", "DNS: evaluated", ""];
+    DnsChain: LedOn "dns" NOTHING, ["", "outbound, sent to the DNS rules", ""];
+    DnsZone: LedOn "dns" NOTHING, ["", "DNS, put into separate conntrack zones", ""];
+    KnownConnection: LedOn "both" NOTHING, ["", "packets of connections already handed over", ""];
+    Dropped: Dropped "inbound" NOTHING, ["", "packets of unknown connections", ""],
+        "{option} drops packets of unknown connections";
+    Log: LedOn "both" NOTHING, ["", "logged by the kernel", ""];
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -320,7 +320,7 @@ mod tests {
         check("inbound-port", None, Some("{-b} '*' captures all other inbound ports"));
         check("excluded-network", None, None);
         check("dns", Some("10.0.0.1"), Some("{--redirect-dns} captures DNS queries"));
-        check("kuma-excluded-source", Some("10.0.0.0/8"), Some("--flag leaves calls from 10.0.0.0/8 alone"));
+        check("kuma-excluded-source", Some("10.0.0.0/8"), Some("--flag excludes calls from 10.0.0.0/8"));
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Topic {
             Self::Facts => "Facts of the host",
             Self::Validation => "Validation",
             Self::Logging => "Logging",
-            Self::DropIn => "As the program that it replaces",
+            Self::DropIn => "Flags of the replaced program",
             Self::Compatibility => "Accepted for compatibility, without effect",
             Self::Packet => "The packet",
             _ => Self::OF_ONE_COMMAND,
@@ -256,7 +256,7 @@ pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
     }
     let same = counterparts(*setting, mesh);
     Some(match same.is_empty() {
-        true => format!("{whose}, and {mesh} has nothing like it; drop it, or give --mesh {first}"),
+        true => format!("{whose}, without a counterpart for {mesh}; drop it, or give --mesh {first}"),
         false => format!("{whose}; for {mesh} use {}", same.join(" or ")),
     })
 }
@@ -411,7 +411,7 @@ mod tests {
     #[test]
     fn a_flag_of_another_mesh_is_known() {
         for (name, mesh, expected) in [
-            ("-i", Mesh::Linkerd, "istio, and linkerd has nothing like it; drop it, or give --mesh istio"),
+            ("-i", Mesh::Linkerd, "istio, without a counterpart for linkerd; drop it, or give --mesh istio"),
             ("-b", Mesh::Linkerd, "istio; for linkerd use --ports-to-redirect"),
             ("--istio-local-exclude-ports", Mesh::Kuma, "istio; for kuma use --exclude-inbound-ports"),
             ("--inbound-ports-to-ignore", Mesh::Istio, "linkerd; add --mesh linkerd"),

@@ -218,7 +218,7 @@ fn an_object_without_a_text_is_read_the_same_way() {
     assert_eq!((&pod.origin.title, &pod.pod), (&written.origin.title, &written.pod));
     let spec = pod.pod.spec.as_ref().expect("a spec");
     assert_eq!((spec.host_network, spec.run_as_user.as_deref()), (true, Some("-1")));
-    let problem = "metadata.annotations.a: \"1\" is a number; expected a string, so write it in quotes";
+    let problem = "metadata.annotations.a: \"1\" is a number; expected a string; quote it";
     assert_eq!([&pod.problems[0], &written.problems[0]].map(ToString::to_string), [problem; 2]);
     assert_eq!([&pod, &written].map(|one| one.origin.start("a")), ["", "review:1: "]);
 }
@@ -273,7 +273,7 @@ fn names_of_users_are_valid_only_within_the_pod() {
     let proxy = settings.resolve_within(&RemoteHost::Open).expect("known names").capture.proxy();
     assert_eq!((proxy.uids[0].number(), proxy.gids[0].number()), (1337, 1337));
     let problems = settings.resolve(&RemoteHost::Open).expect_err("names").to_string();
-    let advice = "names of the node may differ from those of the pod: give the number";
+    let advice = "names on the node may differ from those in the pod; give the number";
     assert!(problems.contains(&format!("\"istio-proxy\" is not a user number; {advice}")), "{problems}");
     assert!(problems.contains(&format!("\"istio-proxy\" is not a group number; {advice}")), "{problems}");
     let mesh = ("sidecar-init/mesh", "kuma");

@@ -23,8 +23,8 @@ pub(crate) struct NodeArguments {
 pub(crate) enum NodeCommand {
     /// Repair pods whose traffic is not captured
     #[command(
-        long_about = "Finds the injected pods of a node whose validation failed because nothing captures their \
-                            traffic, and repairs, labels or deletes them."
+        long_about = "Finds the injected pods of a node whose validation failed because their traffic is not \
+                      captured, and repairs, labels or deletes them."
     )]
     Repair(Box<Repair>),
     /// Print a pod as the API server has it, for the plugin
@@ -54,7 +54,7 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
 
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repair {
-    /// Keep running until ended by a signal
+    /// Keep running until stopped by a signal
     #[arg(long)]
     pub(crate) watch: bool,
     /// What to do with a broken pod
@@ -82,7 +82,7 @@ pub(crate) struct Repair {
     pub(crate) rate: usize,
     #[command(flatten)]
     pub(crate) places: NodePaths,
-    /// How long the API server should keep a watch open
+    /// Time for which the API server should keep a watch open
     #[arg(long, value_name = "SECONDS", default_value = "240", value_parser = seconds(1..=290))]
     pub(crate) watch_timeout: Duration,
     /// How long any other call may take
@@ -94,7 +94,7 @@ pub(crate) struct Repair {
     /// How often to read all network namespaces of the node, for metrics and events of drift; 0 for never
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds(0..=86_400))]
     pub(crate) status_interval: Duration,
-    /// Label the metric of pods by namespace and pod, too
+    /// Also label the metric of pods by namespace and pod
     #[arg(long)]
     pub(crate) metrics_per_pod: bool,
     /// Level of the log, which is JSON on standard error
@@ -166,8 +166,8 @@ pub(crate) fn names(text: &str) -> Result<NameList, String> {
 }
 
 fn label(text: &str) -> Result<PodLabel, String> {
-    let form = "expected KEY=VALUE, such as cni.istio.io/uninitialized=true: each at most 63 letters, digits, - _ and \
-                ., which start and end with a letter or digit; before a / in the key may stand a DNS name";
+    let form = "expected KEY=VALUE, such as cni.istio.io/uninitialized=true: each at most 63 letters, digits, - _ and ., \
+                starting and ending with a letter or digit; the key may have a DNS name and a / before it";
     let (key, value) = text.split_once('=').ok_or(form)?;
     match is_label_key(key) && (value.is_empty() || is_label_value(value)) {
         true => Ok(PodLabel { key: key.to_owned(), value: value.to_owned() }),

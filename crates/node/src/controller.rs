@@ -111,13 +111,13 @@ impl Controller<'_> {
         match change {
             QueueChange::None => {}
             QueueChange::Broke => {
-                tracing::info!(pod = %name, "its validation has failed: nothing captures it");
+                tracing::info!(pod = %name, "its validation failed: its traffic is not captured");
             }
             // A pod that is gone before its validation passed has not recovered.
-            QueueChange::Left if is_gone => tracing::info!(pod = name, "it is gone"),
+            QueueChange::Left if is_gone => tracing::info!(pod = name, "it is deleted"),
             QueueChange::Left => {
                 self.metrics.recovered.inc();
-                tracing::info!(pod = name, "it is not broken any more");
+                tracing::info!(pod = name, "it has recovered");
             }
         }
     }
@@ -144,10 +144,10 @@ impl Controller<'_> {
         self.failed |= handled.is_err();
         let (outcome, text) = match handled {
             Ok(PodActionOutcome::Done(what)) => ("done", what),
-            Ok(PodActionOutcome::Skipped(why)) => ("left_alone", format!("it is skipped: {why}")),
-            Ok(PodActionOutcome::Gone) => ("gone", "it is gone".to_owned()),
+            Ok(PodActionOutcome::Skipped(why)) => ("skipped", format!("skipped: {why}")),
+            Ok(PodActionOutcome::Gone) => ("gone", "it is deleted".to_owned()),
             Err(error) => {
-                tracing::warn!(pod = %name, action, milliseconds, error = %describe(&error), "it can't be repaired");
+                tracing::warn!(pod = %name, action, milliseconds, error = %describe(&error), "cannot repair it");
                 return self.metrics.handled(action, "failed", took);
             }
         };

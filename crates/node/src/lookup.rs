@@ -17,12 +17,12 @@ pub(crate) enum PodLookupError {
     Input(#[from] AccessError),
     #[error("{0} is not the name of a pod in a namespace")]
     Name(String),
-    #[error("the API server knows no pod {0}")]
+    #[error("pod {0} does not exist")]
     NoSuchPod(String),
-    #[error("the API server refuses access to the pod {0}: allow its user to get pods")]
+    #[error("the API server refuses access to pod {0}: grant get on pods")]
     Forbidden(String),
     #[error(
-        "the API server gave no answer about the pod {pod} within {time:?}, in {tries} tries; the last ended so: {last}"
+        "the API server did not answer about pod {pod} within {time:?}, in {tries} tries; the last error: {last}"
     )]
     TimeIsUp { pod: String, time: Duration, tries: u32, last: String },
 }

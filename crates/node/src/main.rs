@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &(dyn Error + 'static), exit: ExitCode) -> ExitCode {
-    tracing::error!(error = %describe(error), "nothing was done");
+    tracing::error!(error = %describe(error), "nothing was changed");
     exit
 }
 
@@ -73,7 +73,7 @@ fn print_pod(runtime: &Runtime, lookup: &Lookup) -> ExitCode {
 async fn run(repair: &Repair) -> Result<ExitCode, Box<dyn Error>> {
     let mut registry = Registry::default();
     let metrics = NodeMetrics::new(&mut registry);
-    let unlisted: Arc<str> = Arc::from("the pods of the node are not known yet");
+    let unlisted: Arc<str> = Arc::from("the pods of the node are not listed yet");
     if let Some(address) = repair.metrics {
         status::serve_pages("--metrics", address, registry, Arc::downgrade(&unlisted))?;
     }

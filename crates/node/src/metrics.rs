@@ -26,15 +26,15 @@ impl NodeMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix("sidecar_node");
         Self {
-            repairs: registered(registry, "repairs", "Broken pods that something was done for"),
-            seconds: registered(registry, "repair_seconds", "How long that took"),
-            recovered: registered(registry, "recovered", "Broken pods whose validation has passed since"),
+            repairs: registered(registry, "repairs", "Actions on broken pods, by outcome"),
+            seconds: registered(registry, "repair_seconds", "Duration of actions"),
+            recovered: registered(registry, "recovered", "Broken pods that have recovered"),
             broken: registered(registry, "broken_pods", "Pods whose traffic is not captured"),
             pods: registered(registry, "pods", "Pods by the state of their capture and their mesh"),
-            looks: registered(registry, "looks", "How often all network namespaces of the node were read"),
-            look_seconds: registered(registry, "look_seconds", "How long that took"),
-            lists: registered(registry, "lists", "How often all pods were listed"),
-            watch_errors: registered(registry, "watch_errors", "Disturbances of the watch"),
+            looks: registered(registry, "looks", "Readings of all network namespaces of the node"),
+            look_seconds: registered(registry, "look_seconds", "Duration of readings"),
+            lists: registered(registry, "lists", "Lists of all pods"),
+            watch_errors: registered(registry, "watch_errors", "Interruptions of the watch"),
         }
     }
 

@@ -24,21 +24,21 @@ pub(crate) enum PodActionOutcome {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PodActionFailure {
-    #[error("the pod's network namespace is not known: {0}")]
+    #[error("cannot find the pod's network namespace: {0}")]
     Lost(#[from] PodSandboxError),
-    #[error("what the pod says can't be used:\n{0}")]
+    #[error("invalid settings of the pod:\n{0}")]
     Settings(Problems),
-    #[error("the namespace {} can't be entered; CAP_SYS_ADMIN is needed", .0.display())]
+    #[error("the namespace {} can't be entered; CAP_SYS_ADMIN is required", .0.display())]
     Enter(PathBuf, #[source] io::Error),
-    #[error("{} is the machine's own network namespace, or may be: /proc is needed to know", .0.display())]
+    #[error("{} is, or may be, the machine's own network namespace: /proc is required to check", .0.display())]
     Host(PathBuf),
     #[error("the pod's traffic can't be captured: {0}")]
     Engine(#[from] engine::EngineError),
-    #[error("the rules were set and are not there: another program changes them\n{0}")]
+    #[error("the rules disappeared right after they were set; another program is changing them\n{0}")]
     Unproven(engine::Differences),
-    #[error("the API server can't be asked: {}", describe(&**.0))]
+    #[error("request to the API server failed: {}", describe(&**.0))]
     Api(Box<kube::Error>),
-    #[error("the work on the namespace has ended without an outcome")]
+    #[error("the repair task panicked")]
     Panic,
 }
 
@@ -91,8 +91,8 @@ fn capture(pod: &Pod, reading: &Reading, choice: Choice) -> Result<PodActionOutc
         tracing::warn!(pod = %named(pod), "{warning}");
     }
     let how = match summary.steps.is_empty() {
-        true => "in its namespace already",
-        false => "set in its namespace, and verified",
+        true => "already in its namespace",
+        false => "set in its namespace and verified",
     };
     Ok(PodActionOutcome::Done(format!("{} rules ({}) are {how}", summary.rules, compared.backend)))
 }
@@ -116,6 +116,6 @@ impl Host for Inside {
     }
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
-        Err(io::Error::other("the node's are not the pod's"))
+        Err(io::Error::other("the node's DNS servers are not the pod's"))
     }
 }

@@ -36,7 +36,7 @@ impl Publisher {
         let event = Event { type_, reason, note: Some(shortened(note)), action, secondary: None };
         let published = in_time(self.limit, self.recorder.publish(&event, pod)).await;
         if let Err(error) = &published {
-            tracing::warn!(pod = pod.name, error = describe(error), "no event can be published");
+            tracing::warn!(pod = pod.name, error = describe(error), "cannot publish an event");
         }
         published.is_ok()
     }
@@ -84,7 +84,7 @@ impl Repairer {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         if let Some(phase @ ("Failed" | "Succeeded")) = phase {
             return Ok(PodActionOutcome::Skipped(format!(
-                "its phase is {phase}, so nothing of it starts again"
+                "its phase is {phase}, so that no container of it restarts"
             )));
         }
         let (pod, settings) = (pod.clone(), self.settings.clone());
@@ -95,7 +95,7 @@ impl Repairer {
     async fn label(&self, pod: &Pod) -> Result<PodActionOutcome, PodActionFailure> {
         let PodLabel { key, value } = &self.settings.label;
         if pod.labels().get(key) == Some(value) {
-            return Ok(PodActionOutcome::Skipped(format!("it has the label {key}={value} already")));
+            return Ok(PodActionOutcome::Skipped(format!("it already has the label {key}={value}")));
         }
         // With the uid, the API server refuses the patch if another pod has the name now.
         let patch = json!({ "metadata": { "uid": pod.uid(), "labels": { key: value } } });
@@ -110,7 +110,7 @@ impl Repairer {
         let preconditions = Preconditions { uid: pod.uid(), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let (api, name) = (self.pods(pod), pod.name_any());
-        let done = "it is deleted, so that another one takes its place".to_owned();
+        let done = "it is deleted, to be replaced by its controller".to_owned();
         self.call(api.delete(&name, &params), done).await
     }
 

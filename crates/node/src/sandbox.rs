@@ -29,11 +29,11 @@ impl NodePaths {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PodSandboxError {
-    #[error("{} can't be read; the node's processes have to be seen (hostPID, or --proc)", .0.display())]
+    #[error("{} can't be read; access to the node's processes is required (hostPID, or --proc)", .0.display())]
     Proc(PathBuf, #[source] io::Error),
-    #[error("no process of the pod and no namespace with its addresses is on this node")]
+    #[error("this node has no process of the pod, and no namespace with its addresses")]
     Nowhere,
-    #[error("more than one namespace may be the pod's ({}); nothing is changed", .0.join(", "))]
+    #[error("several namespaces may be the pod's ({}); nothing is changed", .0.join(", "))]
     Several(Vec<String>),
 }
 

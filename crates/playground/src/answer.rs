@@ -228,7 +228,7 @@ mod tests {
         };
         let (findings, notes) = shown(&pod("image: web"));
         assert!(findings.is_empty(), "{findings:?}");
-        assert!(notes.iter().any(|note| note.starts_with("nothing of it is captured yet")), "{notes:?}");
+        assert!(notes.iter().any(|note| note.starts_with("not captured yet")), "{notes:?}");
         assert!(notes.iter().any(|note| note.contains("user 1000 (assumed: ")), "{notes:?}");
         let (_, notes) =
             shown(&pod("securityContext: {runAsUser: 5}}, {name: b, securityContext: {runAsUser: 6}"));

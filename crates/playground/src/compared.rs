@@ -72,7 +72,7 @@ fn pair(title: Option<String>, before: (&Subject, &Prepared), after: (&Subject, 
     let (shown, omitted) = comparison.shown();
     let mut notes: Vec<String> = omitted.into_iter().collect();
     if !comparison.complete {
-        notes.push("the rules are too many to compare all packets: there may be more changes".to_owned());
+        notes.push("too many rules to compare all packets: some changes may be missing".to_owned());
     }
     let changed = |change: &Change| {
         let source_matters = change.packets.sources.is_some() || change.packets.source_ports.is_some();

@@ -30,7 +30,7 @@ impl FieldSettings {
             match split_words(text) {
                 Some(words) => split.push((*field, words)),
                 None => {
-                    let text = "ends within a quote, or behind a backslash; close it";
+                    let text = "ends within a quote, or after a backslash; close it";
                     input.problems.push((*field, InputProblem::of("input", text)));
                 }
             }
@@ -105,7 +105,7 @@ impl FieldSettings {
             notes.push(format!("flags override settings of the manifest: {}", overriding.join(", ")));
         }
         if has_manifest && !self.variables.is_empty() {
-            notes.push("variables say nothing of a manifest's pods; use flags".to_owned());
+            notes.push("variables do not apply to pods of a manifest; use flags".to_owned());
         }
         notes
     }
@@ -190,7 +190,7 @@ impl WordParser<'_> {
 
     fn set(&mut self, row: &'static SettingRow, value: String) {
         if row.setting == Setting::Filename {
-            let text = "no file can be read here; paste what it holds into the field for the manifest";
+            let text = "the page reads no files; paste the manifest into its field";
             self.fault(InputProblem::of(&row.option(), text));
         } else if is_without_effect(row) {
             self.input.add_without_effect(row.option());

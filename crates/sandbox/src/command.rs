@@ -34,8 +34,7 @@ pub(super) fn run(
         let is_lost = error.kind() == io::ErrorKind::PermissionDenied && !name.contains('/');
         let error = match is_lost && exec::find(&name).is_none() {
             true => {
-                let text =
-                    format!("user {} can start no program of this name in the folders of PATH", identity.0);
+                let text = format!("no program of this name that user {} can start is on PATH", identity.0);
                 io::Error::new(io::ErrorKind::NotFound, text)
             }
             false => error,
@@ -63,7 +62,7 @@ pub(super) fn supervise(
                         return Ok(ended.code);
                     }
                     if let Some((_, name)) = watched.iter().find(|(watched, _)| *watched == ended.child) {
-                        tracing::error!(target: "sandbox", "{name} has ended, with {}", ended.code);
+                        tracing::error!(target: "sandbox", "{name} exited with {}", ended.code);
                     }
                 }
             }

@@ -18,8 +18,8 @@ use sys::fork::fork;
 use sys::{dial, namespace::OpenNamespace};
 
 const SHARED: &str = "Only one user is available here, so the rules can't distinguish the proxy from the application by its user. The \
-    proxy makes its own calls from outside the pod instead, and DNS queries are not captured. Run this as root, or with newuidmap \
-    and numbers in /etc/subuid and /etc/subgid, to see everything.";
+    proxy makes its own calls from outside the pod instead, and DNS queries are not captured. For the full \
+    demo, run this as root, or with newuidmap and entries in /etc/subuid and /etc/subgid.";
 
 pub(super) struct Demo<'a> {
     pub(super) frontend: &'a dyn Frontend,
@@ -119,24 +119,24 @@ impl Demo<'_> {
         let mut text = wrapped(
             "",
             &format!(
-                "This is a pod: a network namespace with the addresses {pod}. A veth pair connects it to the rest of the \
-                 world, {world}. An application runs in the pod, and beside it a proxy that has to see the application's \
-                 traffic. Neither is configured for the other. Rules in the kernel connect them, and this has set them:"
+                "This is a pod: a network namespace with the addresses {pod}. A veth pair connects it to the outside, \
+                 {world}. The pod runs an application, and a proxy that must see the application's traffic. Neither is \
+                 configured for the other: rules in the kernel connect them. This command sets them:"
             ),
         );
         text += &format!("\n  {}\n\n", Style::Strong.paint(&self.options.command));
         text += &wrapped(
             "",
             &format!(
-                "The proxy listens at port {out} for what leaves the pod and at port {back} for what arrives. Below, each \
-                 connection is a real one: the caller and its destination, the proxy's log, the answer, and the rules' reason."
+                "The proxy listens at port {out} for outbound and at port {back} for inbound connections. Below are real \
+                 connections: the caller and its destination, the log of the proxy, the answer, and the reason from the rules."
             ),
         );
         if self.users.shared {
             text += &format!("\n{}", wrapped("", SHARED));
         }
         if io::stdout().is_terminal() {
-            let text_of_time = Style::Quiet.paint("It takes a minute, at a reader's pace; Ctrl-C ends it.");
+            let text_of_time = Style::Quiet.paint("The demo takes a minute; Ctrl-C ends it.");
             text += &format!("\n{text_of_time}\n");
         }
         text
@@ -149,10 +149,10 @@ fn fault(
     logged: &[String],
 ) -> Option<&'static str> {
     match (expected.captured, answer) {
-        (Some(_), Err(_)) => Some("there is no answer"),
-        (Some(true), Ok(_)) if logged.is_empty() => Some("the proxy has not seen it"),
-        (Some(false), Ok(_)) if !logged.is_empty() => Some("the proxy has got it"),
-        (None, Ok(_)) => Some("it has got through"),
+        (Some(_), Err(_)) => Some("no answer"),
+        (Some(true), Ok(_)) if logged.is_empty() => Some("it did not reach the proxy"),
+        (Some(false), Ok(_)) if !logged.is_empty() => Some("it reached the proxy"),
+        (None, Ok(_)) => Some("it was not dropped"),
         (Some(_), Ok(_)) | (None, Err(_)) => None,
     }
 }
@@ -187,14 +187,14 @@ fn proof(
 
 fn ending(count: usize, wrong: usize) -> String {
     if wrong > 0 {
-        let text = format!("{wrong} of {count} connections did not go as the rules say.");
+        let text = format!("{wrong} of {count} connections differed from the rules.");
         return format!("\n{}\n", Style::Dropped.paint(text));
     }
     let next = format!(
-        "Run your own program in such a pod, or ask about a packet:\n\n  sidecar-init sandbox -- curl http://{WORLD_V4}\n  \
-            sidecar-init explain -b '*' -i '*' --pod-ips {POD_V4} {WORLD_V4}:80\n"
+        "Run your own program in such a pod, or explain a packet:\n\n  sidecar-init sandbox -- curl http://{WORLD_V4}\n  \
+         sidecar-init explain -b '*' -i '*' --pod-ips {POD_V4} {WORLD_V4}:80\n"
     );
-    format!("\n{}\n\n{next}", Style::Strong.paint(format!("All {count} connections went as the rules say.")))
+    format!("\n{}\n\n{next}", Style::Strong.paint(format!("All {count} connections matched the rules.")))
 }
 
 fn wrapped(indent: &str, text: &str) -> String {

@@ -43,7 +43,7 @@ pub fn run(mut options: SandboxOptions<'_>, frontend: &dyn Frontend) -> Result<u
     let signals = Signals::hold().map_err(SandboxFailure::Lost)?;
     let users = users::enter(&*options.capture)?;
     if options.capture.ipv6() && network::lacks_ipv6() {
-        tracing::warn!(target: "sandbox", "the kernel has no IPv6, so that the pod has IPv4 alone");
+        tracing::warn!(target: "sandbox", "the kernel has no IPv6, so that the pod has only IPv4");
         options.capture = options.capture.without(CapturePart::Ipv6);
     }
     if users.shared {
@@ -142,15 +142,15 @@ fn start_proxy(
 
 fn warn_of_shared_user(has_proxy: bool, app: ProcessIdentity) {
     let proxy = match has_proxy {
-        true => "so it makes its own calls from outside the pod, and DNS queries are not captured",
+        true => "so the proxy calls from outside the pod, and DNS queries are not captured",
         false => {
-            "so its calls come back to it, unless they leave another way, and DNS queries are not captured"
+            "so calls of your proxy are captured again unless they leave another way, and DNS queries are not captured"
         }
     };
     let text = format!(
-        "sandbox: only one user is available here, {}, which is the application's and the proxy's: the rules can't tell them \
-         apart, {proxy}; for several users, install newuidmap (Debian: uidmap) and give yourself numbers in /etc/subuid and \
-         /etc/subgid, or run this as root\n",
+        "sandbox: only user {} is available, for the proxy and the application: the rules can't distinguish \
+         them, {proxy}; for several users, install newuidmap (Debian: uidmap) and add entries for yourself \
+         to /etc/subuid and /etc/subgid, or run this as root\n",
         app.0
     );
     let _ = io::stderr().write_all(fold(&text, 2, columns::of_line(&io::stderr())).as_bytes());

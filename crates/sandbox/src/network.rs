@@ -59,12 +59,12 @@ pub(super) fn create(ipv6: bool, mounts: bool) -> Result<OpenNamespace, SandboxF
 fn cover_files(ipv6: bool) {
     // The machine's `/proc` numbers processes by its own PID namespace.
     if let Err(error) = mount::proc() {
-        tracing::debug!(target: "sandbox", "/proc stays as it is: {error}");
+        tracing::debug!(target: "sandbox", "cannot mount /proc: {error}");
     }
     let servers =
         name_servers(ipv6).iter().map(|server| format!("nameserver {}\n", server.ip())).collect::<String>();
     if let Err(error) = mount::cover(Path::new("/etc/resolv.conf"), &servers) {
-        tracing::debug!(target: "sandbox", "/etc/resolv.conf stays as it is: {error}");
+        tracing::debug!(target: "sandbox", "cannot replace /etc/resolv.conf: {error}");
     }
 }
 

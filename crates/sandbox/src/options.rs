@@ -42,38 +42,38 @@ pub(super) const FAILED: u8 = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxFailure {
     #[error(
-        "no user namespace can be had, and without root a pod needs one; run this as root, or allow user namespaces \
-         (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)"
+        "cannot create a user namespace, which is required without root; run this as root, or allow user namespaces (sysctl \
+         user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)"
     )]
     Users(#[source] io::Error),
     #[error(
-        "newuidmap has given this process users, and newgidmap no groups; give yourself as many numbers in /etc/subgid as \
-         in /etc/subuid, or none in either"
+        "newuidmap has mapped users, but newgidmap no groups; add as many numbers for yourself to \
+         /etc/subgid as to /etc/subuid, or to neither"
     )]
     HalfMapped,
     #[error(
-        "the pod's network, mount and PID namespaces can't be created; run this as root, or allow user namespaces to have \
-         them (sysctl kernel.apparmor_restrict_unprivileged_userns)"
+        "cannot create the pod's network, mount and PID namespaces; run this as root, or allow them in user \
+         namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns)"
     )]
     Leave(#[source] io::Error),
-    #[error("the network of the pod can't be made")]
+    #[error("cannot create the network of the pod")]
     Network(#[source] io::Error),
-    #[error("this is the machine's own network namespace, where no rules are set")]
+    #[error("refusing to set rules: this is the machine's own network namespace")]
     Machine,
-    #[error("the rules can't be set")]
+    #[error("cannot set the rules")]
     Rules(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("{0} does not start")]
     Start(&'static str, #[source] io::Error),
     #[error(
-        "--run-as {0} needs several users, and only one is available here: install newuidmap (Debian: uidmap) and give \
-         yourself numbers in /etc/subuid and /etc/subgid, or run this as root"
+        "--run-as {0} needs several users, but only one is available: install newuidmap (Debian: uidmap) and \
+         add entries for yourself to /etc/subuid and /etc/subgid, or run this as root"
     )]
     OneUser(&'static str),
     #[error(
-        "only one user is available here, and iptables takes no rule about another one; leave --backend and its like out, or \
-         run this as root"
+        "only one user is available, and iptables refuses rules for others; drop --backend and similar \
+         flags, or run this as root"
     )]
     OneUserBackend,
-    #[error("the state of the sandbox can't be read any more")]
+    #[error("the state of the sandbox can't be read")]
     Lost(#[source] io::Error),
 }

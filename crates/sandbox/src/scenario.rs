@@ -58,8 +58,8 @@ impl Scenario {
         let interface = if self.to.ip() == pod { "lo" } else { "eth0" }.to_owned();
         let leaving = |(uid, gid)| Direction::Outbound {
             interface,
-            uid: Uid::new(uid).expect("a user that there is"),
-            gid: Gid::new(gid).expect("a group that there is"),
+            uid: Uid::new(uid).expect("an existing user"),
+            gid: Gid::new(gid).expect("an existing group"),
         };
         let (direction, source) = match self.caller {
             ScenarioCaller::App => (leaving(users.app), pod),
@@ -131,12 +131,11 @@ fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {
     let listener = dashed(facts.proxy.listeners.outbound);
     let gets = |to| {
         format!(
-            "The application knows nothing of a proxy. It calls {to}, and the kernel gives the connection to the proxy, at \
-             port {listener}. The proxy asks the kernel for the original destination, and passes the connection on."
+            "The application is not configured for a proxy. It calls {to}, and the kernel redirects the connection to \
+             the proxy, at port {listener}. The proxy gets the original destination from the kernel, and connects to it."
         )
     };
-    let past =
-        |to| format!("The application calls {to} and reaches it: the proxy does not see the connection.");
+    let past = |to| format!("The application calls {to} and reaches it: the connection bypasses the proxy.");
     let of_app = |title, to| Scenario::http(title, ScenarioCaller::App, to, gets(to), past(to));
     let mut scenarios = vec![of_app("The application calls a service", service)];
     if !users.shared && facts.captures {
@@ -146,8 +145,8 @@ fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {
             None => format!("its user or group, {uid} and {gid} here"),
         };
         let passing = format!(
-            "The proxy's own calls have to leave the pod, or it would receive them again for ever. The rules recognize \
-             them by {by}; every other process in the pod counts as the application."
+            "Calls of the proxy must leave the pod, or they would loop. The rules recognize them by {by}; \
+             every other process in the pod counts as the application."
         );
         let title = "The proxy calls the same service";
         let by_proxy = Scenario::http(title, ScenarioCaller::Proxy, service, gets(service), passing);
@@ -164,7 +163,7 @@ fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {
     let only = !facts.captured.networks.is_empty();
     if let Some(named) = first_port(&facts.captured.outbound_ports).filter(|_| only) {
         let to = SocketAddr::from((WORLD_V4, named));
-        scenarios.push(of_app("The application calls a port that is captured whatever the network", to));
+        scenarios.push(of_app("The application calls a port that is captured in all networks", to));
     }
     let servers = &facts.captured.servers;
     let server = match servers.is_empty() {
@@ -174,8 +173,8 @@ fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {
     scenarios.extend(facts.proxy.listeners.dns.zip(server).map(|(agent, server)| {
         let to = SocketAddr::new(server, DNS_PORT.number());
         let captured = format!(
-            "Before it can call a service by name, the application asks a DNS server. The query goes to an agent beside \
-             the proxy, at port {agent}, which may know more names than the server does."
+            "Before it calls a service by name, the application queries a DNS server. The query goes to an \
+             agent beside the proxy, at port {agent}, which may resolve more names than the server."
         );
         Scenario { name: Some("reviews.example"), captured, ..of_app("The application resolves a name", to) }
     }));
@@ -189,21 +188,21 @@ fn inbound(facts: &ScenarioFacts) -> Vec<Scenario> {
     let (listeners, passthrough) = (&facts.proxy.listeners, facts.proxy.passthrough(Family::V4));
     let handed = match (listeners.transparent.or(facts.proxy.mark), passthrough) {
         (Some(_), _) => {
-            "It calls the application from the client's own address, so that the application sees the client; by a mark on \
-             the connection the rules let it pass."
+            "The proxy calls the application from the client's address, so that the application sees the \
+             client; the rules exclude this call by a mark on the connection."
                 .to_owned()
         }
         (None, Some(from)) => format!(
-            "It calls the application from {from}: by that address the rules recognize that the proxy has had the connection \
-             already, and let it pass."
+            "The proxy calls the application from {from}: by that address the rules recognize a connection \
+             from the proxy, and exclude it."
         ),
-        (None, None) => "It calls the application, and the rules let that pass by its user.".to_owned(),
+        (None, None) => "The proxy calls the application; the rules exclude this by its user.".to_owned(),
     };
     let captured = format!(
-        "A client outside calls the application at {to}. The kernel gives the connection to the proxy, at port \
-         {listener}. {handed}"
+        "An external client calls the application at {to}. The kernel redirects the connection to the proxy, \
+         at port {listener}. {handed}"
     );
-    let past = |to| format!("A client outside calls {to}, and reaches the listener there without a proxy.");
+    let past = |to| format!("An external client calls {to}, and reaches the listener there without a proxy.");
     let http = |title, caller, to, passing| Scenario::http(title, caller, to, captured.clone(), passing);
     let mut scenarios = vec![http("A client calls the application", ScenarioCaller::World, to, past(to))];
     if let Some(excluded) = excluded {
@@ -211,8 +210,8 @@ fn inbound(facts: &ScenarioFacts) -> Vec<Scenario> {
         scenarios.push(http("A client calls a port that is excluded", ScenarioCaller::World, to, past(to)));
     }
     let passing = format!(
-        "A call to the pod's own address {} does not leave the pod: the application reaches itself, and the proxy does not \
-         see the connection.",
+        "A call to the pod's own address {} does not leave the pod: the application reaches itself, and the \
+         connection bypasses the proxy.",
         to.ip()
     );
     scenarios.push(http("The application calls itself", ScenarioCaller::App, to, passing));
@@ -223,8 +222,8 @@ fn over_ipv6(facts: &ScenarioFacts) -> [Scenario; 2] {
     let out = SocketAddr::from((WORLD_V6, outbound_port(facts)));
     let back = SocketAddr::from((POD_V6, inbound_ports(facts).0));
     let of = |title, caller, to| {
-        let passing = format!("{to} is an IPv6 address, whose packets meet separate rules.");
-        let captured = passing.replace("rules.", "rules: the same ones here.");
+        let passing = format!("{to} is an IPv6 address, with separate rules.");
+        let captured = passing.replace("rules.", "rules, here the same.");
         Scenario::http(title, caller, to, captured, passing)
     };
     [

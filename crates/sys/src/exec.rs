@@ -31,10 +31,10 @@ pub enum ExecError {
     #[error("{command} failed ({status}): {}", tail(.stderr))]
     Status { command: String, status: ExitStatus, stderr: String },
     #[error(
-        "{command} was killed because it did not end within {limit:?}; raise --timeout, or run it by hand to see what it waits for"
+        "{command} was killed because it did not finish within {limit:?}; raise --timeout, or run it by hand to find the cause"
     )]
     Late { command: String, limit: Duration },
-    #[error("{command} was killed because it printed more than {} MiB to {stream}; run it by hand to see what it prints", MAX_OUTPUT >> 20)]
+    #[error("{command} was killed because it printed more than {} MiB to {stream}; run it by hand to see its output", MAX_OUTPUT >> 20)]
     Long { command: String, stream: &'static str },
 }
 

@@ -120,8 +120,8 @@ fn by_file(is_late: impl Fn() -> bool) -> Result<LockGuard, LockError> {
             Err((_, Errno::EWOULDBLOCK)) if is_late() => {
                 tracing::warn!(
                     target: "backend",
-                    "another program has locked this network namespace for too long and is passed over: without NFLOG \
-                     (CONFIG_NETFILTER_NETLINK_LOG), any program of the pod can lock it"
+                    "ignoring the lock of another program, held for too long: without NFLOG \
+                     (CONFIG_NETFILTER_NETLINK_LOG), any program of the pod can lock the network namespace"
                 );
                 return Ok(LockGuard(LockKind::Nothing));
             }

@@ -29,13 +29,13 @@ impl Default for LookupPlaces {
 pub enum LookupError {
     #[error("can't be entered: {0}")]
     Open(#[source] io::Error),
-    #[error("is not a process; there has to be a number from 1 after pid:")]
+    #[error("is not a process; expected pid: and a number from 1")]
     NoNumber,
-    #[error("is not there: no process has this number in {}", .0.display())]
+    #[error("does not exist: no process has this number in {}", .0.display())]
     NoProcess(PathBuf),
     #[error("is not a network namespace ({})", all_known(.names, .containers))]
     Unknown { names: Vec<String>, containers: Vec<String> },
-    #[error("may be any of {}; give more of its id", first_few(.0, DIGITS_SHOWN))]
+    #[error("matches {}; give more of the id", first_few(.0, DIGITS_SHOWN))]
     Ambiguous(Vec<String>),
     #[error("has processes in several network namespaces ({}); give the path of one", .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))]
     Several(Vec<PathBuf>),
@@ -276,7 +276,7 @@ mod tests {
             let error = folder.find(word).expect_err("it is not found");
             assert!(error.contains(part), "{word}: {error}");
         };
-        text("0123", "may be any of 0123456789ab, 0123f6789abc; give more of its id");
+        text("0123", "matches 0123456789ab, 0123f6789abc; give more of the id");
         text("012", "known names: web; containers: 0123456789ab, 0123f6789abc");
         text("wbe", "is not a network namespace (known names: web; containers: ");
         text("containerd://ffff", "is not a network namespace");

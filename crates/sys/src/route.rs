@@ -77,7 +77,7 @@ impl NamespaceRouting {
                 let FoundRoutes { ours, of_others, .. } = self.read()?;
                 let is_there = ours.iter().chain(&of_others).any(|entry| entry.object == object);
                 let remedy =
-                    "something of another program's is in its place; remove that, or choose another table";
+                    "an object of another program is in its place; remove that, or choose another table";
                 if is_there { Ok(()) } else { Err(io::Error::new(error.kind(), remedy)) }
             }
             other => other,

@@ -21,7 +21,7 @@ pub struct ParseError {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    #[error("a quote is not closed")]
+    #[error("unclosed quote")]
     Quote,
     /// A line that is none of `*TABLE`, `:CHAIN`, a command on a chain, `COMMIT` or a comment.
     #[error("is not a line of iptables-save output: {0:?}; run iptables-save and use its output")]
@@ -31,11 +31,11 @@ pub enum Problem {
     )]
     HumanListing,
     /// A chain or rule before the first `*TABLE`.
-    #[error("names no table; run iptables-save and use its output")]
+    #[error("has no table; run iptables-save and use its output")]
     NoTable,
     #[error("{0:?} is not the name of a chain")]
     ChainName(String),
-    #[error("not a rule that we make: {0:?}")]
+    #[error("not a rule of sidecar-init: {0:?}")]
     Foreign(String),
 }
 

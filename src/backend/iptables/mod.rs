@@ -117,14 +117,14 @@ fn complaint(failure: &ExecError) -> String {
     match failure {
         ExecError::Status { stderr, .. } => {
             let first = stderr.lines().map(str::trim).find(|line| !line.is_empty());
-            format!("it fails: {}", first.unwrap_or_default())
+            format!("it failed: {}", first.unwrap_or_default())
         }
         other => other.to_string(),
     }
 }
 
 fn shown(programs: &Programs, family: Family, text: &str) -> Result<Shown, Error> {
-    let made_with_nft = |table| (table, "something in it was made with nft".to_owned());
+    let made_with_nft = |table| (table, "it has rules made with nft".to_owned());
     let mut unlistable: BTreeMap<Table, String> =
         text.lines().filter_map(saved::incompatible).map(made_with_nft).collect();
     let listing = match parse::listing(text, family) {
@@ -193,8 +193,8 @@ pub(super) fn explain(error: ExecError, programs: &Programs, script: &str) -> Er
             return Error::Conflict { source: error.into() };
         }
         ExecError::Start { .. } => format!("{} can't be run", programs.variant()),
-        ExecError::Late { .. } => format!("{} does not end", programs.variant()),
-        ExecError::Long { .. } => format!("{} prints without end", programs.variant()),
+        ExecError::Late { .. } => format!("{} did not finish", programs.variant()),
+        ExecError::Long { .. } => format!("{} printed too much", programs.variant()),
         ExecError::Status { stderr, status, .. } => hint(stderr, status.code(), programs.variant(), script),
     };
     Error::Program { hint, source: error }
@@ -216,18 +216,18 @@ fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> Stri
     let module = format!("modprobe {}", module(stderr, variant));
     if let Some((_, rest)) = stderr.split_once("can't open lock file") {
         let file = rest.split(':').next().map(str::trim).filter(|file| !file.is_empty()).unwrap_or(LOCK);
-        format!("{variant} can't open its lock file, {file}: it takes root, and a folder to put it in")
+        format!("{variant} can't open its lock file {file}: root and its folder are required")
     } else if says("xtables lock") || (code == Some(NO_LOCK) && says("lock")) {
         let (who, how, or_end) = match process::lock_holder(Path::new(LOCK)) {
             Some(id) => (format!("process {id} holds"), "", ", or end it"),
             None => ("another program held".to_owned(), ", for too long", ""),
         };
         format!(
-            "{who} the lock of iptables, {LOCK} (unless XTABLES_LOCKFILE names another){how}; raise --lock-wait, and \
+            "{who} the lock of iptables, {LOCK} (or that of XTABLES_LOCKFILE){how}; raise --lock-wait, and \
              --timeout if that is shorter{or_end}"
         )
     } else if says("Permission denied") || says("Operation not permitted") {
-        format!("{variant} may not change rules here; it needs CAP_NET_ADMIN and CAP_NET_RAW")
+        format!("{variant} may not change rules here: CAP_NET_ADMIN and CAP_NET_RAW are required")
     } else if says("unable to initialize table") {
         // The restore programs do not print the reason.
         format!(
@@ -298,8 +298,8 @@ mod tests {
             4,
             "lock",
         );
-        check("Fatal: can't open lock file /run/xtables.lock: Permission denied\n", 4, "takes root");
-        check("Fatal: can't open lock file /tmp/x: No such file or directory\n", 4, "lock file, /tmp/x: ");
+        check("Fatal: can't open lock file /run/xtables.lock: Permission denied\n", 4, "root and its folder");
+        check("Fatal: can't open lock file /tmp/x: No such file or directory\n", 4, "lock file /tmp/x: ");
         check(
             "Could not fetch rule set generation id: Permission denied (you must be root)\n",
             4,

@@ -61,7 +61,7 @@ fn plain(variant: Variant, runner: &Runner) -> Option<(Variant, Version)> {
         let program = program.display();
         tracing::warn!(
             target: "iptables",
-            "{program} does not print its version, so it can't be used as {variant}: {error}"
+            "{program} does not report its version, so that it can't be used as {variant}: {error}"
         );
     };
     let answer = match runner.run(&program, &["--version"]) {
@@ -74,7 +74,7 @@ fn plain(variant: Variant, runner: &Runner) -> Option<(Variant, Version)> {
     let found = if answer.contains("(nf_tables)") { Variant::Nft } else { Variant::Legacy };
     let version = version_in(&answer);
     if version.is_none() {
-        complain(&format!("it says {:?}", answer.trim()));
+        complain(&format!("it printed {:?}", answer.trim()));
     }
     Some((found, version?))
 }

@@ -109,7 +109,7 @@ impl Kernel {
             }
             for table in differ {
                 listed.listing.chains.retain(|(of, _), _| *of != table);
-                listed.unlistable.insert(table, "it lists other rules than the kernel has".to_owned());
+                listed.unlistable.insert(table, "it does not list the kernel's rules".to_owned());
             }
         }
         Ok(())

@@ -68,7 +68,7 @@ fn of_bridges(table: &EncodedTable, bridges: &[String]) -> LiveTable {
             true => (Hook::Prerouting, i32::MIN / 2),
             false => (Hook::Postrouting, i32::MAX / 2),
         };
-        let text = "rules for bridges, which are not followed".to_owned();
+        let text = "rules for bridges, which are not evaluated".to_owned();
         let mut rules = vec![added(text.clone(), Vec::new(), Action::Unknown(text))];
         let mut listed = (Base { kind: Kind::Filter, hook, priority }, Policy::Accept);
         of_devices(bridges, &mut listed, &mut rules);

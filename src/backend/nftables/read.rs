@@ -242,11 +242,11 @@ impl BlockedTable {
     pub fn remedy(&self) -> String {
         let Self { table, obstacle } = self;
         match obstacle {
-            Obstacle::Dormant => format!("nft add table {table} wakes it"),
-            Obstacle::Owned { .. } => format!(
-                "end the process that holds {table}, or let it give the table back; ss -f netlink -p shows who has the port"
-            ),
-            Obstacle::OfBridge => format!("see what it does with nft list table {table}"),
+            Obstacle::Dormant => format!("to activate it: nft add table {table}"),
+            Obstacle::Owned { .. } => {
+                format!("stop the process that owns {table}; ss -f netlink -p shows it by its port")
+            }
+            Obstacle::OfBridge => format!("to see its rules: nft list table {table}"),
         }
     }
 }
@@ -259,11 +259,11 @@ impl fmt::Display for BlockedTable {
             Obstacle::Owned { port } => {
                 write!(
                     f,
-                    "table {table} has an owner, the process with netlink port {port}, which alone can change it"
+                    "table {table} is owned by the process with netlink port {port}, and only that can change it"
                 )
             }
             Obstacle::OfBridge => {
-                write!(f, "table {table} sees packets that cross a bridge, which is not followed here")
+                write!(f, "table {table} sees packets that cross a bridge, which are not evaluated")
             }
         }
     }

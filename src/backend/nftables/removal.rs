@@ -38,7 +38,7 @@ impl Nftables {
         match self.commit(&jobs, Some(listed)) {
             Ok(()) => true,
             Err(refusal) => {
-                tracing::debug!(target: "backend", %refusal, "the programs of iptables have to remove rules");
+                tracing::debug!(target: "backend", %refusal, "the programs of iptables must remove rules");
                 false
             }
         }

@@ -220,6 +220,6 @@ mod tests {
             assert_eq!(failed(kind), (true, "another program changed the rules at the same time".to_owned()));
         }
         let (is_repeated, text) = failed(io::ErrorKind::PermissionDenied);
-        assert!(!is_repeated && text.contains("CAP_NET_ADMIN is needed"), "{text}");
+        assert!(!is_repeated && text.contains("CAP_NET_ADMIN is required"), "{text}");
     }
 }

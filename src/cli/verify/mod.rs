@@ -197,7 +197,7 @@ fn look_at_rules(run: &Run, pod: &PodContext, tried: &mut [JudgedCall]) {
     let rule_views = match from_kernel(run, pod) {
         Ok(rule_views) => rule_views,
         Err(error) => {
-            tracing::info!(target: "validation", "the rules that are there can't be read: {error}");
+            tracing::info!(target: "validation", "the existing rules can't be read: {error}");
             return;
         }
     };
@@ -245,10 +245,10 @@ pub(super) fn validated(call: &ResolvedCall) -> RunResult {
     }
     match (exit(&tried), untried) {
         (Exit::Failed, Some(why)) => {
-            return Err(format!("whether capture works can't be tried: {why}").into());
+            return Err(format!("capture can't be tried: {why}").into());
         }
         (Exit::Failed, None) => {
-            tracing::warn!(target: "validation", "the flags leave nothing to prove from inside of the pod");
+            tracing::warn!(target: "validation", "nothing to prove from inside the pod with these flags");
         }
         _ => tracing::info!(target: "validation", "capture works"),
     }
@@ -281,12 +281,12 @@ impl Judgement {
 fn judge(call: &probe::Call, outcome: Result<ProbeObservation, NoResult>, has_conntrack: bool) -> Judgement {
     let seen = match outcome {
         Ok(_) if call.expected == Verdict::Unknown => {
-            return Judgement::NoResult(format!("what is to become of it is unknown: {}", call.because));
+            return Judgement::NoResult(format!("the expected verdict is unknown: {}", call.because));
         }
         Ok(seen) => seen,
         Err(NoResult::NoRoute(_)) if call.is_within_pod() => {
             if call.to.is_ipv6() && namespace::lacks_ipv6("lo") {
-                return Judgement::NoResult("IPv6 is switched off here".to_owned());
+                return Judgement::NoResult("IPv6 is disabled".to_owned());
             }
             let end = ConnectionOutcome::NoAddress(call.to.ip());
             ProbeObservation { end, proof: ProbeEvidence::Answer, original: None }
@@ -310,14 +310,14 @@ fn judge(call: &probe::Call, outcome: Result<ProbeObservation, NoResult>, has_co
         }
         (Verdict::Redirect(_) | Verdict::Tproxy(_), ConnectionOutcome::Accepted) => true,
         (Verdict::Tproxy(_), ConnectionOutcome::Silent | ConnectionOutcome::Nowhere) if !has_conntrack => {
-            return unknown("a transparent listener is needed: needs CAP_NET_ADMIN or CAP_NET_RAW");
+            return unknown("a transparent listener requires CAP_NET_ADMIN or CAP_NET_RAW");
         }
         (Verdict::Pass, ConnectionOutcome::Passed) => true,
         // No rule rewrote it, or a listener would have received it.
         (Verdict::Pass, ConnectionOutcome::Silent) => true,
         (Verdict::Pass, ConnectionOutcome::Refused) if !has_conntrack => {
             return unknown(
-                "it was refused, and only conntrack knows by which listener: needs CAP_NET_ADMIN",
+                "it was refused, and only conntrack shows by which listener; CAP_NET_ADMIN is required",
             );
         }
         (Verdict::Drop, ConnectionOutcome::Nowhere | ConnectionOutcome::Refused) => true,
@@ -332,7 +332,7 @@ fn words(proof: ProbeEvidence) -> (&'static str, Option<&'static str>) {
         ProbeEvidence::Token => ("token", None),
         ProbeEvidence::Conntrack => ("conntrack", Some("conntrack")),
         ProbeEvidence::Answer => ("answer", Some("an unknown listener answered")),
-        ProbeEvidence::Silence => ("silence", Some("no listener heard of it")),
+        ProbeEvidence::Silence => ("silence", Some("it reached no listener")),
     }
 }
 

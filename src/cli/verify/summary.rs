@@ -43,7 +43,7 @@ pub(super) fn outcome(seen: &ProbeObservation) -> (&'static str, Option<u16>, St
             ("unanswered", Some(port), Style::Dropped, format!("got no answer from {port}"))
         }
         ConnectionOutcome::Refused => ("refused", None, Style::Dropped, "was refused".to_owned()),
-        ConnectionOutcome::Nowhere => ("nowhere", None, Style::Dropped, "got nowhere".to_owned()),
+        ConnectionOutcome::Nowhere => ("nowhere", None, Style::Dropped, "not answered".to_owned()),
         ConnectionOutcome::NoAddress(ip) => {
             ("no-address", None, Style::Dropped, format!("found no {ip} on lo"))
         }
@@ -94,9 +94,9 @@ pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differs: bool) -> String
     match parts.as_slice() {
         [] if !tried.is_empty() => {}
         [] if matches!(basis, Basis::Rules { .. }) => {
-            text.push_str("Nothing is captured: no rule here sends traffic to the proxy of a mesh.\n");
+            text.push_str("Nothing is captured: no rule sends traffic to a mesh proxy.\n");
         }
-        [] => text.push_str("The flags leave nothing to try from inside of the pod.\n"),
+        [] => text.push_str("Nothing to try from inside the pod with these flags.\n"),
         parts => text.push_str(&format!("{}\n", parts.join(", "))),
     }
     text
@@ -157,7 +157,7 @@ fn folded(title: &str, text: &str) -> String {
 pub(in crate::cli) struct VerifyReport<'a> {
     /// The settings on which expectations are based.
     basis: basis::BasisReport,
-    /// Whether at least one connection was tried and all had the expected outcome.
+    /// True if at least one connection was tried and all had the expected outcome.
     ok: bool,
     calls: Vec<ReportedCall<'a>>,
 }
@@ -176,7 +176,7 @@ struct ReportedCall<'a> {
     out_interface: &'a str,
     /// `right`, `wrong` or `untried`.
     outcome: &'static str,
-    /// Why it was not tried.
+    /// The reason why it was not tried.
     untried: Option<&'a str>,
     expected: ProbeExpectation<'a>,
     seen: Option<Observed>,
@@ -189,7 +189,7 @@ struct ReportedCall<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProbeExpectation<'a> {
     verdict: VerdictKind,
-    /// Whether the listener gets it with its destination (TPROXY); null without a listener.
+    /// True if the listener gets the packet with its destination (TPROXY); null without a listener.
     transparent: Option<bool>,
     /// The listener's port, the first of a range.
     port: Option<u16>,

@@ -29,18 +29,18 @@ pub(super) enum Unusable {
     /// Since version 1.3, `libcni` adds the plugins of the folder with the network's name (`NetworkPluginConfsFromFiles`). Older
     /// ones would not call an entry there, nor would CRI-O for DEL.
     #[error(
-        "has no plugins, but loads those of the folder {0:?} beside it, where the entry can't be put; move them into its \
-         key plugins"
+        "has no plugins, but loads those of the folder {0:?} next to it, where an entry has no effect; move \
+         them into its key plugins"
     )]
     Folder(String),
     #[error("has no {0}")]
     Lacks(&'static str),
     #[error(
-        "has the name {0:?}, with which the plugin would refuse every container; \
+        "has the invalid name {0:?}, for which the plugin would refuse every container; \
          expected a letter or digit, then at most 109 more, _ . or -"
     )]
     Name(String),
-    #[error("speaks version {0:?}, in which the plugin would refuse every container; raise its cniVersion")]
+    #[error("has version {0:?}, for which the plugin would refuse every container; raise its cniVersion")]
     Version(String),
 }
 
@@ -407,18 +407,21 @@ mod tests {
                 r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"},{}]}"#,
                 "has no type in each plugin",
             ),
-            (r#"{"name":"n","cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#, "speaks version \"0.2.0\""),
+            (r#"{"name":"n","cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#, "has version \"0.2.0\""),
             (
                 r#"{"name":"n","cniVersions":["1.0.0"],"cniVersion":"0.2.0","plugins":[{"type":"a"}]}"#,
-                "speaks version \"0.2.0\"",
+                "has version \"0.2.0\"",
             ),
-            (r#"{"name":"n","plugins":[{"type":"a"}]}"#, "speaks version \"\""),
-            (r#"{"name":"n","cniVersions":["0.2.0"],"plugins":[{"type":"a"}]}"#, "speaks version \"0.2.0\""),
+            (r#"{"name":"n","plugins":[{"type":"a"}]}"#, "has version \"\""),
+            (r#"{"name":"n","cniVersions":["0.2.0"],"plugins":[{"type":"a"}]}"#, "has version \"0.2.0\""),
             (
                 r#"{"name":"n","cniVersions":"1.0.0","plugins":[{"type":"a"}]}"#,
                 "has no list of versions as cniVersions",
             ),
-            (r#"{"name":"a b","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#, "has the name \"a b\""),
+            (
+                r#"{"name":"a b","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#,
+                "has the invalid name \"a b\"",
+            ),
         ] {
             let message = complaint(text, FileKind::List);
             assert!(message.starts_with(expected), "{text}: {message}");
@@ -428,7 +431,7 @@ mod tests {
             [(r#"{"name":"n","type":"a","cniVersion":"0.2.0"}"#, "0.2.0"), (r#"{"name":"n","type":"a"}"#, "")]
         {
             let message = complaint(text, FileKind::Single);
-            assert!(message.starts_with(&format!("speaks version {shown:?}")), "{message}");
+            assert!(message.starts_with(&format!("has version {shown:?}")), "{message}");
         }
     }
 

@@ -18,7 +18,7 @@ pub(crate) fn entry(
     keys.extend(object.map(|text| keys_of(text, &mut problems)).unwrap_or_default());
     for (flag, key, value) in flags {
         if keys.insert((*key).to_owned(), value.clone()).is_some() {
-            let text = format!("gives {key:?}, which --entry gives as well; give it once");
+            let text = format!("is also given as {key:?} in --entry; give it once");
             problems.push(InputProblem::of(&format!("--{flag}"), text));
         }
     }

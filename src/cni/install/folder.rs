@@ -56,10 +56,10 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
             let warnings = faults.iter().cloned().map(unusable_file).collect();
             return Ok(Attempt::waiting(faults.join("; "), warnings));
         }
-        let passed_over = faults.iter().map(|fault| unusable_file(format!("{fault}: passed over")));
+        let passed_over = faults.iter().map(|fault| unusable_file(format!("{fault}: ignored")));
         let mut warnings: Vec<InstallWarning> = passed_over.collect();
         let Some(first) = first else {
-            let none = format!("no network configuration is in {}", folder.display());
+            let none = format!("no network configuration in {}", folder.display());
             let why = if faults.is_empty() { none } else { faults.join("; ") };
             return Ok(Attempt::waiting(why, warnings));
         };
@@ -137,12 +137,12 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
             Ok(None) => return Ok(false),
             Err(UnreadableFile::Io(error)) => return Err(error),
             Err(why) => {
-                tracing::warn!(target: "install", "{} {why}: passed over", path.display());
+                tracing::warn!(target: "install", "{} {why}: ignored", path.display());
                 return Ok(false);
             }
         };
         let file = path.display();
-        let mut obstacle = format!("other programs keep writing {file}; end them first");
+        let mut obstacle = format!("other programs keep writing {file}; stop them first");
         let put = match NetworkConfiguration::decode(&bytes, FileKind::List) {
             Ok(network) => match (single_of(path, &network).zip(network.original()), network.without()) {
                 (Some((single, original)), _) => restore(path, &bytes, &single, &original)?,
@@ -151,7 +151,7 @@ fn withdraw_of(path: &Path) -> io::Result<bool> {
             },
             Err(_) if !String::from_utf8_lossy(&bytes).contains(PLUGIN) => return Ok(false),
             Err(why) => {
-                obstacle = format!("{file} {why}, and names {PLUGIN}; mend it first");
+                obstacle = format!("{file} {why}, and names {PLUGIN}; fix it first");
                 Put::Overtaken
             }
         };
@@ -194,7 +194,7 @@ fn convert(path: &Path, old: &[u8], list: &Path, new: &[u8]) -> io::Result<Resul
         Ok(Some(there)) if is_ours(&there) => files::replace(list, &there, new)?,
         Ok(Some(_)) => {
             let (one, other) = (path.display(), list.display());
-            return Ok(Err(format!("both {one} and {other} are there; remove one of them")));
+            return Ok(Err(format!("both {one} and {other} exist; remove one of them")));
         }
     };
     Ok(Ok(if put == Put::Done { files::remove_known(path, old)? } else { put }))

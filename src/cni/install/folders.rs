@@ -111,8 +111,8 @@ impl Folders {
         if has_key(entry, &[KUBECONFIG]) && !ours.is_file() && !place.is_file() {
             tracing::warn!(
                 target: "install",
-                "the entry has a kubeconfig, but {NODE_PROGRAM}, which asks the API server by it, is not there: the plugin \
-                 would fail for every pod; put it at {}, from where it is copied, or at {}",
+                "the entry has a kubeconfig, but {NODE_PROGRAM}, which uses it, is missing: the plugin would \
+                 fail for every pod; put it at {}, to be copied, or at {}",
                 ours.display(), place.display()
             );
         }
@@ -123,23 +123,23 @@ impl Folders {
 pub(crate) enum InstallError {
     #[error("{} is not a directory; {flag} names the one that the runtime reads", .folder.display())]
     NoFolder { folder: PathBuf, flag: &'static str },
-    #[error("the entry can't be put into, or taken out of, the network configurations in {}", .0.display())]
+    #[error("cannot change the network configurations in {}", .0.display())]
     Configurations(PathBuf, #[source] io::Error),
-    #[error("the program can't be put into, or taken out of, {}", .0.display())]
+    #[error("cannot change the program in {}", .0.display())]
     Programs(PathBuf, #[source] io::Error),
-    #[error("another install is at work in {}; end it first", .0.display())]
+    #[error("another install is running in {}; stop it first", .0.display())]
     Busy(PathBuf),
-    #[error("{0} can't be served at")]
+    #[error("cannot listen at {0}")]
     Serve(SocketAddr, #[source] io::Error),
     #[error("{} can't be written (--ready-file)", .0.display())]
     ReadyFile(PathBuf, #[source] io::Error),
-    #[error("folders can't be watched")]
+    #[error("cannot watch folders")]
     Watch(#[source] io::Error),
     #[error("{} was removed while it was watched", .0.display())]
     Removed(PathBuf),
-    #[error("nothing to install into has come in time: {0}")]
+    #[error("no usable network configuration appeared in time: {0}")]
     Late(String),
-    #[error("asked to end before there was anything to install into")]
+    #[error("stopped before a usable network configuration appeared")]
     Ended,
 }
 

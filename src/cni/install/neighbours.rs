@@ -127,8 +127,8 @@ impl Removals {
         let network = NetworkConfiguration::read(text, FileKind::of(path)?).ok()?;
         let types: Vec<&str> = network.types().collect();
         let text = format!(
-            "the entry is removed from {} again and again, by the program that writes its plugins {}; let that keep other plugins \
-             (Cilium: cni.exclusive: false)",
+            "the entry is removed from {} again and again, by the program that writes its plugins {}; \
+             configure it to keep other plugins (Cilium: cni.exclusive: false)",
             path.display(),
             types.join(", ")
         );

@@ -119,7 +119,7 @@ fn answer(head: &str, server: &InstallerServer) -> String {
             let warnings = warnings.iter().map(|warning| format!("\nwarning: {}", warning.text));
             plain(status, &format!("{word}\n{state}{}", warnings.collect::<String>()))
         }
-        ("GET" | "HEAD", _) => plain("404 Not Found", "there are /metrics and /readyz"),
+        ("GET" | "HEAD", _) => plain("404 Not Found", "not found; paths are /metrics and /readyz"),
         _ => plain(REFUSED_METHOD, "expected GET"),
     };
     let allow = if status == REFUSED_METHOD { "Allow: GET, HEAD\r\n" } else { "" };
@@ -154,22 +154,26 @@ fn text(counters: &CniCounters, installer: &Installer) -> String {
         }
     }
     let name = "sidecar_cni_call_duration_seconds";
-    text.head(name, "histogram", "How long calls of the plugin took, by verb.");
+    text.head(name, "histogram", "Duration of calls of the plugin, by verb.");
     calls().for_each(|(verb, calls)| text.histogram(name, verb, calls));
     let name = "sidecar_cni_repairs_total";
-    text.head(name, "counter", "Network namespaces repaired after the fact, by outcome.");
+    text.head(name, "counter", "Repairs of network namespaces, by outcome.");
     for (outcome, count) in counters.verbs.get(REPAIR).iter().flat_map(|calls| &calls.outcomes) {
         text.value(name, &[("outcome", outcome)], count);
     }
     let name = "sidecar_cni_installations_total";
-    text.head(name, "counter", "How often the installer has put something in place since it started.");
+    text.head(name, "counter", "Changes by the installer since it started.");
     text.value(name, &[("what", "program")], installer.programs);
     text.value(name, &[("what", "entry")], installer.entries);
     let name = "sidecar_cni_installed";
-    text.head(name, "gauge", "Whether the plugin is in the network configuration that the runtime uses.");
+    text.head(
+        name,
+        "gauge",
+        "1 if the plugin is in the network configuration that the runtime uses, else 0.",
+    );
     text.value(name, &[], u8::from(installer.is_installed));
     let name = "sidecar_cni_install_warnings";
-    text.head(name, "gauge", "Warnings of the installer that last, by cause; /readyz has their text.");
+    text.head(name, "gauge", "Current warnings of the installer, by cause; /readyz has their text.");
     for cause in CAUSES {
         let count = installer.warnings.iter().filter(|warning| warning.cause == cause).count();
         text.value(name, &[("cause", cause)], count);

@@ -83,7 +83,7 @@ fn sound<T>(value: T, code: CniErrorCode, problems: &[InputProblem]) -> Result<T
     if problems.is_empty() {
         return Ok(value);
     }
-    Err(CniError::of_problems(code, "the network configuration is not as it should be", problems))
+    Err(CniError::of_problems(code, "invalid network configuration", problems))
 }
 
 fn short(value: &str) -> String {
@@ -109,7 +109,7 @@ impl<'a> PluginConfigurationReader<'a> {
         let id = |text: &str| is_id(text).then(|| text.to_owned());
         let name = self.text("name", id, "expected a letter or digit, then at most 109 more, _ . or -");
         if self.fields.value("name").is_none() {
-            self.problems.push(InputProblem::of("name", "is not there; the network needs one"));
+            self.problems.push(InputProblem::of("name", "is missing; the network needs one"));
         }
         let before = self.problems.len();
         let places = self.places();
@@ -135,7 +135,7 @@ impl<'a> PluginConfigurationReader<'a> {
             backend: self.backend(),
         };
         let timeout = self.timeout();
-        let twice = |name: &str| InputProblem::of(name, "is there twice; remove one");
+        let twice = |name: &str| InputProblem::of(name, "is repeated; remove one");
         self.problems.extend(self.fields.doubles().map(twice));
         // The specification requires the key and its value.
         let complaint = |(name, value): (&str, &RawValue)| {
@@ -168,7 +168,7 @@ impl<'a> PluginConfigurationReader<'a> {
         let text: String = self.typed(name, "a string")?;
         let value = read(&text);
         if value.is_none() {
-            self.problems.push(InputProblem::with_item(name, &short(&text), format!("is not right; {form}")));
+            self.problems.push(InputProblem::with_item(name, &short(&text), format!("is invalid; {form}")));
         }
         value
     }
@@ -225,7 +225,7 @@ impl<'a> PluginConfigurationReader<'a> {
         let value = given.value(ANNOTATIONS)?;
         let annotations = serde_json::from_str(value.get());
         if annotations.is_err() {
-            let text = "are not annotations; expected an object of strings";
+            let text = "is not an object of annotations; expected an object of strings";
             self.blame(&format!("runtimeConfig.{ANNOTATIONS}"), value.get(), text);
         }
         annotations.ok()
@@ -248,7 +248,7 @@ impl<'a> PluginConfigurationReader<'a> {
         let wrong = |error| InputProblem::of(key, format!("{error}; expected an object of settings"));
         let fields = given.map_err(|error| self.problems.push(wrong(error))).ok()?;
         let named = |name: &str, text: &str| InputProblem::of(&format!("{key}.{name}"), text);
-        self.problems.extend(fields.doubles().map(|name| named(name, "is there twice; remove one")));
+        self.problems.extend(fields.doubles().map(|name| named(name, "is repeated; remove one")));
         let mut values = BTreeMap::new();
         for (name, value) in fields.iter() {
             match serde_json::from_str(value.get()).ok().as_ref().and_then(text) {

@@ -28,17 +28,17 @@ pub(crate) const KEYS: [PluginKey; 9] = [
     PluginKey {
         name: CAPTURE,
         form: "{SETTING: VALUE, ..}",
-        help: "Capture settings of every container of the network, by the names of flags; a pod's annotations override them",
+        help: "Capture settings of every container of the network, by names of flags; a pod's annotations override them",
     },
     PluginKey {
         name: DEFAULTS,
         form: "{SETTING: VALUE, ..}",
-        help: "Defaults for settings that the annotations of an injected pod omit",
+        help: "Defaults for settings that an injected pod's annotations omit",
     },
     PluginKey {
         name: EXCLUDE_NAMESPACES,
         form: "[NAMESPACE, ..]",
-        help: "Namespaces of Kubernetes whose pods are bypassed [default: kube-system]",
+        help: "Kubernetes namespaces whose pods are excluded [default: kube-system]",
     },
     PluginKey {
         name: KUBECONFIG,

@@ -36,7 +36,8 @@ impl CniVersion {
             return Ok(());
         }
         let msg = format!("cniVersion {} does not have {name}", self.name());
-        let details = format!("it came with {}; raise cniVersion in the network configuration", since.name());
+        let details =
+            format!("it was added in {}; raise cniVersion in the network configuration", since.name());
         Err(CniError::new(CniErrorCode::IncompatibleVersion, msg, details))
     }
 
@@ -225,7 +226,7 @@ impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
     fn fault(&self) -> CniError {
         CniError::of_problems(
             CniErrorCode::Environment,
-            "the environment is not as the runtime should set it",
+            "invalid environment from the runtime",
             &self.problems,
         )
     }
@@ -238,7 +239,7 @@ impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
         let value = self.optional(name);
         if value.is_none() {
             self.problems
-                .push(InputProblem::of(name, "is not set; the runtime has to set it for this CNI_COMMAND"));
+                .push(InputProblem::of(name, "is not set; the runtime must set it for this CNI_COMMAND"));
         }
         value
     }

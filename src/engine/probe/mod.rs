@@ -125,7 +125,7 @@ pub enum NoResult {
     NoRoute(#[source] io::Error),
     #[error("{0}")]
     Owner(#[source] NoCall),
-    #[error("{0} is in use, so it is not known which listener accepts a call")]
+    #[error("{0} is in use, so that the accepting listener is unknown")]
     Taken(SocketAddr),
 }
 
@@ -155,7 +155,7 @@ impl<'a> Flows<'a> {
         match self.conntrack.as_mut()?.goes_to(protocol, addresses, self.zones) {
             Ok(found) => found,
             Err(error) => {
-                tracing::debug!(target: "validation", %error, "conntrack can't be asked");
+                tracing::debug!(target: "validation", %error, "conntrack can't be read");
                 self.conntrack = None;
                 None
             }
@@ -167,7 +167,7 @@ impl<'a> Flows<'a> {
         if let Some(conntrack) = &mut self.conntrack
             && let Err(error) = conntrack.forget_call(protocol, addresses, self.zones)
         {
-            tracing::debug!(target: "validation", %error, "conntrack forgets nothing");
+            tracing::debug!(target: "validation", %error, "conntrack entries can't be deleted");
         }
     }
 

@@ -25,7 +25,7 @@ fn routes_are_added_before_their_rules_and_removed_after() {
 fn printed((old, from): (&Goal, BackendName), (new, to): (&Goal, BackendName)) -> Vec<String> {
     let made = steps(&holding(old, from), new, to);
     let rules = made.iter().filter(|step| !matches!(step, CommitStep::Add(_) | CommitStep::Remove(_)));
-    rules.map(|step| step.to_string().replace("waiting for packets on their way", "wait")).collect()
+    rules.map(|step| step.to_string().replace("waiting for packets in flight", "wait")).collect()
 }
 
 #[test]

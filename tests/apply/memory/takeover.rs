@@ -72,7 +72,7 @@ fn failure_at_any_step_keeps_upstream_capture() {
                     Memory { fails_after: Some(step), tables_before_fault: tables, ..memory.clone() };
                 let before = memory.snapshot.clone();
                 let printed = run(&mut memory, new, to).expect_err("it was asked to fail");
-                assert!(printed.ends_with("the old state is back in place"), "{printed}");
+                assert!(printed.ends_with("rolled back"), "{printed}");
                 assert!(has_the_same_capture(&before, &memory.snapshot), "{printed}\n{:#?}", memory.snapshot);
             }
         }
@@ -123,8 +123,8 @@ fn tables_of_the_native_mode_are_removed_last() {
     assert!(made.len() == 2 && made[1].contains("istio-proxy-nat"), "{made:?}");
     // The first removal is not reverted when the second step fails.
     for (done, end) in [
-        (0, "the old state is back in place"),
-        (1, "from tables that iptables-nft can't show (IPv4 filter), so run this again or clean"),
+        (0, "rolled back"),
+        (1, "from tables that iptables-nft can't show (IPv4 filter); run this again or clean"),
     ] {
         let mut memory = Memory { fails_after: Some(done), ..memory.clone() };
         let printed = run(&mut memory, &None, NFT).expect_err("the fault");

@@ -112,8 +112,8 @@ fn preferred_legacy_is_taken_if_available_and_no_other_is_in_use() {
 fn the_steps_left_undone_are_named() {
     let mut broken = Memory { fails_after: Some(6), stays_broken: true, ..shared() };
     let printed = run(&mut broken, &transparent(), NFT).expect_err("the fault");
-    let expected = "IPv6 rules (iptables-nft: mangle, nat) failed; it could not be taken back in full, so run this \
-                    again or clean; left undone:\n  IPv4 rules (iptables-nft: nat, mangle): ";
+    let expected = "IPv6 rules (iptables-nft: mangle, nat) failed; rollback failed; run this \
+                    again or clean; not undone:\n  IPv4 rules (iptables-nft: nat, mangle): ";
     assert!(printed.starts_with(expected), "{printed}");
     for object in
         ["address ::6/128 on lo", "policy rule fwmark 1337 lookup 133", "route -6 local default dev lo"]

@@ -43,7 +43,7 @@ fn sandbox_works_in_a_chroot_and_leaves_no_mounts() {
     let mut call = Command::new("unshare");
     call.args(["--mount", "--propagation=shared", "sh", "-c", script, "sh"]).arg(&*folder).arg(BINARY);
     let text = call.outcome().with(0, "a tour in a chroot").stdout;
-    assert!(text.contains("All 7 connections went as the rules say."), "{text}");
+    assert!(text.contains("All 7 connections matched the rules."), "{text}");
 }
 
 /// Cargo's runner isolates root from the machine's network; other users do not need it.

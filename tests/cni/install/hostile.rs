@@ -53,7 +53,7 @@ fn invalid_configurations_are_skipped_and_reported() {
             node.put("10-a.conflist", LIST);
             running.until("the entry in the next file", || types(&node.read("10-a.conflist")).len() == 2);
             let is_warning =
-                |line: &str| line.contains("passed over") && line.contains(name) && line.contains(printed);
+                |line: &str| line.contains("ignored") && line.contains(name) && line.contains(printed);
             running.until(what, || running.log().lines().any(is_warning));
             assert!(peak(&running) < 50_000, "{what}: {} kB", peak(&running));
             assert_eq!(running.end(), Some(0), "{what}");
@@ -105,8 +105,8 @@ fn configuration_never_exceeds_the_read_limit() {
 fn unsupported_file_is_reported_and_kept_and_no_later_one_is_used() {
     let latin = b"{\"name\":\"n\",\"x\":\"\xe9\",\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"a\"},{\"type\":\"sidecar-cni\"}]}";
     for (name, text, printed) in [
-        ("10-a.conf", br#"{"name":"n","cniVersion":"0.2.0","type":"a"}"#.as_slice(), "speaks version"),
-        ("10-a.json", br#"{"name":"n","cniVersion":"0.1.0","type":"a"}"#, "speaks version"),
+        ("10-a.conf", br#"{"name":"n","cniVersion":"0.2.0","type":"a"}"#.as_slice(), "has version"),
+        ("10-a.json", br#"{"name":"n","cniVersion":"0.1.0","type":"a"}"#, "has version"),
         (
             "10-a.conflist",
             br#"{"name":"n","cniVersion":"1.0.0"}"#,
@@ -121,14 +121,14 @@ fn unsupported_file_is_reported_and_kept_and_no_later_one_is_used() {
         let folder = node.configurations().join("n");
         fs::create_dir(&folder).expect("a folder");
         fs::write(folder.join("a.conf"), r#"{"type":"a"}"#).expect("written");
-        let wait = if printed == "speaks version" { "100ms" } else { "3s" };
+        let wait = if printed == "has version" { "100ms" } else { "3s" };
         let said = node.call("install", &["--wait", wait]).with(1, printed).stderr;
-        assert!(said.contains(&format!("{name} {printed}")) && !said.contains("passed over"), "{said}");
+        assert!(said.contains(&format!("{name} {printed}")) && !said.contains("ignored"), "{said}");
         assert_eq!(fs::read(&path).expect("the file"), text, "{printed}");
         assert_eq!(node.read("20-b.conflist"), LIST, "{printed}");
         if text == latin {
             let said = node.call("uninstall", &[]).with(1, printed).stderr;
-            assert!(said.contains("is not UTF-8, and names sidecar-cni; mend it first"), "{said}");
+            assert!(said.contains("is not UTF-8, and names sidecar-cni; fix it first"), "{said}");
         }
         // Runtimes skip a list without plugins once its folder is empty.
         fs::remove_file(folder.join("a.conf")).expect("removed");

@@ -47,7 +47,7 @@ fn a_program_that_removes_the_entry_again_and_again_is_named_and_ends_readiness(
     for (plugin, remedy) in [
         (
             "cilium-cni",
-            "writes its plugins cilium-cni, portmap; let that keep other plugins (Cilium: cni.exclusive: false)",
+            "writes its plugins cilium-cni, portmap; configure it to keep other plugins (Cilium: cni.exclusive: false)",
         ),
         ("calico", "calico, portmap"),
     ] {

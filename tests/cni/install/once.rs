@@ -121,7 +121,7 @@ fn each_half_written_file_is_waited_for() {
     let half = |name: &str| fs::write(node.configurations().join(name), "{ half").expect("written");
     half("00-x.conflist");
     let mut running = node.start(&[]);
-    running.until("the skipped file", || running.log().contains("passed over"));
+    running.until("the skipped file", || running.log().contains("ignored"));
     half("10-a.conflist");
     thread::sleep(Duration::from_millis(300));
     let text = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;

@@ -66,10 +66,10 @@ fn second_installer_waits_for_the_first() {
     let mut first = node.start(&["--watch", "--plugin-log", "none"]);
     first.until("the entry", || has_entry(&node, FILE));
     let second = node.start(&["--watch", "--plugin-log", "journal"]);
-    second.until("waiting", || second.log().contains("another install is at work"));
+    second.until("waiting", || second.log().contains("another install is running"));
     assert!(node.read(FILE).contains(r#""log":"none""#));
     let refused = node.call("uninstall", &[]);
-    assert!(refused.with(1, "uninstall").stderr.contains("end it first"));
+    assert!(refused.with(1, "uninstall").stderr.contains("stop it first"));
     first.end();
     second.until("its own entry", || node.read(FILE).contains(r#""log":"journal""#));
 }

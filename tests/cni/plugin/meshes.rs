@@ -138,7 +138,7 @@ fn add_sets_the_rules_of_the_flags_and_del_removes_them() {
             _ => "nft flush ruleset",
         };
         pod.stdout("sh", &["-c", tampering]);
-        mentions(&call(&node, "CHECK", backend, &[], &pod).refused(101), &["not those that ADD has made"]);
+        mentions(&call(&node, "CHECK", backend, &[], &pod).refused(101), &["differ from those of ADD"]);
         call(&node, "ADD", backend, kind.annotations, &pod).well();
         assert_eq!(everything(&pod), expected, "{case}");
         call(&node, "DEL", "nftables", &[], &pod).well();
@@ -189,7 +189,7 @@ fn a_container_stays_with_its_mesh_until_it_is_deleted() {
     call(&node, "ADD", "nftables", linkerd.annotations, &pod).well();
     let made = everything(&pod);
     let error = call(&node, "ADD", "nftables", kuma.annotations, &pod).refused(7);
-    mentions(&error, &["captured this container for linkerd", "Kuma is requested now", "DEL removes"]);
+    mentions(&error, &["captured this container for linkerd", "Kuma is requested now", "call DEL"]);
     assert_eq!(everything(&pod), made);
     call(&node, "CHECK", "nftables", kuma.annotations, &pod).well();
     call(&node, "DEL", "nftables", kuma.annotations, &pod).well();
@@ -304,7 +304,7 @@ fn init_container_of_the_same_mesh_takes_over_the_plugin_rules() {
         pod.stdout(BINARY, &[command, &flags.chain([other]).collect::<Vec<_>>()].concat());
         let set = everything(&pod);
         assert!(set.contains("--to-ports 7\n") || set.contains("redirect to :7\n"), "{set}");
-        mentions(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &["not those that ADD has made"]);
+        mentions(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &["differ from those of ADD"]);
         call(&node, "DEL", "nftables", &[], &pod).well();
         assert_eq!(everything(&pod), before, "{}", kind.mesh);
         let requested = if kind.mesh == "kuma" { linkerd } else { kuma };

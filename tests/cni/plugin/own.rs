@@ -66,12 +66,12 @@ fn every_call_is_refused_without_proc() {
             for file in &files {
                 for verb in ["ADD", "CHECK"] {
                     let error = node.call(verb, &node.capturing(), text(file)).refused(4);
-                    mentions(&error, &["CNI_NETNS", text(file), "/proc is needed to know"]);
+                    mentions(&error, &["CNI_NETNS", text(file), "mount /proc to check it"]);
                 }
                 node.does("DEL", &node.capturing(), text(file));
             }
             let error = run("STATUS", &[], &node.capturing().to_string()).refused(50);
-            mentions(&error, &["/proc is needed to know"]);
+            mentions(&error, &["mount /proc to check it"]);
         });
         assert!(node.attachments().is_empty());
     });
@@ -83,7 +83,7 @@ fn every_call_is_refused_without_proc() {
         let file = named(&node, "pod-again", &pod.path());
         without_proc(|| {
             let error = node.call("DEL", &node.capturing(), text(&file)).refused(4);
-            mentions(&error, &["/proc is needed to know"]);
+            mentions(&error, &["mount /proc to check it"]);
         });
     });
     assert_eq!((rules(&pod), node.attachments().len()), (made, 1));

@@ -69,7 +69,7 @@ fn endless_input_times_out() {
         child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("an end");
         let error: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!((error["code"].as_u64(), child.wait().expect("an end").code()), (Some(11), Some(1)));
-        mentions(&error, &["time is up", "standard input"]);
+        mentions(&error, &["took longer than", "standard input"]);
         stdin.flush().expect("an open pipe");
     }
     let took = begun.elapsed();
@@ -90,7 +90,7 @@ fn hanging_program_times_out() {
     variables.push(("PATH", crate::cni::plugin::runtime::text(&programs)));
     let start = Instant::now();
     let error = crate::cni::plugin::runtime::run("ADD", &variables, &configuration.to_string()).refused(11);
-    mentions(&error, &["time is up", "1s"]);
+    mentions(&error, &["took longer than", "1s"]);
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     assert_eq!(node.lines().last().expect("a line")["outcome"], "failed");
     node.does("DEL", &node.capturing(), &path);

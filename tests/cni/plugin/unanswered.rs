@@ -46,12 +46,12 @@ fn unwritable_result_reverts_the_add() {
     let (configuration, path) = (node.capturing(), pod.path());
     for (redirection, stdout) in UNWRITABLE {
         let ended = add(redirection, stdout(), &configuration.to_string(), &path);
-        fails(&node, redirection, &ended, "what was done is undone");
+        fails(&node, redirection, &ended, "the change is undone");
         assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "{redirection}");
     }
     // An excluded pod fails as well, with nothing to revert.
     let ended = add(">&-", Stdio::null(), &node.configuration(&json!({})).to_string(), &path);
-    fails(&node, ">&-", &ended, "nothing was done");
+    fails(&node, ">&-", &ended, "nothing was changed");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn failed_add_restores_earlier_attachments() {
             let input = node.configuration(&json!({"name": network, "capture": capture})).to_string();
             for (redirection, stdout) in UNWRITABLE {
                 let ended = add(redirection, stdout(), &input, &path);
-                fails(&node, redirection, &ended, "what was done is undone");
+                fails(&node, redirection, &ended, "the change is undone");
                 assert_eq!(kept(), made, "{network} {redirection}");
             }
         }
@@ -89,7 +89,7 @@ fn unread_result_times_out() {
     let (_reader, writer) = std::io::pipe().expect("a pipe");
     let start = Instant::now();
     let ended = add("", writer.into(), &configuration.to_string(), &pod.path());
-    fails(&node, "", &ended, "what was done is undone");
+    fails(&node, "", &ended, "the change is undone");
     let took = start.elapsed();
     assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(10), "{took:?}");
     assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0));

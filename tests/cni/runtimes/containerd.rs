@@ -249,7 +249,7 @@ fn pod_without_its_namespace_is_removed() {
     sandbox.stop();
     assert!(!sandbox.attachment.is_remembered(stage), "{}", stage.logs());
     assert!(
-        stage.logs().contains("no namespace was named"),
+        stage.logs().contains("no namespace was given"),
         "containerd gives an empty one: {}",
         stage.logs()
     );

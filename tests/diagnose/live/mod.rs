@@ -31,7 +31,7 @@ fn explained_live(pod: &Namespace, question: &[&str]) -> String {
 
 /// An answer without the line that names its basis.
 fn behind_its_basis(text: &str, pod: &Namespace) -> String {
-    let basis = format!("by the rules in namespace {}:\n", pod.path());
+    let basis = format!("from the rules in namespace {}:\n", pod.path());
     if text.starts_with('{') {
         return text.to_owned();
     }

@@ -161,7 +161,7 @@ cat /run/out
         (text(&row["state"]), text(&row["findings"][0]["text"]))
     };
     for (document, why) in
-        [(0, "reading it takes longer than 5 s"), (1, "an earlier reading of it has not ended")]
+        [(0, "reading it takes longer than 5 s"), (1, "an earlier reading of it has not finished")]
     {
         assert_eq!(state(&documents[document], "hangs"), ("unknown".to_owned(), why.to_owned()));
         assert_eq!(documents[document]["namespaces"][0]["name"], "hangs", "the worst first: {printed}");

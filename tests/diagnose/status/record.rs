@@ -94,7 +94,7 @@ fn manual_edit_is_drift_and_traffic_is_not() {
             true => assert_eq!(status["made"], Value::Null, "{edit}"),
             false => {
                 assert_eq!(status["made"]["changed_since"], true, "{edit}");
-                with_finding(&status, "SI059", "our table was changed since");
+                with_finding(&status, "SI059", "the table was changed since");
             }
         }
         let check = [&["diff"], &FLAGS[..], &["-o", "22,3306"]].concat();
@@ -130,7 +130,7 @@ fn manually_loaded_table_has_no_provenance_and_no_difference() {
     assert_eq!(listing(&pod), before, "nothing is written");
     assert_eq!(json(&pod)["made"], Value::Null);
     let text = run(&pod, &["status", "--verbose"]).stdout;
-    assert!(text.contains("has no note of when it was made"), "{text}");
+    assert!(text.contains("creation time and command unknown"), "{text}");
 }
 
 /// Many settings exceed the space; their digest does not.
@@ -144,7 +144,7 @@ fn long_settings_are_kept_as_a_digest() {
     assert_eq!(made["settings_digest"].as_str().map(str::len), Some(16));
     assert_eq!(made["changed_since"], false);
     let status = pod.outcome(&mut binary(&["status", "--verbose"])).with(1, "nothing listens").stdout;
-    assert!(status.contains("made with more settings than the note can hold"), "{status}");
+    assert!(status.contains("configured with more settings than a table can store"), "{status}");
     let refused = run(&pod, &["diff"]).with(2, "no flag and no note").stderr;
     assert!(refused.contains("they were too long to be stored with the rules"), "{refused}");
 }

@@ -87,7 +87,7 @@ fn captured_and_excluded_traffic_and_listeners_are_reported() {
             ("excluded-inbound-port", "inbound not_captured TCP port 15090"),
             ("tunnel-port", "inbound not_captured HBONE, TCP port 15008"),
             ("proxy-outbound", "outbound not_captured calls from Envoy, user or group 1337"),
-            ("drop-invalid", "inbound dropped packets that belong to no connection"),
+            ("drop-invalid", "inbound dropped packets of unknown connections"),
             ("outbound-network", "outbound captured all other TCP"),
             ("inbound-port", "inbound captured all other TCP"),
         ] {
@@ -122,7 +122,7 @@ fn captured_and_excluded_traffic_and_listeners_are_reported() {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("as user 1000, not the proxy (group 1337, user 1337)"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        let record = if backend == "nftables" { "unchanged since" } else { "iptables keeps no note" };
+        let record = if backend == "nftables" { "unchanged since" } else { "later changes unknown" };
         assert!(text.contains(record), "{backend}: {text}");
         succeed(&pod, &["clean"]);
         assert_eq!(json(&pod)["capturing"], false, "{backend}");
@@ -183,11 +183,11 @@ fn rules_of_others_and_lost_jumps_are_seen() {
         pod.stdout(&iptables, &["-A", "INPUT", "-p", "tcp", "--dport", "9999", "-j", "DROP"]);
         let status = json(&pod);
         with_finding(&status, "SI047", "sees packets before sidecar-init's rules");
-        with_finding(&status, "SI048", "new is to be captured (-i) and is not captured");
+        with_finding(&status, "SI048", "new should be captured (-i) and is not captured");
         with_finding(&status, "SI049", "may drop packets");
         pod.stdout(&iptables, &["-t", "nat", "-D", "PREROUTING", "-p", "tcp", "-j", "ISTIO_INBOUND"]);
         let status = json(&pod);
-        with_finding(&status, "SI051", "no rule leads to ISTIO_INBOUND");
+        with_finding(&status, "SI051", "no rule jumps to ISTIO_INBOUND");
         assert_eq!(rows(&status, "inbound-port"), [""; 0], "{status:#}");
     }
     let pod = pod();

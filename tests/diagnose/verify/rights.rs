@@ -62,7 +62,7 @@ fn only_transparent_calls_need_network_capabilities() {
         assert_eq!((found.code, found.wrong()), (Some(0), String::new()), "{}", found.stderr);
         for call in &found.calls {
             if call["expected"]["transparent"] == true {
-                let why = "a transparent listener is needed: needs CAP_NET_ADMIN or CAP_NET_RAW";
+                let why = "a transparent listener requires CAP_NET_ADMIN or CAP_NET_RAW";
                 assert_eq!(call["untried"], why, "{call:#}");
             } else {
                 assert_eq!(call["outcome"], "right", "{call:#}");

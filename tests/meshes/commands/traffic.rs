@@ -269,7 +269,7 @@ fn trace_shows_its_chains(scene: &Scene) {
 fn until_it_traces(child: &mut Child, about: &str) {
     let mut lines = BufReader::new(child.stderr.take().expect("piped"));
     let mut output = String::new();
-    while !output.contains("tracing packets by the table") {
+    while !output.contains("tracing packets with the table") {
         assert_ne!(lines.read_line(&mut output).expect("UTF-8"), 0, "{about}: the trace has ended: {output}");
     }
     // Later output is discarded, but must not block the program.

@@ -260,27 +260,27 @@ fn quick_check_finds_problems_without_packets() {
 fn answer_names_its_basis() {
     let namespace = || Some("web".to_owned());
     let cases = [
-        (Basis::Rules { namespace: None }, "rules", "by the rules in this network namespace"),
-        (Basis::Rules { namespace: namespace() }, "rules", "by the rules in namespace web"),
+        (Basis::Rules { namespace: None }, "rules", "from the rules in this network namespace"),
+        (Basis::Rules { namespace: namespace() }, "rules", "from the rules in namespace web"),
         (
             Basis::Noted { namespace: None, settings: String::new() },
             "noted",
-            "by the settings stored in this network namespace (no flags)",
+            "from the settings stored in this network namespace (no flags)",
         ),
         (
             Basis::Noted { namespace: namespace(), settings: "--dual-stack".to_owned() },
             "noted",
-            "by the settings stored in namespace web (--dual-stack)",
+            "from the settings stored in namespace web (--dual-stack)",
         ),
-        (Basis::Flags, "flags", "by the flags given"),
-        (Basis::Object("Pod web".to_owned()), "object", "by Pod web"),
-        (Basis::Listing("-".to_owned()), "listing", "by the rules of the listing"),
-        (Basis::Listing("a.txt".to_owned()), "listing", "by the rules of a.txt"),
+        (Basis::Flags, "flags", "from flags"),
+        (Basis::Object("Pod web".to_owned()), "object", "from Pod web"),
+        (Basis::Listing("-".to_owned()), "listing", "from the listing"),
+        (Basis::Listing("a.txt".to_owned()), "listing", "from the rules of a.txt"),
     ];
     for (basis, kind, text) in cases {
         let report = serde_json::to_value(basis.report()).expect("JSON");
         assert_eq!(report, serde_json::json!({"kind": kind, "text": text}));
-        assert_eq!(format!("by {}", basis.name()), text);
+        assert_eq!(format!("from {}", basis.name()), text);
         assert_eq!(plain(&basis.line(WIDTH)), format!("{text}:\n"));
     }
 }

@@ -98,9 +98,9 @@ pub fn pod(of: &[PodContext]) -> PodContext {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
-    /// The packets whose verdict differs, in groups; none where the configurations do the same.
+    /// The packets whose verdict differs, in groups; empty if the verdicts are equal.
     pub changes: Vec<Change>,
-    /// Whether all packets were compared; if not, what is there is right, and there may be more.
+    /// True if all packets were compared; otherwise the listed changes are right, but others may be missing.
     pub complete: bool,
 }
 
@@ -118,10 +118,10 @@ pub struct Change {
     /// The same packet; `None` in a document that was read.
     #[serde(skip)]
     pub packet: Option<Packet>,
-    /// How the example ends by the first configuration.
+    /// The verdict of the example in the first configuration.
     #[serde(rename = "old")]
     pub before: PacketEnd,
-    /// How the example ends by the second configuration.
+    /// The verdict of the example in the second configuration.
     #[serde(rename = "new")]
     pub after: PacketEnd,
 }

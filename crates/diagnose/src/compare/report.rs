@@ -11,17 +11,17 @@ use std::{borrow::Cow, collections::HashSet};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiffReport {
-    /// The first configuration in words; null where the pod is in the second file alone.
+    /// The first configuration in words; null if only the second file has the pod.
     pub from: Option<String>,
-    /// The second configuration; null where the pod is in the first file alone.
+    /// The second configuration; null if only the first file has the pod.
     pub to: Option<String>,
-    /// Whether nothing differs, no foreign rule decides before ours, and no other mesh captures.
+    /// True if nothing differs, no foreign rule decides before ours, and no other mesh captures.
     pub equal: bool,
     #[serde(flatten)]
     pub comparison: Comparison,
     /// The backend that holds our live rules, or would hold them; null for two settings.
     pub backend: Option<String>,
-    /// The difference of live rules, in short; null where none differs.
+    /// The difference of live rules, in short; null if none differs.
     pub summary: Option<String>,
     /// Differing parts of the rules: chains of iptables, parts of our nf_tables table, and routing.
     pub parts: Vec<PartReport>,
@@ -53,7 +53,7 @@ pub struct RuleReport {
     pub reason: Option<String>,
 }
 
-/// Another program that captures in the namespace: `apply` would refuse, whatever our rules are like.
+/// Another program that captures in the namespace, so that `apply` would fail.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OtherMesh {
@@ -147,10 +147,10 @@ impl Comparison {
             (true, true) => "No verdict changes.",
             (true, false) => return lines,
             (false, true) => {
-                "The rules are too many to compare all packets: no change was found, but there may be some."
+                "Too many rules to compare all packets: no change was found, but some may exist."
             }
             (false, false) => {
-                "The rules are too many to compare all packets: what is listed is right, but there may be more."
+                "Too many rules to compare all packets: the listed changes are right, but others may be missing."
             }
         };
         lines.push(TextLine::default().plain(known));

@@ -150,7 +150,7 @@ fn one_change_in_a_long_list_is_found_in_bounded_work() {
     let none = compare_within(Work::new(0), &before, &after, &the_pod());
     assert_eq!((none.changes.len(), none.complete), (0, false));
     let text = crate::painted(&none.lines(), usize::MAX);
-    assert!(text.ends_with(": no change was found, but there may be some.\n"), "{text}");
+    assert!(text.ends_with(": no change was found, but some may exist.\n"), "{text}");
     assert!(!text.contains("No verdict changes"), "{text}");
 }
 

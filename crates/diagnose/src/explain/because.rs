@@ -17,12 +17,12 @@ impl Explanation<'_> {
     pub(super) fn summary(&self) -> String {
         match self.outcome.verdict {
             Verdict::Pass => match (self.outcome.translated, self.packet.state) {
-                (Some(to), _) => format!("another program's rule sends it to {to}"),
+                (Some(to), _) => format!("a rule of another program sends it to {to}"),
                 (None, ConnState::Established) => {
                     "goes where the first packet of its connection went".to_owned()
                 }
                 (None, ConnState::New | ConnState::Related | ConnState::Invalid) => {
-                    format!("goes to {} as it was sent", self.endpoint_names.destination(self.packet))
+                    format!("goes directly to {}", self.endpoint_names.destination(self.packet))
                 }
             },
             Verdict::Redirect(ports) => {
@@ -31,7 +31,7 @@ impl Explanation<'_> {
             }
             Verdict::Tproxy(port) => format!("handed unchanged to {} {port}", self.listener("port")),
             Verdict::Drop => "never arrives".to_owned(),
-            Verdict::Unknown => "the verdict can't be determined".to_owned(),
+            Verdict::Unknown => "the verdict is unknown".to_owned(),
         }
     }
 
@@ -61,22 +61,21 @@ impl Explanation<'_> {
             Some(at) => match self.view.rule(at) {
                 None => format!("that is {}", self.rule(at)),
                 Some(rule) if self.outcome.is_tie => format!(
-                    "{} ({}) decides in some order of chains of equal priority, and which of them the kernel calls \
-                     first can't be asked",
+                    "{} ({}) decides in some orders of the chains of equal priority, whose actual order can't be read",
                     self.rule(at),
                     listed::rule(rule)
                 ),
                 Some(ViewRule {
                     action: Action::Target(Target::JumpForeign(to)), leads_to: None, ..
                 }) => {
-                    format!("{} leads to {to}, which belongs to another program and decides", self.rule(at))
+                    format!("{} jumps to {to} of another program, which decides", self.rule(at))
                 }
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
-                    format!("{} ({}) is not understood and could decide", self.rule(at), listed::rule(rule))
+                    format!("{} ({}) is not understood and may decide", self.rule(at), listed::rule(rule))
                 }
                 Some(rule) => self
                     .of_origin(rule)
-                    .unwrap_or_else(|| format!("{} says {}", self.rule(at), listed::rule(rule))),
+                    .unwrap_or_else(|| format!("{} is {}", self.rule(at), listed::rule(rule))),
             },
         }
     }
@@ -96,12 +95,12 @@ impl Explanation<'_> {
             return reason.to_owned();
         }
         if self.is_missed_by(|one| one.field == Field::Protocol) {
-            return format!("what redirects is not for {protocol}");
+            return format!("the rules that redirect do not match {protocol}");
         }
         self.lists_without_packet().unwrap_or_else(|| {
             match self.view.chains().iter().all(|chain| chain.rules.is_empty()) {
                 true => format!("there are no rules for {}", self.packet.family()),
-                false => "no rule says otherwise".to_owned(),
+                false => "no rule captures it".to_owned(),
             }
         })
     }

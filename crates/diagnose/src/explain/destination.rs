@@ -23,7 +23,7 @@ pub(super) fn destination(
     inbound: bool,
 ) -> Option<Destination> {
     let Some(given) = reader.raw.get(Setting::Destination) else {
-        let text = "is needed: where the packet goes, such as 10.0.0.5:443";
+        let text = "is required: the packet's destination, such as 10.0.0.5:443";
         reader.whole(&Source::Flag(Setting::Destination.row().long), text);
         return None;
     };
@@ -49,8 +49,8 @@ pub(super) fn destination(
     };
     if text.parse::<Port>().is_ok() {
         return problem(&format!(
-            "is a port alone, which a call from outside (--as external) has; a call of the pod needs an address, such as \
-             127.0.0.1:{text}"
+            "is a port without an address, as calls from outside have (--as external); for a call of the \
+             pod, add an address, such as 127.0.0.1:{text}"
         ));
     }
     if let Ok(address) = text.parse() {
@@ -60,7 +60,7 @@ pub(super) fn destination(
         return problem("is not a port; expected 1 to 65535");
     }
     if let Some(pod) = text.strip_prefix("pod/") {
-        return problem(&format!("is a pod of a cluster; ask: kubectl capture explain {pod} PORT"));
+        return problem(&format!("is a pod of a cluster; use kubectl capture explain {pod} PORT"));
     }
     let Some((name, port)) = named(text) else {
         return problem(

@@ -47,13 +47,13 @@ impl Explanation<'_> {
 
     pub fn in_doubt(self, why: Option<&str>) -> Self {
         match why.filter(|_| self.is_captured() == Some(true)) {
-            Some(why) => Self { doubt: format!("; not sure: {}", visible(why)), ..self },
+            Some(why) => Self { doubt: format!("; uncertain: {}", visible(why)), ..self },
             None => self,
         }
     }
 
     pub fn of_empty(self, is_empty: bool) -> Self {
-        let nothing = is_empty.then(|| "there are no rules here".to_owned());
+        let nothing = is_empty.then(|| "no rules exist here".to_owned());
         Self { nothing: nothing.or(self.nothing), ..self }
     }
 
@@ -199,7 +199,7 @@ impl Explanation<'_> {
         let mut work = Work::new(MAX_WORK);
         let atlas = Atlas::of(&rule_view.view, &rule_view.routing, [open.clone()], &mut work);
         if !atlas.is_complete() {
-            let why = "the rules are too many to try every caller, source port and user";
+            let why = "too many rules to try every caller, source port and user";
             return self.in_doubt(Some(why));
         }
         let verdict = |at: usize| atlas.regions[at].ending.verdict;

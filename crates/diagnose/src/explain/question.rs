@@ -87,8 +87,8 @@ impl EndpointNames {
     }
 }
 
-pub(super) const POD_ADDRESS_NAME: &str = "the pod's address";
-const OUTSIDE_ADDRESS_NAME: &str = "an address outside";
+pub(super) const POD_ADDRESS_NAME: &str = "POD_IP";
+const OUTSIDE_ADDRESS_NAME: &str = "external";
 
 pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> Option<PacketQuery> {
     let before = reader.problem_count();
@@ -118,7 +118,7 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
     let given = OutgoingPacket { to, from, source_port, protocol, uid, mark };
     let question = Question { given, gid, interface, of_pod: destination.stands_in };
     if let Some(source) = question.source().filter(|source| source.is_ipv4() != to.is_ipv4()) {
-        let text = format!("is of another family than the destination {to}");
+        let text = format!("is not of the same family as the destination {to}");
         reader.problem(&Source::Flag(Setting::PacketSource.row().long), &source.to_string(), text);
     }
     if reader.problem_count() != before {
@@ -126,7 +126,7 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
     }
     let found = if inbound { Some(question.arriving(context)) } else { question.leaving(context) };
     let Some(PacketRoute { direction, source, no_route, others }) = found else {
-        let text = "is needed: no address of the pod in this family is known; --pod-ips would do too";
+        let text = "is required: no address of the pod in this family is known; give it, or --pod-ips";
         reader.whole(&Source::Flag(Setting::PacketSource.row().long), text);
         return None;
     };
@@ -246,7 +246,7 @@ impl Question {
         let no_route = match &found {
             // `tcp_v4_connect` in `net/ipv4/tcp_ipv4.c` of the kernel, and `tcp_v6_connect`.
             Ok(route) if route.is_group && *protocol == Protocol::Tcp => {
-                Some(format!("no packet is sent: TCP connects to one host, and {} is several", to.ip()))
+                Some(format!("no packet is sent: TCP connects to one host, not to the group {}", to.ip()))
             }
             found => found.as_ref().err().cloned(),
         };
@@ -297,7 +297,7 @@ fn inbound(reader: &mut SettingReader<'_>, sender: Option<Sender>) -> bool {
     if let (Some(inbound), Some(external)) = (given, external)
         && inbound != external
     {
-        let text = "contradicts --as: the pod's processes send outbound, others inbound";
+        let text = "contradicts --as: processes of the pod send outbound, others inbound";
         reader.whole(&Source::Flag(Setting::Direction.row().long), text);
     }
     let says =
@@ -351,7 +351,7 @@ fn given_interface(reader: &mut SettingReader<'_>, inbound: bool) -> Option<Stri
 fn refuse(reader: &mut SettingReader<'_>, settings: &[Setting], direction: &str) {
     for setting in settings {
         if let Some(given) = reader.raw.get(*setting) {
-            reader.whole(&given.source, format!("is nothing that an {direction} packet has"));
+            reader.whole(&given.source, format!("does not apply to {direction} packets"));
         }
     }
 }

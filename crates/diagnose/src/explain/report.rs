@@ -27,7 +27,7 @@ pub struct PacketReport {
     out_interface: Option<String>,
     /// The user that sends it; null for inbound packets, or if the manifest sets none.
     uid: Option<u32>,
-    /// Why no such packet can exist, whatever the rules; null if it can, or if unknown.
+    /// The reason why no such packet can exist, with any rules; null if it can, or if unknown.
     pub unsent: Option<String>,
     #[serde(flatten)]
     pub explained: ExplanationReport,
@@ -66,7 +66,7 @@ impl PacketReport {
 
     /// Reason why no such packet can exist; `None` if it can.
     pub fn note(&self) -> Option<String> {
-        self.unsent.as_ref().map(|why| format!("{why}; by the rules alone:"))
+        self.unsent.as_ref().map(|why| format!("{why}; from the rules alone:"))
     }
 
     pub fn head(&self) -> Vec<TextLine> {
@@ -87,16 +87,16 @@ pub struct ExplanationReport {
     /// The end of the packet that is shown; its verdict is `depends` if packets of the question end in several ways.
     #[serde(flatten)]
     pub end: PacketEnd,
-    /// The properties on which the verdict depends, in words; null where all packets end alike.
+    /// The properties on which the verdict depends, in words; null if it depends on none.
     pub depends_on: Option<String>,
-    /// The ways in which they end; absent where all end alike. The rest is about the first.
+    /// The different verdicts; absent if all are equal. The other fields are those of the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<PacketCase>,
     /// The packet in words.
     pub example: String,
     /// The rule that decided.
     pub decided_by: Option<ExplainedRule>,
-    /// Effects of the rules that users may not expect; absent without any.
+    /// Known limitations of the rules; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limited>,
     /// All rules that the packet meets, in order.
@@ -129,13 +129,13 @@ pub struct TraceEntry {
     pub rule: ExplainedRule,
     /// The hook from which the packet reached the chain; null in a base chain.
     pub hook: Option<String>,
-    /// Whether the packet matches; null if unknown.
+    /// True if the packet matches; null if unknown.
     pub matched: Option<bool>,
     /// The condition that fails or is unknown, and the packet's value; null if the packet matches.
     pub unmet: Option<String>,
 }
 
-/// Some of the packets that a question may be about, and how they end.
+/// Packets that a question covers, and their verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketCase {
@@ -165,13 +165,13 @@ pub struct Limited {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketEnd {
     pub verdict: VerdictKind,
-    /// Whether the listener gets it with its destination (TPROXY); null without a listener.
+    /// True if the listener gets the packet with its destination (TPROXY); null without a listener.
     pub transparent: Option<bool>,
     /// The listener's port, the first of a range; null without a listener.
     pub port: Option<u16>,
     /// The last port, if a range of listeners shares the traffic.
     pub last_port: Option<u16>,
-    /// The destination that a rule of another program gives it; null where none does.
+    /// The destination set by a rule of another program; null without one.
     pub translated: Option<String>,
     /// The verdict in words.
     pub summary: String,
@@ -285,7 +285,7 @@ impl ExplanationReport {
             lines.push(TextLine::hanging(RULE + 3).plain(format!("{:RULE$}-> {remedy}", "")));
         }
         if self.trace.is_empty() {
-            lines.push(TextLine::default().plain("It meets no rule."));
+            lines.push(TextLine::default().plain("No rule sees the packet."));
         }
         let mut before = None;
         for entry in &self.trace {
@@ -304,11 +304,11 @@ impl ExplanationReport {
         let (mark, style, word) = match matched {
             Some(true) => ("+", None, ""),
             Some(false) => (" ", Some(Style::Quiet), "no: "),
-            None => ("?", None, "not known: "),
+            None => ("?", None, "unknown: "),
         };
         let unmet = unmet.as_ref().map(|unmet| format!("{word}{unmet}"));
         let option = rule.option.as_ref().map(|option| match &**option {
-            "" => "always there".to_owned(),
+            "" => "no option".to_owned(),
             option => option.to_owned(),
         });
         let notes: Vec<String> = unmet.into_iter().chain(option).collect();

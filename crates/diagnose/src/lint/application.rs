@@ -54,7 +54,7 @@ fn as_proxy(applications: &[Application], proxy: &Proxy) -> Vec<Finding> {
                 Code::RunsAsProxy,
                 field,
                 format!(
-                    "container {} runs as {noun} {number}{by}, which is the proxy's: what it sends bypasses the proxy",
+                    "container {} runs as {noun} {number}{by}, the proxy's {noun}: its traffic is not captured",
                     application.container
                 ),
                 format!("run the container as another {noun}"),
@@ -102,7 +102,7 @@ fn second_interfaces(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Fin
             Code::SecondInterface,
             "k8s.v1.cni.cncf.io/networks",
             text,
-            format!("if the proxy is not to see them, {remedy}"),
+            format!("if they should bypass the proxy, {remedy}"),
         )
     };
     reading.interfaces.iter().filter(|name| !excluded.contains(name)).map(note).collect()

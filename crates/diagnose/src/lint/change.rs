@@ -191,7 +191,7 @@ fn redundant(listed: &ListItem, wide: &ListItem) -> Redundant {
     let (item, once) = (&listed.selector, listed == wide);
     let (text, remedy) = match once {
         true => (format!("lists {item} twice"), format!("list {item} once")),
-        false => (format!("lists {item}, which lies in {}", wide.selector), format!("drop {item}")),
+        false => (format!("lists {item}, which {} contains", wide.selector), format!("drop {item}")),
     };
     let finding = Finding::warning(Code::CoveredItem, &listed.setting.row().mention(), text, remedy);
     Redundant { finding, change: AdvisedChange { once, ..AdvisedChange::without(listed) } }
@@ -238,7 +238,7 @@ fn finding(origin: Origin, item: &Selector, rule: &Rule, first: &Rule, by: Origi
     let otherwise = match by.option {
         "" => String::new(),
         _ if by.option == origin.option => String::new(),
-        _ => format!("; if it should count, take it out of {option}"),
+        _ => format!(", or remove it from {option} if it should take effect"),
     };
     Finding::warning(
         Code::Unreachable,

@@ -32,13 +32,12 @@ pub(super) fn all_outbound_excluded(
         |setting: &&Setting| comparison.captures_without(&AdvisedChange::without_option(**setting), is_call);
     let setting = *settings.iter().find(decides)?;
     let captures_dns = comparison.captures(|set| Some(calls(set, proxy)?.with(Field::DestinationPort, &dns)));
-    let but_dns = if captures_dns { " but for DNS" } else { "" };
+    let but_dns = if captures_dns { ", except DNS" } else { "" };
     let text = format!(
-        "covers all that is included, so that it is never reached: no outbound connection of the application is \
-         captured{but_dns}"
+        "excludes every included destination: no outbound connection of the application is captured{but_dns}"
     );
     let option = setting.row().mention();
-    let remedy = "leave out of it what is to be captured";
+    let remedy = "remove the items that must be captured";
     Some((setting, Finding::warning(Code::AllExcluded, &option, text, remedy)))
 }
 
@@ -61,8 +60,8 @@ pub(super) fn dns_excluded(
         ..Finding::warning(
             Code::DnsExcluded,
             &listed.setting.row().mention(),
-            "leaves port 53 alone, so that no DNS query is captured",
-            "take port 53 out of the option",
+            "excludes port 53, so that no DNS query is captured",
+            "remove port 53 from the option",
         )
     })
 }
@@ -94,12 +93,12 @@ pub(super) fn catch_all_exclusions(
         }
         let item = &listed.selector;
         let family = family.map(|family| format!("{family} ")).unwrap_or_default();
-        let goes = if arrives { "arrives" } else { "leaves" };
+        let goes = if arrives { "inbound" } else { "outbound" };
         findings.push(Finding::warning(
             Code::Unreachable,
             &listed.setting.row().mention(),
-            format!("lists {item}, so that no rule behind it captures any {family}connection that {goes}"),
-            "leave out of it what is to be captured",
+            format!("lists {item}, so that no later rule captures an {goes} {family}connection"),
+            "remove the items that must be captured",
         ));
     }
     findings

@@ -26,7 +26,7 @@ pub(super) fn check_with_packets(
     let (mesh::PolicyFacts { captures_nothing, proxy, .. }, lists) = (policy.facts(), policy.lists());
     let only = |finding| (vec![finding], Vec::new());
     if let Some((setting, remedy)) = policy.mesh().entry().keys.off.filter(|_| captures_nothing) {
-        let text = "is NONE: nothing is captured, whatever other options say";
+        let text = "is NONE: nothing is captured, and other options have no effect";
         return only(Finding::note(Code::ModeNone, &setting.row().mention(), text, remedy));
     }
     let excluded = all_outbound_excluded(comparison, &lists, &proxy);
@@ -110,8 +110,8 @@ fn several_users(
         Finding::warning(
             Code::SeveralProxyUsers,
             &option,
-            "with several users, calls of all but the first to their own pod are not captured: the first one's rule \
-             takes all other users for the application",
+            "with several users, calls to the own pod are captured only of the first: its rule treats the \
+             other users as applications",
             "run the proxy as one user",
         )
     })
@@ -145,7 +145,7 @@ pub(super) fn shared_listeners_and_ipv6(
                 Code::SharedListener,
                 &of_inbound.row().mention(),
                 format!(
-                    "has port {shared}, as {} has: the proxy can't distinguish inbound from outbound there",
+                    "and {} share port {shared}, where the proxy can't distinguish inbound from outbound",
                     of_outbound.row().mention()
                 ),
                 "give the listeners different ports",
@@ -180,7 +180,7 @@ fn proxy_identity(policy: &dyn CapturePolicy, proxy: &Proxy) -> Option<Finding> 
         Finding::warning(
             Code::UnrecognizedProxy,
             &option,
-            "names no user, so that the proxy's own calls return to it, again and again",
+            "names no user, so that calls of the proxy are captured again and loop back to it",
             format!("set {option} to the user of the proxy"),
         )
     })
@@ -199,7 +199,7 @@ fn of_other_family(raw: &Raw, policy: &dyn CapturePolicy, lists: &[ListItem]) ->
     let by = setting.row().mention();
     let finding = |listed: &ListItem| {
         let item = &listed.selector;
-        let text = format!("lists {item}, but IPv6 is not captured ({by}), so it means nothing");
+        let text = format!("lists {item}, which has no effect: IPv6 is not captured ({by})");
         let option = listed.setting.row().mention();
         let remedy = format!("drop {item}, or {remedy}");
         let edit = AdvisedChange::without(listed).edit(raw);
@@ -235,7 +235,7 @@ fn whole_options(
     let is_identity = |row: &&SettingRow| row.features.contains(&Feature::Identity);
     let is_explained = |row: &&SettingRow| unused.iter().any(|one| one.setting == row.setting);
     let rows = comparison.capture.mesh().settings().iter().filter(of_capture).filter(takes_several);
-    let text = "has no effect beside the other options";
+    let text = "has no effect with the other options";
     let lists = rows
         .filter(|row| !is_explained(row) && !is_identity(row) && is_tried(row.setting))
         .filter_map(|row| redundant(row.setting, text.to_owned(), "drop the option"));
@@ -253,7 +253,7 @@ fn one_by_one(lists: &[ListItem], policy: &dyn CapturePolicy) -> Vec<Redundant> 
         let finding = Finding::warning(
             Code::NoEffect,
             &listed.setting.row().mention(),
-            format!("lists {item}, which changes nothing beside the other options"),
+            format!("lists {item}, which has no effect with the other options"),
             format!("drop {item}"),
         );
         Redundant { finding, change: AdvisedChange::without(listed) }

@@ -96,14 +96,14 @@ fn settings_without_effect_are_reported_for_every_mesh() {
         (
             Linkerd,
             &[("inbound-ports-to-ignore", "80,80-90,80")],
-            &["SI008 --inbound-ports-to-ignore: lists 80, which lies in 80:90 -> drop 80"],
+            &["SI008 --inbound-ports-to-ignore: lists 80, which 80:90 contains -> drop 80"],
         ),
         (
             Linkerd,
             &[("ports-to-redirect", "80,443"), ("inbound-ports-to-ignore", "443,9000")],
             &[
-                "SI009 --ports-to-redirect: the rule `-p tcp --dport 443 -m comment --comment \"proxy-init/redirect-port-443-to-proxy-port\" -j REDIRECT --to-ports 4143` is never reached: `-p tcp -m multiport --dports 443,9000 -m comment --comment \"proxy-init/ignore-port-443,9000\" -j RETURN` (--inbound-ports-to-ignore) comes first -> drop 443; if it should count, take it out of --inbound-ports-to-ignore",
-                "SI007 --inbound-ports-to-ignore: lists 9000, which changes nothing beside the other options -> drop 9000",
+                "SI009 --ports-to-redirect: the rule `-p tcp --dport 443 -m comment --comment \"proxy-init/redirect-port-443-to-proxy-port\" -j REDIRECT --to-ports 4143` is never reached: `-p tcp -m multiport --dports 443,9000 -m comment --comment \"proxy-init/ignore-port-443,9000\" -j RETURN` (--inbound-ports-to-ignore) comes first -> drop 443, or remove it from --inbound-ports-to-ignore if it should take effect",
+                "SI007 --inbound-ports-to-ignore: lists 9000, which has no effect with the other options -> drop 9000",
             ],
         ),
         (
@@ -117,21 +117,21 @@ fn settings_without_effect_are_reported_for_every_mesh() {
             Linkerd,
             &[("subnets-to-ignore", "0.0.0.0/0"), ("inbound-ports-to-ignore", "9000")],
             &[
-                "SI009 --subnets-to-ignore: lists 0.0.0.0/0, so that no rule behind it captures any IPv4 connection that arrives -> leave out of it what is to be captured",
+                "SI009 --subnets-to-ignore: lists 0.0.0.0/0, so that no later rule captures an inbound IPv4 connection -> remove the items that must be captured",
             ],
         ),
         (
             Linkerd,
             &[("subnets-to-ignore", "10.0.0.0/8,fd00::/8"), ("ipv6", "false")],
             &[
-                "SI019 --subnets-to-ignore: lists fd00::/8, but IPv6 is not captured (--ipv6), so it means nothing -> drop fd00::/8, or give --ipv6",
+                "SI019 --subnets-to-ignore: lists fd00::/8, which has no effect: IPv6 is not captured (--ipv6) -> drop fd00::/8, or give --ipv6",
             ],
         ),
         (
             Linkerd,
             &[("proxy-uid", "-1")],
             &[
-                "SI020 --proxy-uid: names no user, so that the proxy's own calls return to it, again and again -> set --proxy-uid to the user of the proxy",
+                "SI020 --proxy-uid: names no user, so that calls of the proxy are captured again and loop back to it -> set --proxy-uid to the user of the proxy",
             ],
         ),
         (Linkerd, &[("proxy-uid", "-1"), ("proxy-gid", "2102")], &[]),
@@ -148,14 +148,14 @@ fn settings_without_effect_are_reported_for_every_mesh() {
             Kuma,
             &[("redirect-inbound-port", "15001")],
             &[
-                "SI004 --redirect-inbound-port: has port 15001, as --redirect-outbound-port has: the proxy can't distinguish inbound from outbound there -> give the listeners different ports",
+                "SI004 --redirect-inbound-port: and --redirect-outbound-port share port 15001, where the proxy can't distinguish inbound from outbound -> give the listeners different ports",
             ],
         ),
         (
             Kuma,
             &[("redirect-inbound", "false"), ("redirect-outbound", "false")],
             &[
-                "SI001 all options: nothing is captured: no outbound connection, no inbound port and no DNS query -> take out of them what leaves everything alone",
+                "SI001 all options: nothing is captured: no outbound connection, no inbound port and no DNS query -> remove the exclusion that covers everything",
             ],
         ),
         (
@@ -169,14 +169,14 @@ fn settings_without_effect_are_reported_for_every_mesh() {
             Kuma,
             &[("exclude-outbound-ports-for-uids", "tcp:53:106;53:100-200")],
             &[
-                "SI007 --exclude-outbound-ports-for-uids: lists 106, which changes nothing beside the other options -> drop 106",
+                "SI007 --exclude-outbound-ports-for-uids: lists 106, which has no effect with the other options -> drop 106",
             ],
         ),
         (
             Ambient,
             &[("ipv6", "false"), ("reroute-virtual-interfaces", "vm0,vm+")],
             &[
-                "SI007 --reroute-virtual-interfaces: lists vm0, which changes nothing beside the other options -> drop vm0",
+                "SI007 --reroute-virtual-interfaces: lists vm0, which has no effect with the other options -> drop vm0",
             ],
         ),
     ];

@@ -73,7 +73,7 @@ fn lint_within(
             Code::Incomplete,
             "all options",
             "the lists are too long to check completely: the findings are correct, others may be missing",
-            "join networks and ports that lie beside each other",
+            "join adjacent networks and ports",
         ));
     }
     findings.sort_by_key(|finding| finding.level);

@@ -118,7 +118,7 @@ fn networks_are_dropped_only_if_no_other_setting_depends_on_them() {
 
 #[test]
 fn whole_exclusions_are_reported_once() {
-    let leave = ("--istio-service-exclude-cidr", "leave out of it what is to be captured");
+    let leave = ("--istio-service-exclude-cidr", "remove the items that must be captured");
     let ipv4 = ("pod-ips", "10.1.0.9");
     check(&[INBOUND, ipv4, (INCLUDED, "10.0.0.0/8"), (EXCLUDED, "10.0.0.0/9,10.128.0.0/9")], &[leave]);
     check(&[INBOUND, ipv4, (INCLUDED, "10.0.0.0/8,10.1.0.0/16"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
@@ -127,9 +127,9 @@ fn whole_exclusions_are_reported_once() {
     check(&[INBOUND, IPV6, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
     check(&[ipv4, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
     let ports = ("istio-local-outbound-ports-exclude", "1-65535");
-    let leave_ports = ("--istio-local-outbound-ports-exclude", "leave out of it what is to be captured");
+    let leave_ports = ("--istio-local-outbound-ports-exclude", "remove the items that must be captured");
     check(&[INBOUND, (INCLUDED, "*"), ports], &[leave_ports]);
-    let remedy = "drop 10.1.0.0/16; if it should count, take it out of --istio-service-exclude-cidr";
+    let remedy = "drop 10.1.0.0/16, or remove it from --istio-service-exclude-cidr if it should take effect";
     check(
         &[INBOUND, (INCLUDED, "10.1.0.0/16,11.0.0.0/8"), (EXCLUDED, "10.0.0.0/8")],
         &[("--istio-service-cidr", remedy)],
@@ -146,7 +146,7 @@ fn an_item_behind_another_of_its_option_is_dropped() {
 
 #[test]
 fn only_missing_capture_is_reported_where_nothing_is_captured() {
-    let remedy = "say what to capture, such as -i '*' and -b '*', or give -m NONE";
+    let remedy = "give options that capture traffic, such as -i '*' and -b '*', or -m NONE";
     let given = [("istio-local-exclude-ports", "80"), ("dns-servers", "10.0.0.1")];
     check(&given, &[("--istio-service-cidr", remedy)]);
     let none =
@@ -177,7 +177,7 @@ fn options_without_effect_are_explained() {
     );
     check(
         &[(INCLUDED, "*"), ("istio-inbound-tproxy-mark", "7")],
-        "has no effect: it marks packets in TPROXY mode, which is not on",
+        "has no effect: it marks packets in TPROXY mode, which is off",
     );
     check(
         &[(INCLUDED, "*"), ("dns-servers", "10.0.0.1")],
@@ -185,7 +185,7 @@ fn options_without_effect_are_explained() {
     );
     check(
         &[(EXCLUDED, "10.0.0.0/8")],
-        "has no effect: it leaves networks alone, but no outbound network is captured",
+        "has no effect: it excludes networks, but no outbound network is captured",
     );
     check(
         &[
@@ -223,7 +223,7 @@ fn the_exclusion_that_leaves_no_capture_is_reported() {
 #[test]
 fn dns_excluded_by_its_port_is_reported() {
     let excluded = ("istio-local-outbound-ports-exclude", "53,80");
-    let remedy = "take port 53 out of the option";
+    let remedy = "remove port 53 from the option";
     check(
         &[INBOUND, (INCLUDED, "*"), ("redirect-dns", "true"), excluded],
         &[("--istio-local-outbound-ports-exclude", remedy)],

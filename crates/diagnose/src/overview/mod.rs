@@ -76,7 +76,7 @@ pub struct NamespaceRow {
     /// `NAMESPACE/NAME` of its pod, the pod's name as its containers know it, a name of `ip netns`, the first digits of a
     /// container's id, or a process.
     pub name: String,
-    /// The pod, as the container runtime names it; null where its files are not there.
+    /// The pod, as the container runtime names it; null without its files.
     pub pod: Option<PodName>,
     /// A container in it, by its whole id; null without one.
     pub container: Option<String>,
@@ -94,7 +94,7 @@ pub struct NamespaceRow {
     pub held_by: Vec<InstalledRules>,
     /// The ports to which rules send packets.
     pub listeners: Vec<Listening>,
-    /// Warnings and failures; why it could not be read, where it is unknown.
+    /// Warnings and failures, including the reason if it is unknown.
     pub findings: Vec<FindingReport>,
 }
 
@@ -107,7 +107,7 @@ impl NamespaceRow {
                 Self { state, meshes, families, held_by, listeners, findings, ..self }
             }
             Err(why) => {
-                let remedy = "look at it alone with --network-namespace";
+                let remedy = "read it alone with --network-namespace";
                 let finding = Finding::failure(Code::Unreadable, "", why, remedy);
                 Self { findings: vec![finding.into()], ..self }
             }
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn partial_capture_has_no_finding_as_its_reason() {
         let finding =
-            || Finding::warning(Code::Unreadable, "", "addresses can't be listed", "look as root").into();
+            || Finding::warning(Code::Unreadable, "", "addresses can't be listed", "run this as root").into();
         let of = |state| NamespaceRow { findings: vec![finding()], ..row("web", state) };
         assert_eq!(of(NamespaceState::Partial).reason(), None);
         assert_eq!(of(NamespaceState::Unknown).reason(), Some(&finding()));

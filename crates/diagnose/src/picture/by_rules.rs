@@ -49,7 +49,7 @@ pub fn of_rules(rule_views: &[&RuleView], pod: &PodContext) -> Picture {
     machines.dedup();
     let note = match mesh {
         Some(mesh) => format!("By the existing rules: {}.", mesh.ownership().name),
-        None => "By the existing rules, of which none are a mesh's.".to_owned(),
+        None => "By the existing rules; none of them belong to a mesh.".to_owned(),
     };
     draw(rule_views, pod, &machines, &known, &Dialect::default(), note)
 }

@@ -33,7 +33,7 @@ pub struct TrafficRowReport {
     /// The packets in words; of many items of a list, the first.
     pub text: String,
     pub verdict: VerdictKind,
-    /// Who gets the packets: the proxy's program, `application`, `network` or `virtual machine`.
+    /// The recipient of the packets: the proxy's program, `application`, `network` or `virtual machine`.
     pub recipient: Cow<'static, str>,
     /// The listener's port, the first of a range; null without a listener.
     pub port: Option<u16>,
@@ -41,7 +41,7 @@ pub struct TrafficRowReport {
     pub last_port: Option<u16>,
     /// The option that decides; null if none does.
     pub option: Option<String>,
-    /// The name of the rules that decide, as in comments and log lines; null where not one kind of a mesh's rules does.
+    /// The name of the rules that decide, as in comments and log lines; null unless one kind of a mesh's rules decides.
     pub rule: Option<Cow<'static, str>>,
     /// The kinds of packets in it, as data.
     pub kinds: Vec<Packets>,

@@ -152,7 +152,7 @@ impl Known {
         let name = self.program.name;
         let [Label { before: text, .. }] = pieces else { return None };
         if packets.states.is_some() {
-            return Some("packets that belong to no connection".to_owned());
+            return Some("packets of unknown connections".to_owned());
         }
         let protocol = if packets.is_only("tcp") { "TCP " } else { "" };
         match packets {
@@ -217,7 +217,7 @@ impl Known {
             });
         }
         if packets.states.is_some() {
-            pieces.push(instead(" that belongs to no connection".to_owned(), false));
+            pieces.push(instead(" of an unknown connection".to_owned(), false));
         }
         if let Some(marks) = packets.marks.as_ref().filter(|marks| !marks.except) {
             let text = match self.proxy.mark {

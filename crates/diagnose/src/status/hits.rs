@@ -17,14 +17,14 @@ pub struct Hit {
     /// The name of the rules, as in comments and log lines.
     #[serde(rename = "rule")]
     pub reason: Cow<'static, str>,
-    /// `captured`, `left_alone`, `dropped`, or `led_on` to other rules.
+    /// `captured`, `excluded`, `dropped`, or `continue` (other rules decide).
     pub fate: Cow<'static, str>,
     /// The text for people.
     pub text: String,
     pub option: Option<String>,
     pub packets: u64,
     pub bytes: u64,
-    /// Packets a second, with `--watch`.
+    /// Packets per second, with `--watch`.
     pub per_second: Option<f64>,
     /// The single rules.
     pub rules: Vec<Counted>,

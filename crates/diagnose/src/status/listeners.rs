@@ -31,7 +31,7 @@ pub struct Listening {
     pub by: Vec<Process>,
     /// The meaning, as text for people.
     pub text: String,
-    /// The code of the finding about it; null if it is as it should be, or if unknown.
+    /// The code of its finding; null without one, or if unknown.
     pub code: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub struct Process {
     pub pid: Option<u32>,
     #[serde(rename = "process")]
     pub name: Option<String>,
-    /// Whether the socket accepts packets of TPROXY; null if unknown.
+    /// True if the socket accepts packets of TPROXY; null if unknown.
     pub transparent: Option<bool>,
 }
 
@@ -129,27 +129,27 @@ fn listening_at(
     by.dedup();
     // Without a socket, TPROXY drops the packet; other packets to the same port may be redirected.
     let consequence = match (protocol, sent.is_transparent, sent.is_redirected) {
-        ("udp", ..) => "queries that are captured get no answer",
-        (_, true, true) => "connections that are captured are dropped or refused",
-        (_, true, false) => "connections that are captured are dropped",
-        (_, false, _) => "connections that are captured are refused",
+        ("udp", ..) => "captured queries get no answer",
+        (_, true, true) => "captured connections are dropped or refused",
+        (_, true, false) => "captured connections are dropped",
+        (_, false, _) => "captured connections are refused",
     };
     let deaf = sent.is_transparent && !by.is_empty() && by.iter().all(|one| one.transparent == Some(false));
     let families = |these: &[Family]| these.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
     let is_strange = sockets.iter().flatten().any(|socket| !is_proxy(socket, proxy));
     let who = by.iter().map(who).collect::<Vec<_>>().join("; ");
     let (text, fault) = match (&sockets, missing.as_slice(), sent.families.len()) {
-        (None, ..) => ("who listens can't be seen".to_owned(), None),
+        (None, ..) => ("the listener can't be read".to_owned(), None),
         (Some(_), missing, all) if missing.len() == all => {
             (format!("nothing listens: {consequence}"), Some(Code::NothingListens))
         }
         (Some(_), [], _) if deaf => {
-            let text = format!("{who}, without IP_TRANSPARENT: what TPROXY hands over is dropped");
+            let text = format!("{who}, without IP_TRANSPARENT: packets from TPROXY are dropped");
             (text, Some(Code::NotTransparent))
         }
         (Some(_), [], _) if is_strange => {
             let owners = proxy.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-            let text = format!("{who}, not the proxy ({owners}): what it sends on comes back to it");
+            let text = format!("{who}, not the proxy ({owners}): its traffic is captured again (loop)");
             (text, Some(Code::NotTheProxy))
         }
         (Some(_), [], _) => (who, None),
@@ -213,9 +213,9 @@ pub(super) fn findings(listening: &[Listening]) -> Vec<Finding> {
         let (level, remedy) = match code {
             Code::NotTheProxy => (Level::Warning, "run the proxy as its own user"),
             _ if one.by.is_empty() => {
-                (Level::Failure, "see whether the proxy is up, and on which ports it listens")
+                (Level::Failure, "check that the proxy runs, and on which ports it listens")
             }
-            _ => (Level::Failure, "see how the proxy's listener is set up"),
+            _ => (Level::Failure, "check the configuration of the proxy's listener"),
         };
         let subject = format!("port {port}/{protocol}");
         Some(Finding { level, ..Finding::failure(code, &subject, text, remedy) })
@@ -241,8 +241,8 @@ pub(super) fn runs_as_proxy(seen: &Observation<'_>, listening: &[Listening]) -> 
         found.push(Finding::warning(Code::RunsAsProxy, "processes", text, "run it as another user"));
     }
     if !unknown.is_empty() {
-        let text = format!("{}: whether in this network namespace can't be seen", named(&unknown));
-        let remedy = "look as root, or with CAP_SYS_PTRACE";
+        let text = format!("{}: their network namespace can't be read", named(&unknown));
+        let remedy = "run this as root, or with CAP_SYS_PTRACE";
         found.push(Finding::warning(Code::Unreadable, "processes", text, remedy));
     }
     found

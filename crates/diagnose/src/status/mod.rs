@@ -33,7 +33,7 @@ use std::{borrow::Cow, collections::BTreeSet, net::IpAddr};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CaptureStatus {
-    /// Whether any traffic is captured; null if a part of the rules cannot be read and no other captures.
+    /// True if any traffic is captured; null if a part of the rules cannot be read and no other captures.
     pub capturing: Option<bool>,
     /// The summary in a sentence.
     pub summary: String,
@@ -44,9 +44,9 @@ pub struct CaptureStatus {
     /// The families with captured traffic.
     pub families: Vec<Cow<'static, str>>,
     pub held_by: Vec<InstalledRules>,
-    /// The first of those in `held_by`.
+    /// The first record in `held_by`.
     pub made: Option<Record>,
-    /// All traffic, in rows: the first with a packet has its verdict. Empty where no rule does anything.
+    /// All traffic, in rows: the first with a packet has its verdict. Empty if no rule has an effect.
     pub rows: Vec<TrafficRowReport>,
     pub listeners: Vec<Listening>,
     pub hits: Vec<Hit>,
@@ -83,7 +83,7 @@ pub fn status(seen: &Observation<'_>) -> CaptureStatus {
     let is_undecided = families.is_empty() && !held.is_empty() && picture.has_unknown();
     if is_undecided {
         let text = "rules that are not understood may decide about usual packets";
-        let remedy = "see which with sidecar-init explain --live";
+        let remedy = "sidecar-init explain --live shows them";
         findings.push(Finding::failure(Code::Unreadable, "", text, remedy));
     }
     let is_unread = |finding: &Finding| (finding.level, finding.code) == (Level::Failure, Code::Unreadable);
@@ -100,7 +100,7 @@ pub fn status(seen: &Observation<'_>) -> CaptureStatus {
         Some(mesh) => {
             let others = others.into_iter().collect::<Vec<_>>().join(" and ");
             let others = Some(others).filter(|names| !names.is_empty());
-            let others = others.map(|names| format!("; rules of {names} are here")).unwrap_or_default();
+            let others = others.map(|names| format!("; rules of {names} exist")).unwrap_or_default();
             format!("nothing is captured for {}{others}", mesh.ownership().name)
         }
         None => summary(held, &families, &meshes, &directions),
@@ -153,8 +153,8 @@ fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], direct
         }
     }
     match (families, held) {
-        ([], []) => "nothing is captured: no rule here sends traffic to a mesh proxy".to_owned(),
-        ([], _) => format!("nothing is captured, though rules of the mesh are there ({})", by.join(", ")),
+        ([], []) => "nothing is captured: no rule sends traffic to a mesh proxy".to_owned(),
+        ([], _) => format!("nothing is captured, although rules of the mesh exist ({})", by.join(", ")),
         (families, _) => {
             let names: Vec<String> = families.iter().map(ToString::to_string).collect();
             let directions: Vec<&str> =
@@ -196,7 +196,7 @@ fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Fin
         if passes.is_none() {
             let text =
                 format!("whether {family} of {address} is captured is unknown: rules are not understood");
-            return Finding::warning(unknown, "", text, "see which with sidecar-init explain --live");
+            return Finding::warning(unknown, "", text, "sidecar-init explain --live shows them");
         }
         let remedies = meshes.iter().map(|mesh| *mesh.entry().remedy_of_gap.get(family));
         let remedy = remedies.collect::<Vec<_>>().join("; ");
@@ -211,11 +211,10 @@ fn drift(record: &Record) -> Option<Finding> {
     record.changed_since.then(|| {
         let Record { program_version, command, at, .. } = record;
         let text = format!(
-            "the rules differ from those that {command} (sidecar-init {program_version}) wrote at {at}: our table was \
-             changed since"
+            "the table was changed since {command} (sidecar-init {program_version}) wrote it at {at}"
         );
         let remedy =
-            "sidecar-init diff with the pod's flags shows what differs, sidecar-init apply puts it back";
+            "sidecar-init diff with the pod's flags shows the differences, sidecar-init apply reverts them";
         Finding::warning(Code::Changed, "", text, remedy)
     })
 }

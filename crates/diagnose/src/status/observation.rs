@@ -34,11 +34,11 @@ pub struct InstalledRules {
     pub rules: usize,
     /// The program that made the rules, as far as they show it.
     pub program: String,
-    /// How the rules were made; null without a record, as in iptables.
+    /// The origin of the rules; null without a record, as in iptables.
     pub made: Option<Record>,
 }
 
-/// How our table was made.
+/// The origin of our table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
@@ -51,7 +51,7 @@ pub struct Record {
     pub settings: Option<String>,
     pub settings_digest: String,
     pub rules_digest: String,
-    /// Whether the rules have changed since.
+    /// True if the rules have changed since.
     pub changed_since: bool,
 }
 

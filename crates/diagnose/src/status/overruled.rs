@@ -17,7 +17,7 @@ use std::net::IpAddr;
 /// Limit of the rules that packets of a family meet: less than a tenth of a second.
 const MAX_WORK: usize = 500_000;
 
-const SEE_LIVE: &str = "see all rules that it meets with sidecar-init explain --live";
+const SEE_LIVE: &str = "sidecar-init explain --live shows all rules that it meets";
 
 /// Packet that only the mesh's rules capture, with another end by all rules.
 struct Overruled {
@@ -69,8 +69,8 @@ fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Findin
             .with_endpoint_names(&EndpointNames::of_example(packet, &packets, &pod));
         let (_, ports) = VerdictKind::of(ending.of(packet).verdict);
         let claimed = match ports.filter(|_| live.is_captured() == Some(true)) {
-            Some(ports) => format!("is to go to port {ports}"),
-            None => "is to be captured".to_owned(),
+            Some(ports) => format!("should go to port {ports}"),
+            None => "should be captured".to_owned(),
         };
         let setting = ending.decided_by.and_then(|by| RuleReason::setting_of(alone.rule(by)?.origin?));
         let option = setting.map(|setting| format!(" ({})", setting.row().short_option()));
@@ -86,7 +86,7 @@ fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Findin
     overruled.retain(|one| others.insert(one.ends[1].decided_by));
     let mut found: Vec<Finding> = overruled.iter().map(finding).collect();
     if found.is_empty() && work.is_spent() {
-        let text = format!("rules are too many to see whether others decide about all captured {family}");
+        let text = format!("too many rules to check whether others decide about captured {family}");
         found.push(Finding::warning(Code::Overruled, "", text, SEE_LIVE));
     }
     found
@@ -116,8 +116,7 @@ fn unreached(family: Family, alone: &[RecognizedRule<'_>]) -> Vec<Finding> {
     let chains: BTreeMap<(&str, &str), bool> = chains.collect();
     let lost = chains.into_iter().filter(|(_, is_reached)| !is_reached);
     lost.map(|((table, chain), _)| {
-        let text =
-            format!("no rule leads to {chain} in {family} table {table}: what it would capture passes");
+        let text = format!("no rule jumps to {chain} in {family} table {table}: its traffic is not captured");
         let remedy = "the rules are incomplete: sidecar-init apply with the pod's flags completes them";
         Finding::failure(Code::IncompleteRules, "", text, remedy)
     })
@@ -130,10 +129,10 @@ fn unrouted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule
     let mark = reached.find_map(|recognized| tproxy_mark(&recognized.rule.action))?;
     (!marks.iter().any(|local| local.covers(mark.value))).then(|| {
         let text = format!(
-            "TPROXY marks {family} packets with {}, and no policy rule routes that mark here: answers get lost",
+            "TPROXY marks {family} packets with {}, but no policy rule routes that mark to this namespace: answers are lost",
             mark.value
         );
-        let remedy = "sidecar-init apply with the pod's flags puts policy rule and route back";
+        let remedy = "sidecar-init apply with the pod's flags restores the policy rule and the route";
         Finding::failure(Code::MissingRouting, "", text, remedy)
     })
 }

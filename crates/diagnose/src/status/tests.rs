@@ -52,7 +52,7 @@ fn installed_meshes_are_named_for_a_mesh_without_rules() {
     let views = |v4| ByFamily { v4, v6: View::empty(Family::V6) };
     let summary = |v4| seen_of(Some(Mesh::Linkerd), &views(v4), &[]).summary;
     let captured = summary(View::of_rules(istio.rules()));
-    assert_eq!(captured, "nothing is captured for linkerd; rules of Istio's sidecar are here");
+    assert_eq!(captured, "nothing is captured for linkerd; rules of Istio's sidecar exist");
     assert_eq!(summary(View::empty(Family::V4)), "nothing is captured for linkerd");
 }
 
@@ -75,15 +75,15 @@ fn foreign_rules_that_come_first_are_shown_with_a_packet() {
         let status = seen(&views, &["10.1.2.3".parse().expect("an address")]);
         let found: Vec<&str> = status.findings.iter().map(|finding| finding.text.as_str()).collect();
         let packets: Vec<&str> =
-            found.iter().filter_map(|text| text.split_once(" is to ")?.0.split(", ").next()).collect();
+            found.iter().filter_map(|text| text.split_once(" should ")?.0.split(", ").next()).collect();
         assert_eq!(packets, expected, "{rule}: {found:#?}");
     };
     let check = |chain: &str, rule: &str, expected: &[&str]| check_with(&flags, chain, rule, expected);
     let to = |port: u16| format!("tcp 10.1.2.3:40000 -> 10.5.0.1:{port}");
-    let query = "udp 10.1.2.3:40000 -> an address outside:53";
+    let query = "udp 10.1.2.3:40000 -> external:53";
     check("OUTPUT", "-p udp -m udp --dport 53 -j ACCEPT", &[query]);
     check("OUTPUT", "-d 10.5.0.0/16 -j ACCEPT", &[&to(8080)]);
-    let from_outside = "tcp an address outside:40000 -> 10.1.2.3:80";
+    let from_outside = "tcp external:40000 -> 10.1.2.3:80";
     check("PREROUTING", "-p tcp -m tcp --dport 80 -j ACCEPT", &[from_outside]);
     check("OUTPUT", "-p tcp -m tcp --dport 9 -j ACCEPT", &[&to(9)]);
     check("OUTPUT", "-p udp -m udp --dport 9 -j ACCEPT", &[]);
@@ -144,7 +144,7 @@ fn without_a_listener_tproxy_drops_and_redirect_refuses() {
             only: None,
             findings: Vec::new(),
         });
-        let begins = "nothing listens: connections that are captured are ";
+        let begins = "nothing listens: captured connections are ";
         let found =
             status.listeners.iter().map(|one| (one.port, one.text.strip_prefix(begins).unwrap_or("")));
         assert_eq!(found.collect::<Vec<_>>(), expected, "{tables:?}");

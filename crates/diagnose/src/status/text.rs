@@ -19,7 +19,7 @@ impl CaptureStatus {
         let style = if self.capturing == Some(true) { Style::Captured } else { Style::Passing };
         page.line(0, "", style, &format!("{}.", capitalised(&self.summary)));
         if self.held_by.is_empty() && self.capturing == Some(false) {
-            page.line(0, "", Style::Quiet, "sidecar-init apply with the pod's flags sets rules.");
+            page.line(0, "", Style::Quiet, "To set rules: sidecar-init apply with the pod's flags or -f");
         }
         if !self.findings.is_empty() {
             page.title("Findings");
@@ -97,7 +97,7 @@ impl Page {
             let style = match (&*hit.fate, hit.packets) {
                 (_, 0) => Some(Style::Quiet),
                 ("captured", _) => Some(Style::Captured),
-                ("left_alone", _) => Some(Style::Passing),
+                ("excluded", _) => Some(Style::Passing),
                 ("dropped", _) => Some(Style::Dropped),
                 _ => None,
             };
@@ -105,7 +105,7 @@ impl Page {
         }
         if all && quiet > 0 {
             let rules = if quiet == 1 { "kind of rule has" } else { "kinds of rules have" };
-            self.line(indent, "", Style::Quiet, &format!("{quiet} other {rules} met no packet"));
+            self.line(indent, "", Style::Quiet, &format!("{quiet} more {rules} matched no packet"));
         }
     }
 
@@ -116,8 +116,7 @@ impl Page {
         self.title("Made");
         status.held_by.iter().for_each(|held| self.held(held));
         if status.held_by.iter().all(|held| held.backend.starts_with("iptables")) {
-            let text =
-                "iptables keeps no note of when rules were made, nor of whether they were changed since";
+            let text = "creation time and later changes unknown: iptables does not store them";
             self.line(4, "", Style::Quiet, text);
         }
     }
@@ -131,7 +130,7 @@ impl Page {
             made
         else {
             if !backend.starts_with("iptables") {
-                let text = "the table has no note of when it was made, or by what";
+                let text = "creation time and command unknown";
                 self.line(4, "", Style::Quiet, text);
             }
             return;
@@ -141,7 +140,7 @@ impl Page {
             Some("") => "configured without capture flags".to_owned(),
             Some(settings) => format!("configured with {settings}"),
             None => {
-                format!("made with more settings than the note can hold; their digest is {settings_digest}")
+                format!("configured with more settings than a table can store; digest {settings_digest}")
             }
         };
         self.line(4, "", None, &line);

@@ -35,7 +35,7 @@ pub struct Block {
     pub uid: Option<u32>,
     /// The sender's group.
     pub gid: Option<u32>,
-    /// The sender's user as the caller of trace numbers it, where rules have other numbers (`hostUsers: false`).
+    /// The sender's user, as numbered for the caller of trace, if rules have other numbers (`hostUsers: false`).
     pub uid_here: Option<u32>,
     /// The sender's group, likewise.
     pub gid_here: Option<u32>,

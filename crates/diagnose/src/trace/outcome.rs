@@ -75,7 +75,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
         }
     }
     if walked.is_incomplete && dropped.is_none() {
-        return Ok(unknown(block, "the kernel has dropped reports of the packet"));
+        return Ok(unknown(block, "the kernel dropped reports of the packet"));
     }
     let outcome = replay(view, packet.destination, &steps, dropped);
     let is_past_nat = |later: &&Packet| {
@@ -171,7 +171,7 @@ fn added_rule(event: &TraceEvent, handle: u64) -> MetRule {
     MetRule {
         table: Some(event.table.clone()),
         chain: Some(event.chain.clone()),
-        text: Some(format!("a rule that is new here, of handle {handle}")),
+        text: Some(format!("a rule added since, with handle {handle}")),
         ..MetRule::default()
     }
 }
@@ -214,10 +214,10 @@ fn matched(steps: &[Step]) -> impl Iterator<Item = At> {
 fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_failed: bool) -> Block {
     let outcome = explained.outcome();
     let reason = match outcome.decided_by {
-        None if !knows_what_failed => "no rule that it met says otherwise".to_owned(),
+        None if !knows_what_failed => "no rule that it met captures it".to_owned(),
         // TPROXY drops packets without a socket; in nf_tables, a rule after it does.
         Some(at) if outcome.verdict == Verdict::Drop && hands_over(view, at) => {
-            "it is to be handed to a transparent listener, and none is there".to_owned()
+            "no transparent listener exists to take it".to_owned()
         }
         _ => explained.reason(),
     };
@@ -235,19 +235,19 @@ fn hands_over(view: &View, at: At) -> bool {
 /// Report of a packet that is neither TCP nor UDP, and so never captured.
 fn of_other_protocol(block: Block, dropped: Option<At>) -> Block {
     if dropped.is_some() {
-        let reason = "the last of these rules says so";
+        let reason = "the last of these rules drops it";
         return ended(block, VerdictKind::Dropped, "never arrives".to_owned(), reason);
     }
     let to = block.destination.map(|to| to.to_string()).unwrap_or_default();
-    let summary = format!("goes to {to} as it was sent");
+    let summary = format!("goes directly to {to}");
     ended(block, VerdictKind::NotCaptured, summary, "only TCP and UDP are captured")
 }
 
 const UNREAD: &str = "the packet can't be read";
-const UNCERTAIN: &str = "the rules that report are not all that it met, or have changed since";
+const UNCERTAIN: &str = "the reports are incomplete, or the rules have changed since";
 
 fn unknown(block: Block, reason: &str) -> Block {
-    ended(block, VerdictKind::Unknown, "the verdict can't be determined".to_owned(), reason)
+    ended(block, VerdictKind::Unknown, "the verdict is unknown".to_owned(), reason)
 }
 
 fn ended(block: Block, verdict: VerdictKind, summary: String, reason: &str) -> Block {

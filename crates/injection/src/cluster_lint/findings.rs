@@ -23,9 +23,9 @@ const VERSION: u32 = 1;
 pub struct ClusterLintReport {
     /// The version of the format. It increases when a field is removed or changes its meaning.
     pub version: u32,
-    /// The findings, worst first; notes are among them with `--notes` alone.
+    /// The findings, worst first; notes are included only with `--notes`.
     pub findings: Vec<ClusterItem>,
-    /// Subjects that the input was not enough to judge, each with the reason.
+    /// Checks that need more input, each with the reason.
     pub not_judged: Vec<String>,
     /// The number of pods in the input.
     pub pod_count: usize,
@@ -50,7 +50,7 @@ pub struct ItemObject {
     /// Its kind, namespace and name.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub object: ObjectName,
-    /// The number of its existing pods that are meant.
+    /// The number of its affected pods.
     pub pod_count: usize,
     /// The file that holds it; null for an object of a cluster.
     pub file: Option<String>,
@@ -152,7 +152,7 @@ pub fn text(found: &ClusterLintReport, width: usize) -> String {
         lines.push(objects(item));
     }
     for sentence in &found.not_judged {
-        lines.push(TextLine::hanging(4).styled(Style::Quiet, "not judged:").plain(format!(" {sentence}")));
+        lines.push(TextLine::hanging(4).styled(Style::Quiet, "not checked:").plain(format!(" {sentence}")));
     }
     let findings = match found.findings.len() {
         0 => "No findings".to_owned(),

@@ -39,8 +39,7 @@ pub(super) fn judge(
         is_known: known.is_some(),
     };
     if !pod.is_namespace_known && injectors.is_some() && !inventory.is_whole {
-        let why =
-            "whether pods of {} are to be injected: the input does not have the labels of the namespace";
+        let why = "injection of pods in {}: the input lacks the labels of the namespace";
         groups.not_judged(Unjudged(why), &namespace.name);
     }
     let is_mirror = pod.read.pod.annotations.contains_key(MIRROR);
@@ -60,7 +59,7 @@ pub(super) fn judge(
             }
             let Some(wish) = wish.filter(|wish| is_unexpected(decision.reason, wish)) else { return found };
             let text =
-                format!("asks for injection, and webhook {name} does not inject it: {}", decision.reason);
+                format!("requests injection, but webhook {name} does not inject it: {}", decision.reason);
             (wish.option, text, remedy::of_decision(&decision).join(", or "))
         }
         (admission, Some(wish)) => {
@@ -111,20 +110,20 @@ fn unserved(wish: &InjectionWish, admission: Option<&PodAdmission<'_>>) -> (Stri
     };
     let nearest = admission.and_then(|one| one.webhooks.iter().min_by_key(|(.., missed)| misses(missed)));
     let Some((_, webhook, missed)) = nearest else {
-        let text = format!("{whose} asks for injection, and no webhook injects pods");
+        let text = format!("{whose} requests injection, but no webhook injects pods");
         return (text, "install an injector, or remove the label");
     };
     let missed = missed.iter().map(Miss::to_string).collect::<Vec<_>>().join(", ");
     let name = &webhook.name;
     let text =
-        format!("{whose} asks for injection, and no webhook selects the pod; webhook {name}: {missed}");
+        format!("{whose} requests injection, but no webhook selects the pod; webhook {name}: {missed}");
     (text, "correct the labels that the webhook requires")
 }
 
 fn not_injected(webhook: &str) -> Finding {
     let text = format!(
-        "runs without a sidecar, though webhook {webhook} would inject it now: it was created before the labels or the \
-         webhook, or while the injector did not answer"
+        "runs without a sidecar, although webhook {webhook} would inject it now: it was created before the \
+         labels or the webhook, or while the injector was down"
     );
     let remedy = "restart the workload (kubectl rollout restart), or create the pod again";
     Finding::warning(Code::NotInjected, "", text, remedy)

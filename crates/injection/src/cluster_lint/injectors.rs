@@ -27,7 +27,7 @@ pub(super) fn read(inventory: &Inventory<'_>, groups: &mut FindingGroups) -> Opt
     judge_webhooks(&configurations, inventory, groups);
     if !inventory.is_whole && configurations.is_empty() {
         if !inventory.pods.is_empty() {
-            let why = "which pods are to be injected: the input has no MutatingWebhookConfiguration";
+            let why = "which pods are injected: the input has no MutatingWebhookConfiguration";
             groups.not_judged(Unjudged(why), "");
         }
         return None;
@@ -78,7 +78,8 @@ fn configuration(
         } else {
             format!("{namespace}/{service}")
         };
-        let why = "the policy and the selectors of {}: the input does not have its ConfigMap, so that Istio's defaults are assumed";
+        let why =
+            "the policy and the selectors of {}: the input lacks its ConfigMap; assuming Istio's defaults";
         groups.not_judged(Unjudged(why), whose);
         return Configuration::default();
     };

@@ -173,13 +173,11 @@ pub const RESOURCES: &[NeededResource] = &[
 /// The objects of a file; `name` is the file's, for findings and problems. An error unless it is YAML or JSON with an object.
 pub fn objects_of_file(name: &str, text: &str) -> Result<Vec<KubernetesObject>, Problems> {
     let found = KubernetesObject::all(name, text)?;
-    let expected = "expected manifests, or what kubectl get -o yaml prints";
+    let expected = "expected manifests, or output of kubectl get -o yaml";
     let problem = |text: String| Err(Problems(vec![InputProblem::of(name, text)]));
     if let Some(other) = found.iter().find(|object| object.kind().is_empty()) {
         let line = other.place.as_ref().map_or(1, |place| place.lines.start);
-        return problem(format!(
-            "has something at line {line} that is not an object: it has no kind; {expected}"
-        ));
+        return problem(format!("has no kind at line {line}; {expected}"));
     }
     if found.is_empty() {
         return problem(format!("holds no object; {expected}"));

@@ -82,18 +82,16 @@ fn selects(service: &KubernetesObject, pod: &DescribedPod<'_>) -> bool {
 fn of_probe(probe: &str, container: &Value, port: u16, capture: &PodCapture) -> Finding {
     let (option, why) = capture.why_not(port);
     let name = container["name"].as_str().unwrap_or_default();
-    let text = format!(
-        "{why}: the {probe} of container {name} calls port {port}, and reaches the application past the proxy"
-    );
-    let remedy = "capture the port if the probe is to show what callers meet";
+    let text = format!("{why}: the {probe} of container {name} calls port {port} and bypasses the proxy");
+    let remedy = "capture the port if the probe should take the same path as callers";
     Finding::note(Code::ProbeUncaptured, &option, text, remedy)
 }
 
 fn of_service(port: u16, capture: &PodCapture) -> Finding {
     let (option, why) = capture.why_not(port);
     let text = format!(
-        "{why}: a Service leads to port {port}, and its callers bypass the proxy, with its encryption and its policies"
+        "{why}: callers of a Service at port {port} bypass the proxy, its encryption and its policies"
     );
-    let remedy = "capture the port, or take it from the Service";
+    let remedy = "capture the port, or remove it from the Service";
     Finding::warning(Code::ServicePortUncaptured, &option, text, remedy)
 }

@@ -28,7 +28,7 @@ impl Configuration {
             if !KEYS.contains(&key.as_str()) {
                 let near = nearest(key, KEYS.into_iter());
                 let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-                self.warnings.push(format!("{name}: {key} is not one of its keys and has no effect{near}"));
+                self.warnings.push(format!("{name}: {key} is an unknown key and has no effect{near}"));
             }
         }
         self.rules.policy = self.policy(name, &mut fields);
@@ -122,7 +122,7 @@ impl Configuration {
     fn unknown_names(&self, name: &str, is_template: &dyn Fn(&String) -> bool) -> Vec<InputProblem> {
         let unknown =
             self.default_templates.iter().filter(|one| !is_template(one) && !self.aliases.contains_key(*one));
-        let text = format!("is neither a template nor an alias; there are {}", self.known_names());
+        let text = format!("is neither a template nor an alias; known: {}", self.known_names());
         let of = format!("{name}: defaultTemplates");
         let mut problems: Vec<InputProblem> =
             unknown.map(|one| InputProblem::with_item(&of, one, &*text)).collect();

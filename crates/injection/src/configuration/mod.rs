@@ -123,7 +123,7 @@ fn of(text: &ConfigurationText) -> Result<Value, Problems> {
     let document = mapping(&text.name, &text.text)?;
     if let (Some(_), Some(kind)) = (document["apiVersion"].as_str(), document["kind"].as_str()) {
         let problem = format!(
-            "is an object of Kubernetes, {kind}; expected the text itself, as a ConfigMap of Istio holds it"
+            "is a Kubernetes object, {kind}; expected the configuration itself, as in Istio's ConfigMap"
         );
         return Err(Problems(vec![InputProblem::of(&text.name, problem)]));
     }

@@ -28,7 +28,7 @@ fn parse(written: &Value, text: fn(&Value) -> Option<String>) -> Result<LabelSel
         None | Some(Value::Null) => {}
         Some(Value::Object(labels)) => {
             for (key, value) in labels {
-                let value = text(value).ok_or(format!("the value of {key:?} is not text"))?;
+                let value = text(value).ok_or(format!("the value of {key:?} is not a string"))?;
                 requirements.push(requirement(key, "In", vec![value])?);
             }
         }
@@ -48,7 +48,7 @@ fn parse(written: &Value, text: fn(&Value) -> Option<String>) -> Result<LabelSel
             Some(key) => {
                 format!("{key:?} is not part of a selector; expected matchLabels or matchExpressions")
             }
-            None => "it asks for nothing".to_owned(),
+            None => "it has no conditions".to_owned(),
         });
     }
     Ok(LabelSelector(requirements))
@@ -127,11 +127,11 @@ mod tests {
                 json!({"matchLabel": {}}),
                 "\"matchLabel\" is not part of a selector; expected matchLabels or matchExpressions",
             ),
-            (json!({"matchLabels": {"a": [1]}}), "the value of \"a\" is not text"),
+            (json!({"matchLabels": {"a": [1]}}), "the value of \"a\" is not a string"),
             (json!({"matchLabels": []}), "matchLabels is not a mapping of strings"),
             (json!({"matchLabels": null, "matchExpressions": {}}), "matchExpressions is not a list"),
-            (json!({}), "it asks for nothing"),
-            (json!({"matchLabels": {}, "matchExpressions": []}), "it asks for nothing"),
+            (json!({}), "it has no conditions"),
+            (json!({"matchLabels": {}, "matchExpressions": []}), "it has no conditions"),
             (one(json!({"operator": "Exists"})), "an expression has no key"),
             (one(json!({"key": "a"})), "the expression for \"a\" has no operator"),
             (

@@ -5,7 +5,6 @@ mod security;
 pub use security::BY_PLUGIN;
 
 use crate::admission::{Namespaces, ObjectLabels, texts};
-use crate::decision::DecisionReason;
 use crate::offline::{AdmissionSubject, Surroundings};
 use crate::pipeline::pod::PodSpecItem;
 use crate::pipeline::{Injected, InjectionOutcome};
@@ -112,11 +111,10 @@ pub fn explain(
 fn without_pods((name, objects): &(&str, Vec<KubernetesObject>)) -> InputProblem {
     let unknown: Vec<String> = objects.iter().filter_map(KubernetesObject::unknown_holder).collect();
     let text = match &unknown[..] {
-        [] => "describes no pod; expected a Pod, or a kind that makes pods, such as a Deployment".to_owned(),
-        unknown => format!(
-            "describes pods by kinds that are not known here ({}); give one of the pods that they make",
-            unknown.join(", ")
-        ),
+        [] => "describes no pod; expected a Pod or a workload such as a Deployment".to_owned(),
+        unknown => {
+            format!("describes pods in unknown kinds ({}); give one of their pods", unknown.join(", "))
+        }
     };
     InputProblem::of(name, text)
 }
@@ -147,7 +145,7 @@ impl AdmissionSubject<'_> {
                     misses: misses.iter().map(ToString::to_string).collect(),
                 })
                 .collect(),
-            decision: ExplainedDecision { inject: decision.inject, because: because(decision.reason) },
+            decision: ExplainedDecision { inject: decision.inject, because: decision.reason.to_string() },
             init: None,
             added: Vec::new(),
             warnings: decision.warning().into_iter().chain(misplaced).collect(),
@@ -160,7 +158,7 @@ impl AdmissionSubject<'_> {
             // The API server parses the pod before it calls a webhook.
             _ if !self.described.problems.is_empty() => {
                 explained.verdict = InjectionVerdict::Refused;
-                explained.because = "the API server can't read it".to_owned();
+                explained.because = "the API server would reject it".to_owned();
                 let start = |problem: &InputProblem| self.described.origin.start(&problem.name);
                 let form = self.described.problems.iter().map(|one| format!("{}{one}", start(one)));
                 explained.problems.splice(..0, form);
@@ -201,14 +199,14 @@ impl AdmissionSubject<'_> {
             Err(_) => (InjectionVerdict::Refused, format!("{is_called} the pod can't be injected")),
             Ok(InjectionOutcome::Skipped(decision)) => {
                 explained.remedies = remedy::of_decision(&decision);
-                (InjectionVerdict::Skipped, format!("{is_called} {}", because(decision.reason)))
+                (InjectionVerdict::Skipped, format!("{is_called} {}", decision.reason))
             }
             Ok(InjectionOutcome::Injected(injected)) => {
                 let reason = injected.decision.reason;
                 self.injected(*injected, explained);
                 match self.secured(explained) {
                     Some(refusal) => (InjectionVerdict::Refused, format!("{is_called} {refusal}")),
-                    None => (InjectionVerdict::Injected, format!("{is_called} {}", because(reason))),
+                    None => (InjectionVerdict::Injected, format!("{is_called} {reason}")),
                 }
             }
         };
@@ -231,7 +229,7 @@ impl AdmissionSubject<'_> {
         explained.injected = None;
         let name = &namespace.name;
         Some(format!(
-            "the Pod Security Standard {standard}, which namespace {name} enforces, refuses what it puts in"
+            "the Pod Security Standard {standard}, which namespace {name} enforces, refuses the injected containers"
         ))
     }
 
@@ -276,18 +274,9 @@ impl AdmissionSubject<'_> {
             ));
         }
         if self.object.meta("namespace").is_empty() {
-            found.push(format!(
-                "the object names no namespace, and is taken to be in {name}; set it with --namespace"
-            ));
+            found.push(format!("the object has no namespace; assuming {name} (set it with --namespace)"));
         }
         found
-    }
-}
-
-fn because(reason: DecisionReason) -> String {
-    match reason {
-        DecisionReason::ByPolicy => "the pod says nothing, so the policy decides".to_owned(),
-        other => other.to_string(),
     }
 }
 
@@ -314,7 +303,7 @@ fn paragraph(one: &Explained) -> String {
             (true, _) => line("webhook", &format!("{name} is called")),
             (false, []) => line("webhook", &format!("{name} would be called")),
             (false, misses) => {
-                let is_not = line("webhook", &format!("{name} is not: {}", misses.join(", and ")));
+                let is_not = line("webhook", &format!("{name} is not called: {}", misses.join(", and ")));
                 Style::Quiet.paint(is_not)
             }
         });
@@ -322,11 +311,11 @@ fn paragraph(one: &Explained) -> String {
     if !one.webhooks.iter().any(|webhook| webhook.called) {
         let ExplainedDecision { inject, because } = &one.decision;
         let (would, because) = match (one.problems.is_empty(), inject) {
-            (false, _) => ("would be refused", "it has the problems above"),
+            (false, _) => ("would be refused", "see the problems above"),
             (true, true) => ("would be injected", &**because),
             (true, false) => ("would not be injected", &**because),
         };
-        lines.push(line("decision", &format!("if one were called, it {would}: {because}")));
+        lines.push(line("decision", &format!("if one were called, the pod {would}: {because}")));
     }
     match &one.init {
         Some(init) => lines.push(line("init", &format!("{}: {}", init.name, command(&init.arguments)))),

@@ -24,7 +24,7 @@ pub(super) fn of_security(refused: &[RefusedContainer], namespace: &str) -> Vec<
         both.push("set global.proxy.seccompProfile to {type: RuntimeDefault} in the injector's values");
     } else if has(&SecurityViolation::NoSeccomp) {
         both.push(
-            "give the pod securityContext.seccompProfile, or set global.proxy.seccompProfile to {type: RuntimeDefault} \
+            "set securityContext.seccompProfile in the pod, or set global.proxy.seccompProfile to {type: RuntimeDefault} \
              in the injector's values",
         );
     }
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const SECCOMP: &str = "give the pod securityContext.seccompProfile, or set global.proxy.seccompProfile to \
-                           {type: RuntimeDefault} in the injector's values";
+    const SECCOMP: &str = "set securityContext.seccompProfile in the pod, or set global.proxy.seccompProfile to {type: \
+                           RuntimeDefault} in the injector's values";
 
     #[test]
     fn violations_of_a_standard_have_remedies() {

@@ -68,8 +68,7 @@ impl Installation {
             Some(InputProblem::of(flag, fault))
         }));
         if values["replicas"] == 0 {
-            problems
-                .push(InputProblem::of("--replicas", "is 0, so no replica would answer; expected 1 or more"));
+            problems.push(InputProblem::of("--replicas", "is 0; expected 1 or more replicas"));
         }
         let operator = &values["operator"];
         if !texts(&operator["allowHosts"]).is_empty() && operator["enabled"] != true {

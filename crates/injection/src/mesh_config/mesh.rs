@@ -96,7 +96,7 @@ pub(crate) fn written_twice(name: &str, message: &Value) -> Vec<InputProblem> {
     let named = fields.map(|key| (key, camel_case(key)));
     let twice = named.filter(|(key, in_json)| *key != in_json && message.get(in_json).is_some());
     let problem = |(key, in_json): (&String, String)| {
-        InputProblem::of(&format!("{name}: {key}"), format!("is given as {in_json} too; give one of them"))
+        InputProblem::of(&format!("{name}: {key}"), format!("is also given as {in_json}; give one of them"))
     };
     twice.map(problem).collect()
 }
@@ -205,8 +205,8 @@ mod tests {
         check(
             &json!({"proxy_listen_port": 1, "proxyListenPort": 2, "defaultConfig": {"statusPort": 1, "status_port": 1}}),
             &[
-                "mesh: proxy_listen_port: is given as proxyListenPort too; give one of them",
-                "mesh: defaultConfig: status_port: is given as statusPort too; give one of them",
+                "mesh: proxy_listen_port: is also given as proxyListenPort; give one of them",
+                "mesh: defaultConfig: status_port: is also given as statusPort; give one of them",
             ],
         );
     }

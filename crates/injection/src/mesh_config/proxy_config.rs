@@ -265,7 +265,7 @@ mod tests {
         let seconds = "whole seconds from 1s, such as 45s or 1m30s, in quotes";
         let units = "numbers with units, such as 5s or 1m30s, in quotes";
         let modes = "REDIRECT, TPROXY, NONE";
-        let string = "a string, so write it in quotes";
+        let string = "a string; quote it";
         for (name, values, fault, expected) in [
             ("meshId", json!([1]), "a number", string),
             ("meshId", json!([[]]), "a list", "a string"),
@@ -302,7 +302,7 @@ mod tests {
             ("extraStatTags", json!(["a", 1]), "name: extraStatTags[1]: \"1\" is a number"),
             ("runtimeValues", json!({"a.b": false}), "name: runtimeValues.a.b: \"false\" is a boolean"),
         ] {
-            let text = format!("{expected}; expected a string, so write it in quotes");
+            let text = format!("{expected}; expected a string; quote it");
             assert_eq!(field(name, &value), Err(text));
         }
     }

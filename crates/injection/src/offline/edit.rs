@@ -25,9 +25,7 @@ pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
     if old == new {
         return Ok(Edited { text: text.to_owned(), rewritten: Vec::new() });
     }
-    let fault = |fault: &str| {
-        Problems(vec![InputProblem::of(name, format!("can't be written with its pods injected: {fault}"))])
-    };
+    let fault = |fault: &str| Problems(vec![InputProblem::of(name, format!("can't be edited: {fault}"))]);
     let documents = split(text, old.len())
         .ok_or_else(|| fault("its documents can't be separated; begin each with a line ---"))?;
     let mut edited = Edited { text: String::new(), rewritten: Vec::new() };
@@ -46,7 +44,7 @@ pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
     }
     match mesh::pod::values(name, &edited.text) {
         Ok(values) if values == new => Ok(edited),
-        _ => Err(fault("what is read back differs")),
+        _ => Err(fault("the result does not parse to the injected objects")),
     }
 }
 

@@ -82,7 +82,7 @@ pub fn manifest(
         return Err(RefusedManifest { problems, notes });
     }
     let edited = edit(name, text, &values)?;
-    let lost = "could not be edited in place and was written again; the comments within it are lost";
+    let lost = "could not be edited in place and was rewritten without its comments";
     let at = |number: &usize| format!("{name}: document {}", number + 1);
     notes.extend(edited.rewritten.iter().map(|number| warning(&at(number), lost)));
     Ok(Manifest { text: edited.text, injected, notes })
@@ -106,7 +106,7 @@ impl ManifestInjection<'_> {
         let unknown = object.unknown_holder().map(|what| {
             let near = suggested_kind(object.kind()).map(|kind| format!("; did you mean {kind}?"));
             let near = near.unwrap_or_default();
-            format!("{what} holds a pod's template, but its kind is not known; left as it is{near}")
+            format!("{what} holds a pod template, but its kind is unknown; not changed{near}")
         });
         self.warn(&at, &unknown);
         let Some(subject) = AdmissionSubject::of(object, self.around) else { return };
@@ -118,7 +118,7 @@ impl ManifestInjection<'_> {
         let at = format!("{}{}", origin.start(""), origin.title);
         // A patch of another manifest need not have containers.
         if let Some(text) = without_containers(&subject.pod) {
-            return self.warn(&at, [&format!("{text}; left as it is")]);
+            return self.warn(&at, [&format!("{text}; not changed")]);
         }
         match subject.inject(self.configuration) {
             Err(problems) => {
@@ -160,7 +160,7 @@ fn no_object(document: &Value) -> Option<String> {
     let is_absent = |key: &&str| !document.get(key).is_some_and(Value::is_string);
     let absent: Vec<&str> = ["apiVersion", "kind"].into_iter().filter(is_absent).collect();
     let is_one = document.is_null() || absent.is_empty();
-    let text = || format!("is not a Kubernetes object, without {}; left as it is", absent.join(" and "));
+    let text = || format!("is not a Kubernetes object: it has no {}; not changed", absent.join(" and "));
     (!is_one).then(text)
 }
 
@@ -181,6 +181,6 @@ fn without_containers(pod: &Value) -> Option<String> {
     };
     let is_near = |key: &&String| *key != "containers" && nearest_value(key, &["containers"]).is_some();
     let near = spec.keys().find(is_near);
-    let near = near.map(|key| format!("; did you mean it by {key}?")).unwrap_or_default();
+    let near = near.map(|key| format!("; did you mean {key}?")).unwrap_or_default();
     Some(format!("{text}, and the API server refuses a pod without containers{near}"))
 }

@@ -94,7 +94,7 @@ fn other(
     }
     let words = arguments.iter().map(|word| if word.is_empty() { "\"\"" } else { word });
     let text = format!(
-        "captures something else than the pod's settings mean; expected the arguments {}",
+        "does not capture as the pod's settings require; expected the arguments {}",
         words.collect::<Vec<_>>().join(" ")
     );
     Some(InputProblem::of(&format!("init container {name}"), text))
@@ -126,8 +126,8 @@ fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<InputProblem>
     let proxy = proxy.or(running.first())?;
     let numbers = IDS.iter().filter_map(|field| Some(format!("{field} {}", id(proxy, field)?)));
     let text = format!(
-        "has {}, none of which the rules exclude, so that its own connections would come back to it; give it a runAsUser \
-         other than 0, or none",
+        "has {}, which the rules do not exclude, so that its connections would be captured again (loop); \
+         give it a runAsUser other than 0, or none",
         numbers.collect::<Vec<_>>().join(" and ")
     );
     Some(InputProblem::of(&format!("container {}", proxy.name()), text))

@@ -65,8 +65,7 @@ impl Scrape {
                     Ok(targets) => found.targets = targets,
                     Err(item) => {
                         warning = Some(format!(
-                            "the annotation {name} has {item:?}, which names no port, and has no effect; expected \
-                             PORT:PATH,.."
+                            "the annotation {name} has no effect: {item:?} has no port; expected PORT:PATH,.."
                         ));
                     }
                 },

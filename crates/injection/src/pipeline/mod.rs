@@ -77,8 +77,8 @@ fn injected(
     warnings: &mut Vec<String>,
 ) -> Result<CheckedPod, Problems> {
     let status = InjectionStatus::of(submitted).map_err(|error| {
-        let taken = "the pod is taken for one that was never injected";
-        warnings.push(format!("{STATUS} is not what an injection writes ({error}); {taken}"));
+        let taken = "treating the pod as not injected";
+        warnings.push(format!("{STATUS} is invalid ({error}); {taken}"));
     });
     let status = status.unwrap_or_default();
     let mut problems = Vec::new();
@@ -88,8 +88,7 @@ fn injected(
     });
     let mut original = record::undone(submitted, status.as_ref(), &overrides);
     if original.items(PodSpecList::Containers).is_empty() {
-        let text = "is empty; a pod needs at least one container, and with the injected ones Kubernetes would no \
-                    longer say so";
+        let text = "is empty; a pod needs at least one container besides the injected ones";
         problems.push(InputProblem::of("spec.containers", text));
     }
     users::forget_openshifts(&mut original, &admission.namespace);
@@ -119,8 +118,8 @@ fn injected(
         overlay::apply(&original, &patches, &admission.cancellation)?;
     unread::check(&original, &overlay)?;
     if let Some(name) = lost(submitted, &pod) {
-        let text = "lists it and all other containers of the pod, so that none would be left that was not injected; \
-                    remove the annotation, or the names that are the application's";
+        let text = "lists it and all other containers of the pod, so that no container of the application is \
+                    left; remove the annotation, or the application's containers from it";
         return Err(Problems(vec![InputProblem::with_item(STATUS, name, text)]));
     }
     warnings.extend(of_overlay);
@@ -172,7 +171,7 @@ fn dns_warning(original: &CheckedPod) -> Option<String> {
     let policy =
         original.spec("dnsPolicy")?.as_str().filter(|policy| !["", "ClusterFirst"].contains(policy))?;
     Some(format!(
-        "dnsPolicy is {policy}, so that the proxy may not find the mesh's control plane; ClusterFirst finds it"
+        "dnsPolicy is {policy}, so that the proxy may not resolve the control plane; use ClusterFirst"
     ))
 }
 
@@ -196,7 +195,7 @@ fn set_proxy_variables(
         return None;
     }
     Some(format!(
-        "the network {network:?} can't be the value of a label, so that the pod gets no {NETWORK}; {LABEL_VALUE}"
+        "the network {network:?} is not a label value, so that the pod gets no {NETWORK}; {LABEL_VALUE}"
     ))
 }
 

@@ -179,7 +179,7 @@ fn keep_volumes(merged: &mut CheckedPod, own: &CheckedPod, overlay: &CheckedPod)
             && content(own) != content(other)
         {
             found.push(format!(
-                "the volume {name} stays as the pod has it, though the injected proxy expects another content in it; \
+                "the volume {name} is kept as in the pod, although the injected proxy expects other content; \
                  rename it if that is not intended"
             ));
             *volume = (*own).clone();

@@ -297,7 +297,7 @@ fn check_item(reader: &mut DocumentReader<'_>, list: PodSpecList, item: &Value, 
     match item.get("name") {
         Some(Value::String(_)) => {}
         None if !list.is_of_containers() => {}
-        _ => reader.problem(&path(), None, "has no name, by which it is known; give it one"),
+        _ => reader.problem(&path(), None, "has no name; give it one"),
     }
     if !list.is_of_containers() {
         return;

@@ -57,8 +57,8 @@ pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
                 let item = action.get("port").unwrap_or(&Value::Null);
                 let Some(port) = port_number(item, None, [&before]).filter(|port| *port != 0) else {
                     warnings.push(format!(
-                        "{} of the container {} stays as it is: {item} is not a port; expected 1 to 65535, or the name of one \
-                         of its ports",
+                        "{} of the container {} is not changed: {item} is not a port; expected 1 to 65535, \
+                         or the name of one of its ports",
                         place[1..].replace('/', "."),
                         before.name(),
                     ));

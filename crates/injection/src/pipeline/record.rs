@@ -75,8 +75,7 @@ pub(super) fn overrides(pod: &CheckedPod) -> Result<CheckedPod, Problems> {
     let Some(text) = pod.annotation(OVERRIDES) else { return Ok(CheckedPod::default()) };
     let unreadable = |why: String| {
         let text = format!(
-            "{why}; expected {{\"containers\": [..], \"initContainers\": [..]}}, as an injection writes it: \
-             remove it if the pod was never injected"
+            "{why}; expected {{\"containers\": [..], \"initContainers\": [..]}}, or remove it if the pod was never injected"
         );
         Problems(vec![InputProblem::of(OVERRIDES, text)])
     };

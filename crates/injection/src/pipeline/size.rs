@@ -19,7 +19,7 @@ pub(crate) struct Allowance(usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the pod has more values than {} MiB of memory hold; expected one that the API server stores, which takes up to 1.5 MB",
+    "the pod has more values than fit into {} MiB of memory; the API server stores at most 1.5 MB",
     MAX_BYTES >> 20
 )]
 pub(crate) struct TooLarge;
@@ -84,6 +84,6 @@ mod tests {
     #[test]
     fn oversized_pods_are_refused() {
         let shown = check(&json!(vec![json!({"a": 1}); 300_000])).expect_err("too large").to_string();
-        assert!(shown.contains("more values than 96 MiB of memory hold"), "{shown}");
+        assert!(shown.contains("more values than fit into 96 MiB of memory"), "{shown}");
     }
 }

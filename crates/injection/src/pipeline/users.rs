@@ -55,7 +55,7 @@ pub(super) fn settle(
     }
     let given = user.runs_as(IDS[0]).filter(|given| *given != sidecar.identities.proxy.user)?;
     Some(format!(
-        "runAsUser {given} of {PROXY} is passed over: with interception mode {} it has to be {}",
+        "runAsUser {given} of {PROXY} is ignored: interception mode {} requires {}",
         sidecar.mode.name(),
         sidecar.identities.proxy.user
     ))

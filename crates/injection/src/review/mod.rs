@@ -72,8 +72,8 @@ fn answered(
     // A webhook that is called for too much must not prevent pods from being deleted.
     let skipped = match (request.text("operation"), request.other_than_pods()) {
         ("" | "CREATE", None) => None,
-        ("" | "CREATE", Some(other)) => Some(format!("it is about {other}, and pods are injected")),
-        (other, _) => Some(format!("the operation is {other}, and pods are injected when they are created")),
+        ("" | "CREATE", Some(other)) => Some(format!("the request is for {other}; only pods are injected")),
+        (other, _) => Some(format!("the operation is {other}; pods are injected only on CREATE")),
     };
     if let Some(reason) = skipped {
         return Some(report(ReviewOutcome::Skipped, reason).answer(review.version, None));
@@ -296,12 +296,12 @@ mod tests {
         );
         let pods = json!({ "group": "", "version": "v1", "resource": "pods" });
         let eviction = json!({ "uid": "u2", "resource": pods, "subResource": "eviction", "object": { "kind": "Eviction" } });
-        check(&eviction, ReviewOutcome::Skipped, "it is about pods/eviction");
+        check(&eviction, ReviewOutcome::Skipped, "the request is for pods/eviction");
         let resource = json!({ "group": "batch", "version": "v1", "resource": "jobs" });
         check(
             &json!({ "uid": "u2", "resource": resource, "object": {} }),
             ReviewOutcome::Skipped,
-            "about jobs",
+            "request is for jobs",
         );
         check(&json!({ "uid": "u2", "object": null }), ReviewOutcome::Refused, "no object");
         check(&json!({ "uid": "u2", "object": "web" }), ReviewOutcome::Refused, "no object");

@@ -75,7 +75,7 @@ impl<'a> Annotations<'a> {
         let value = self.get(name)?;
         let fits = |c: char| c.is_ascii_graphic() && !"\"'`\\{}#".contains(c);
         if !value.chars().all(fits) {
-            let text = "holds a space, a quote or another character that no such name has; remove it";
+            let text = "contains a space, a quote or another invalid character; remove it";
             self.problem(name, value, text);
             return None;
         }
@@ -135,7 +135,7 @@ pub(super) fn of_proxy(text: &str) -> Vec<(&str, String)> {
     let whole = text.split(',').rfind(|item| !item.contains(':')).filter(|item| !item.is_empty());
     let components = text.split(',').filter(|item| item.matches(':').count() == 1);
     let faults = whole.into_iter().chain(components).filter(|item| !has_level(item));
-    let faults = faults.map(|item| (item, format!("names no level of Envoy; expected {ENVOYS}")));
+    let faults = faults.map(|item| (item, format!("is not a level of Envoy; expected {ENVOYS}")));
     faults.take(Problems::MAX_ITEMS).collect()
 }
 
@@ -174,9 +174,9 @@ pub(super) fn volumes(annotations: &mut Annotations<'_>, name: &str, needs: &[&s
         if !item.is_object() {
             annotations.problem(name, &item.to_string(), "is not a mapping; expected one");
         } else if let Some(field) = needs.iter().find(lacks) {
-            annotations.problem(name, &item.to_string(), format!("lacks {field}, a text"));
+            annotations.problem(name, &item.to_string(), format!("lacks {field}, a string"));
         } else if let Some(word) = directive(item) {
-            let text = format!("has {word}, which would direct how it is merged; remove it");
+            let text = format!("has {word}, a merge directive; remove it");
             annotations.problem(name, &item.to_string(), text);
         }
     }

@@ -184,7 +184,7 @@ fn images(annotations: &mut Annotations<'_>, proxy_config: &Value, values: &Isti
     let configured = configured.filter(|kind| !kind.is_empty());
     let name = annotations.word(known::PROXY_IMAGE).filter(|name| !name.is_empty());
     if name.is_some_and(|name| !name.contains('/')) {
-        let text = ", which has no slash and no effect; expected a whole reference, such as hub.example/mesh/proxyv2:1.30";
+        let text = ", which has no slash and no effect; expected a complete reference, such as hub.example/mesh/proxyv2:1.30";
         annotations.warn(known::PROXY_IMAGE, text);
     }
     let name = name.filter(|name| name.contains('/'));
@@ -203,7 +203,7 @@ fn resources(annotations: &mut Annotations<'_>) -> Value {
         match requested.get(resource) {
             Some((asking, least)) if is_more(*least, amount) => {
                 let text = format!(
-                    "is less than {asking} asks for, and Kubernetes would refuse the pod; expected as much or more"
+                    "is less than {asking} requests, which Kubernetes refuses; expected as much or more"
                 );
                 annotations.problem(name, quantity, text);
             }

@@ -33,7 +33,7 @@ pub struct WebhookFinding {
 pub struct Unjudged(pub &'static str);
 
 pub const CONDITIONS: Unjudged =
-    Unjudged("for which pods {} is called: only the API server evaluates matchConditions");
+    Unjudged("which pods match {}: only the API server evaluates matchConditions");
 
 impl Unjudged {
     pub fn sentence(self, subjects: &BTreeSet<String>) -> String {
@@ -64,7 +64,7 @@ pub fn judge(
                     }
                     all.push(read);
                 }
-                None => unjudged(Unjudged("for which pods {} is called: its selector is invalid"), name()),
+                None => unjudged(Unjudged("which pods match {}: its selector is invalid"), name()),
             }
         }
         let mut untrusted = Vec::new();
@@ -82,8 +82,7 @@ pub fn judge(
             let title = format!("{namespace}/{service}");
             match cluster.services.get(namespace.as_str()) {
                 None if !cluster.is_whole => {
-                    let why =
-                        "whether {} exists, which a webhook calls: the input has no Service of its namespace";
+                    let why = "whether {} of a webhook exists: the input has no Service of its namespace";
                     unjudged(Unjudged(why), format!("Service {title}"));
                 }
                 services if services.is_none_or(|all| !all.contains(service.as_str())) => {
@@ -107,19 +106,19 @@ pub fn judge(
 
 fn without_service(service: &str, refuses: bool, names: &[&str]) -> Finding {
     let outcome = match refuses {
-        true => "with failurePolicy Fail, the API server refuses the pods that it selects",
+        true => "with failurePolicy Fail, the API server refuses the selected pods",
         false => "with failurePolicy Ignore, pods are created without a sidecar",
     };
     let text =
         format!("Service {service}, called by webhook {}, does not exist: {outcome}", names.join(", "));
-    let remedy = "install the injector, or delete the webhook configuration that it left";
+    let remedy = "install the injector, or delete its webhook configuration";
     Finding::warning(Code::WebhookServiceMissing, "clientConfig.service", text, remedy)
 }
 
 fn without_bundle(names: &[&str]) -> Finding {
     let names = names.join(", ");
     let text = format!("missing in webhook {names}, so that the API server does not trust the injector");
-    let remedy = "check the log of the injector, which fills it in where it makes its own certificate";
+    let remedy = "check the log of the injector, which sets it for certificates that it makes";
     Finding::warning(Code::WebhookUntrusted, "clientConfig.caBundle", text, remedy)
 }
 

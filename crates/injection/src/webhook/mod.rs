@@ -76,17 +76,17 @@ impl fmt::Display for Miss<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bearer, requirement: LabelRequirement { key, operator }, found } = self;
         match found {
-            Some(value) => write!(f, "the {bearer}'s label {key} is {value:?}; ")?,
-            None => write!(f, "the {bearer} has no label {key}; ")?,
+            Some(value) => write!(f, "the {bearer}'s label {key} is {value:?} (")?,
+            None => write!(f, "the {bearer} has no label {key} (")?,
         }
         let list = |values: &[String]| {
             values.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(" or ")
         };
         match operator {
-            Operator::Exists => f.write_str("it has to be there"),
-            Operator::DoesNotExist => f.write_str("it must not be there"),
-            Operator::In(values) => write!(f, "it has to be {}", list(values)),
-            Operator::NotIn(values) => write!(f, "it must not be {}", list(values)),
+            Operator::Exists => f.write_str("must exist)"),
+            Operator::DoesNotExist => f.write_str("must not exist)"),
+            Operator::In(values) => write!(f, "must be {})", list(values)),
+            Operator::NotIn(values) => write!(f, "must not be {})", list(values)),
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn of_misses(
     let mut found: Vec<String> = Vec::new();
     let other = namespace.labels.get(REVISION).filter(|other| !revisions.contains(&other.as_str()));
     found.extend(other.map(|other| {
-        format!("namespace {} asks for revision {other}: explain it with --revision {other}", namespace.name)
+        format!("namespace {} requests revision {other}: use --revision {other}", namespace.name)
     }));
     // The webhook would be called, and still skip the pod.
     let besides = of_decision(decision).into_iter().next();
@@ -52,25 +52,25 @@ fn of_miss(miss: &Miss<'_>, namespace: &Namespace) -> String {
         (Bearer::Namespace, Operator::DoesNotExist) => format!("kubectl label namespace {name} {key}-"),
         (Bearer::Namespace, Operator::Exists) => format!("kubectl label namespace {name} {key}="),
         (Bearer::Namespace, Operator::NotIn(_)) => "put the pod into a separate namespace".to_owned(),
-        (Bearer::Pod, Operator::In(values)) => format!("give the pod the label {key}: {:?}", one(values)),
-        (Bearer::Pod, Operator::Exists) => format!("give the pod the label {key}"),
+        (Bearer::Pod, Operator::In(values)) => format!("set the label {key}: {:?} on the pod", one(values)),
+        (Bearer::Pod, Operator::Exists) => format!("set the label {key} on the pod"),
         (Bearer::Pod, Operator::DoesNotExist | Operator::NotIn(_)) => {
-            format!("take the label {key} from the pod")
+            format!("remove the label {key} from the pod")
         }
     }
 }
 
 /// Remedies if a called webhook skips the pod.
 pub(crate) fn of_decision(decision: &Decision) -> Vec<String> {
-    let yes = format!("give the pod the label {INJECT}: \"true\"");
-    let no_label = format!("take the label {INJECT} from the pod, or set it to \"true\"");
-    let no_annotation = format!("take the annotation {INJECT} from the pod");
+    let yes = format!("set the label {INJECT}: \"true\" on the pod");
+    let no_label = format!("remove the label {INJECT} from the pod, or set it to \"true\"");
+    let no_annotation = format!("remove the annotation {INJECT} from the pod");
     let found: &[&str] = match decision.reason {
         _ if decision.inject => &[],
         DecisionReason::HostNetwork => {
-            &["take hostNetwork from the pod: what is captured there would be the node's traffic"]
+            &["remove hostNetwork from the pod: the rules would capture the node's traffic"]
         }
-        DecisionReason::OtherSystem => &["run the pod on Linux: rules are set in its netfilter"],
+        DecisionReason::OtherSystem => &["run the pod on Linux: the rules need netfilter"],
         DecisionReason::SystemNamespace => &["put the pod into a separate namespace"],
         DecisionReason::NoPolicy => &["set policy in the injector's config to enabled or disabled"],
         DecisionReason::Label => &[&no_label],
@@ -106,10 +106,10 @@ mod tests {
                 Some("a"),
                 "put the pod into a separate namespace",
             ),
-            (Bearer::Pod, Operator::In(values()), None, "give the pod the label k: \"a\""),
-            (Bearer::Pod, Operator::Exists, None, "give the pod the label k"),
-            (Bearer::Pod, Operator::DoesNotExist, Some("c"), "take the label k from the pod"),
-            (Bearer::Pod, Operator::NotIn(values()), Some("a"), "take the label k from the pod"),
+            (Bearer::Pod, Operator::In(values()), None, "set the label k: \"a\" on the pod"),
+            (Bearer::Pod, Operator::Exists, None, "set the label k on the pod"),
+            (Bearer::Pod, Operator::DoesNotExist, Some("c"), "remove the label k from the pod"),
+            (Bearer::Pod, Operator::NotIn(values()), Some("a"), "remove the label k from the pod"),
         ] {
             let requirement = LabelRequirement { key: "k".to_owned(), operator };
             assert_eq!(of_miss(&Miss { bearer, requirement: &requirement, found }, &namespace), expected);
@@ -137,14 +137,14 @@ mod tests {
         };
         let both = [vec![miss(&a), miss(&b)]];
         let near = [vec![miss(&a), miss(&b)], vec![miss(&b)], vec![miss(&b)], vec![miss(&a)]];
-        let [give_a, give_b] = ["a", "b"].map(|key| format!("give the pod the label {key}"));
-        let other = "namespace shop asks for revision green: explain it with --revision green";
+        let [give_a, give_b] = ["a", "b"].map(|key| format!("set the label {key} on the pod"));
+        let other = "namespace shop requests revision green: use --revision green";
         let by_policy = DecisionReason::ByPolicy;
         assert_eq!(lines(by_policy, &both, "blue"), [format!("{give_a}; and {give_b}")]);
         assert_eq!(lines(by_policy, &near, "blue"), [give_b.clone(), give_a.clone()]);
         assert_eq!(lines(by_policy, &near, "green"), [other.to_owned(), give_b, give_a]);
         assert_eq!(lines(by_policy, &[vec![]], "blue"), [""; 0]);
-        let alone = ["run the pod on Linux: rules are set in its netfilter"];
+        let alone = ["run the pod on Linux: the rules need netfilter"];
         assert_eq!(lines(DecisionReason::OtherSystem, &near, "green"), alone);
         // With a disabled policy, a called webhook would skip the pod.
         let values = Operator::In(vec!["true".to_owned()]);
@@ -152,8 +152,8 @@ mod tests {
         let decision = Decision { inject: false, reason: by_policy, unclear: None };
         let of_inject = Miss { bearer: Bearer::Pod, requirement: &asks, found: None };
         let skipped = [vec![miss(&a)], vec![of_inject]];
-        let give = "give the pod the label sidecar.istio.io/inject: \"true\"";
-        let expected = [format!("give the pod the label a; and {give}"), give.to_owned()];
+        let give = "set the label sidecar.istio.io/inject: \"true\" on the pod";
+        let expected = [format!("set the label a on the pod; and {give}"), give.to_owned()];
         assert_eq!(of_misses(&decision, &skipped, &namespace("blue"), &["blue"]), expected);
     }
 }

@@ -76,6 +76,6 @@ fn duplicate_keys_of_a_template_are_warnings() {
     let outcome = inject(&pod, &AdmissionContext::default(), &configuration).expect("injected");
     let injection::InjectionOutcome::Injected(injected) = outcome else { panic!("skipped") };
     assert_eq!(injected.pod["spec"]["volumes"], json!([{"name": "cache", "emptyDir": {}}]));
-    let expected = "in what it makes, the key \"name\" appears at line 4, column 5 and at line 6, column 5; the later one counts";
+    let expected = "in its output, the key \"name\" appears at line 4, column 5 and at line 6, column 5; the later one counts";
     assert!(injected.warnings.iter().any(|warning| warning.ends_with(expected)), "{:?}", injected.warnings);
 }

@@ -34,17 +34,17 @@ pub(super) struct Life {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CaError {
-    #[error("no PEM block of the kind that is expected")]
+    #[error("no PEM block of the expected kind")]
     Text(#[source] rustls::pki_types::pem::Error),
-    #[error("a certificate that says nowhere when it ends")]
+    #[error("a certificate without an expiry date")]
     Validity,
-    #[error("a key that is none, or of a kind that is not made here")]
+    #[error("an invalid key, or a key of an unsupported kind")]
     Key(#[source] rcgen::Error),
-    #[error("a key that is not the certificate's")]
+    #[error("a key that does not match the certificate")]
     Mismatch,
-    #[error("no certificate can be made")]
+    #[error("cannot make a certificate")]
     Make(#[from] rcgen::Error),
-    #[error("a certificate just made can't be shown")]
+    #[error("the new certificate can't be used")]
     Show(#[from] IdentityError),
 }
 
@@ -225,7 +225,7 @@ mod tests {
         let refused = |certificate: &str, key: &str| {
             Ca::read(certificate.as_bytes(), key.as_bytes()).expect_err("unusable").to_string()
         };
-        assert!(refused(&certificate, &other_key).contains("not the certificate's"));
+        assert!(refused(&certificate, &other_key).contains("does not match the certificate"));
         assert!(refused("", &key).contains("no PEM block"));
         assert!(refused(&certificate, &certificate).contains("no PEM block"));
         let both = read_all((certificate + &other).as_bytes()).expect("two");

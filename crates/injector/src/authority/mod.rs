@@ -72,7 +72,7 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(295);
 fn lifetime(text: &str) -> Result<Duration, String> {
     let limits = Duration::from_secs(1)..=Duration::from_secs(36_500 * 86_400);
     let life = humantime::parse_duration(text).ok().filter(|life| limits.contains(life));
-    life.ok_or_else(|| "expected a number from 1 on with s, m, h or d, such as 90d, up to 36500d".to_owned())
+    life.ok_or_else(|| "expected a positive number with s, m, h or d, such as 90d, up to 36500d".to_owned())
 }
 
 /// Waits for the authority until the API server answers, and makes the first certificate of the server.

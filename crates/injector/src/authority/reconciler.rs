@@ -122,7 +122,7 @@ impl CertificateReconciler {
             self.wait().await;
             if let Err(error) = self.reconcile().await {
                 // The current certificate stays in use, and the next event or timeout leads to another try.
-                tracing::error!(error = &error as &dyn Error, "certificates are not renewed");
+                tracing::error!(error = &error as &dyn Error, "cannot renew certificates");
             }
         }
     }
@@ -178,7 +178,7 @@ impl CertificateReconciler {
             self.flags.certificate_lifetime,
         )?;
         if fresh {
-            tracing::info!(names = self.names.join(","), "a new certificate is shown");
+            tracing::info!(names = self.names.join(","), "the server uses a new certificate");
         }
         self.announce(&authorities).await;
         self.plan(&authorities, now);
@@ -195,7 +195,7 @@ impl CertificateReconciler {
             }
             Err(error) => {
                 let secret = &self.flags.ca_secret;
-                tracing::warn!(secret, error, "the Secret can't be used, and is written again");
+                tracing::warn!(secret, error, "the Secret can't be used and is rewritten");
                 None
             }
         }
@@ -225,7 +225,7 @@ impl CertificateReconciler {
         let secret = &self.flags.ca_secret;
         let is_known = match in_time(WRITE_TIMEOUT, written).await {
             Ok(_) => {
-                tracing::info!(secret, "{}", step.unwrap_or("the Secret is written again"));
+                tracing::info!(secret, "{}", step.unwrap_or("the Secret is rewritten"));
                 true
             }
             Err(error) if status(&error) == Some(409) => {
@@ -233,7 +233,7 @@ impl CertificateReconciler {
                 true
             }
             Err(error) => {
-                tracing::warn!(secret, error = describe(&error), "the Secret is not written");
+                tracing::warn!(secret, error = describe(&error), "cannot write the Secret");
                 false
             }
         };
@@ -256,7 +256,7 @@ impl CertificateReconciler {
                     tracing::debug!(configuration = name, "another writer was first");
                 }
                 Err(error) => {
-                    tracing::warn!(configuration = name, error = describe(&error), "caBundle is not set");
+                    tracing::warn!(configuration = name, error = describe(&error), "cannot set caBundle");
                 }
             }
         }

@@ -26,10 +26,10 @@ pub(crate) struct Authorities {
 }
 
 /// Steps, as logged. The first makes an authority if none can sign.
-pub(super) const BEGUN: &str = "an authority is made";
-pub(super) const ANNOUNCED: &str = "the next authority is announced";
-pub(super) const EXCHANGED: &str = "the next authority signs now";
-pub(super) const FORGOTTEN: &str = "an authority that has ended is forgotten";
+pub(super) const BEGUN: &str = "a CA is created";
+pub(super) const ANNOUNCED: &str = "the next CA is announced";
+pub(super) const EXCHANGED: &str = "the next CA signs now";
+pub(super) const FORGOTTEN: &str = "an expired CA is removed";
 
 impl Authorities {
     /// Certificates that callers have to trust, the oldest first, so that an exchange changes nothing here.

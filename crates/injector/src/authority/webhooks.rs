@@ -35,9 +35,7 @@ impl WebhookService {
 
     pub(crate) fn callers(&self, configuration: Option<&Value>) -> CallerCount {
         let Some(configuration) = configuration else {
-            return Err("there is no webhook configuration of this name, so the API server does not call this server through it; \
-                        name those that exist with --webhook-configurations"
-                .to_owned());
+            return Err("no webhook configuration has this name (--webhook-configurations)".to_owned());
         };
         let calling = webhooks(configuration).filter(|webhook| self.is_called_by(webhook)).count();
         if calling > 0 {
@@ -126,7 +124,7 @@ impl Known {
 
 impl Callers {
     pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a String>) -> Self {
-        let fault = "it was not read from the API server yet; expected a role that lists and watches it";
+        let fault = "it was not read from the API server yet; expected a role that may list and watch it";
         let known = |name: &String| (name.clone(), Known::new(Err(fault.to_owned())));
         Self(Mutex::new(names.into_iter().map(known).collect()))
     }

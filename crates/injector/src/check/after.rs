@@ -17,12 +17,12 @@ pub(super) fn absent(deployment: &Value, ours: &[&Value]) -> InstallationFinding
     let topic = InstallationTopic::Server;
     let title = title(deployment);
     if ours.is_empty() {
-        return topic.ok(format!("{title} is not there; the checks of an installation are left out"));
+        return topic.ok(format!("{title} does not exist; the checks of an installation are skipped"));
     }
     let names = ours.iter().map(|one| name(one)).collect::<Vec<_>>().join(", ");
     topic.fail(
-        format!("{title} is not there, but {names} calls it: no pod of it can be created"),
-        "apply the manifests again, or delete what is left: sidecar-injector uninstall",
+        format!("{title} does not exist, but {names} calls it: no selected pod can be created"),
+        "apply the manifests again, or delete the rest: sidecar-injector uninstall",
     )
 }
 
@@ -75,7 +75,7 @@ fn waiting(pod: &Value) -> Vec<InstallationFinding> {
         let remedy = match reason {
             "ContainerCreating" | "PodInitializing" => return None,
             reason if reason.contains("Image") => {
-                "push the image to a registry that the nodes reach, and name it with manifests --image"
+                "push the image to a registry that the nodes reach, and set it with manifests --image"
                     .to_owned()
             }
             _ => {
@@ -96,7 +96,7 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
     let secret = checked.target.secret();
     let path = format!("/api/v1/namespaces/{}/secrets/{secret}", checked.target.namespace);
     let title = format!("Secret {}/{secret}", checked.target.namespace);
-    let repair = "see the log of the server; a running replica writes the Secret again when it is deleted";
+    let repair = "see the log of the server; a running replica restores the Secret when it is deleted";
     let object = match checked.api.get(&path).await {
         Err(error) => {
             let text = format!("{title} can't be read, so caBundle is not compared");
@@ -110,7 +110,7 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
     };
     let authorities = match read {
         Ok(Some(authorities)) => authorities,
-        Ok(None) => return vec![topic.fail(format!("{title} is not there, or empty"), repair)],
+        Ok(None) => return vec![topic.fail(format!("{title} is missing or empty"), repair)],
         Err(error) => return vec![topic.fail(format!("{title} can't be used: {error}"), repair)],
     };
     let bundle = authorities.bundle();
@@ -118,10 +118,10 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
     for configuration in ours {
         let behind = checked.service.behind(configuration, &bundle);
         findings.push(match &behind[..] {
-            [] => topic.ok(format!("caBundle of {} is that of {title}", name(configuration))),
+            [] => topic.ok(format!("caBundle of {} matches {title}", name(configuration))),
             some => topic.fail(
-                format!("caBundle of {} is not that of {title}: {}", name(configuration), some.join(", ")),
-                "see the log of the server for the reason (caBundle is not set); apply its roles again",
+                format!("caBundle of {} does not match {title}: {}", name(configuration), some.join(", ")),
+                "see the log of the server for the reason (cannot set caBundle); apply its roles again",
             ),
         });
     }
@@ -133,15 +133,15 @@ fn validity(ends: i64, now: i64) -> InstallationFinding {
     let topic = InstallationTopic::Certificates;
     let until =
         Timestamp::from_second(ends).map_or_else(|_| format!("second {ends}"), |time| time.to_string());
-    let valid = format!("the authority's certificate is valid until {until}");
+    let valid = format!("the CA certificate is valid until {until}");
     match ends - now {
         ..=0 => topic.fail(
-            format!("the authority's certificate ended at {until}"),
-            "delete the Secret of the authority and restart the Deployment",
+            format!("the CA certificate expired at {until}"),
+            "delete the Secret of the CA and restart the Deployment",
         ),
         1..WEEK => topic.warn(
             valid,
-            "see the log of the server for the reason why no next one is announced, unless --ca-lifetime is as short",
+            "if --ca-lifetime is longer than a week, see the log of the server: the next CA should be announced",
         ),
         _ => topic.ok(valid),
     }
@@ -174,7 +174,7 @@ async fn roles_of(checked: &CheckedInstallation, name: &str) -> InstallationFind
         match right.is_granted(&checked.api, Some(&account)).await {
             Ok(true) => {}
             Ok(false) => missing.push(right.show()),
-            Err(error) => return topic.unknown(&format!("the rights of {account} are not known"), &error),
+            Err(error) => return topic.unknown(&format!("the rights of {account} are unknown"), &error),
         }
     }
     match &missing[..] {
@@ -198,9 +198,6 @@ mod tests {
         assert_eq!(level(0), Level::Failure);
         assert_eq!(level(WEEK - 1), Level::Warning);
         assert_eq!(level(WEEK), Level::Ok);
-        assert_eq!(
-            validity(now + WEEK, now).text,
-            "the authority's certificate is valid until 2026-11-29T00:00:00Z"
-        );
+        assert_eq!(validity(now + WEEK, now).text, "the CA certificate is valid until 2026-11-29T00:00:00Z");
     }
 }

@@ -30,8 +30,8 @@ pub(super) fn version(version: &Value) -> InstallationFinding {
         _ => topic.warn(
             text,
             format!(
-                "expected Kubernetes 1.{RECOMMENDED_MINOR} or newer: an older one ignores unhealthyPodEvictionPolicy of \
-                 PodDisruptionBudgets, so that a node with an injector that is not ready is not drained"
+                "expected Kubernetes 1.{RECOMMENDED_MINOR} or newer: older ones ignore unhealthyPodEvictionPolicy of \
+                 PodDisruptionBudgets, so that an unready injector blocks the drain of its node"
             ),
         ),
     }
@@ -86,7 +86,7 @@ pub(super) async fn rights(
         }
     }
     let mut findings: Vec<InstallationFinding> = Vec::new();
-    findings.extend(error.map(|error| topic.unknown("not all of your rights are known", &error)));
+    findings.extend(error.map(|error| topic.unknown("some of your rights are unknown", &error)));
     if !missing.is_empty() {
         let text = format!("you may not {}", missing.join("; "));
         findings.push(topic.fail(text, "apply the manifests as a cluster administrator"));
@@ -115,7 +115,7 @@ pub(super) fn names(checked: &CheckedInstallation, existing: &[ExistingObject]) 
                 Some(instance) if instance == own => ours += 1,
                 owner => findings.push(topic.fail(
                     format!(
-                        "{} is there already, an object of {}",
+                        "{} already exists and belongs to {}",
                         title(object),
                         owner.unwrap_or("another owner")
                     ),
@@ -127,7 +127,7 @@ pub(super) fn names(checked: &CheckedInstallation, existing: &[ExistingObject]) 
     if findings.is_empty() {
         findings.push(topic.ok(match ours {
             0 => "all names are free".to_owned(),
-            _ => format!("{ours} objects are of this installation, {free} names are free"),
+            _ => format!("{ours} objects belong to this installation, {free} names are free"),
         }));
     }
     findings

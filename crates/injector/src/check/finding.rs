@@ -70,8 +70,8 @@ impl InstallationTopic {
 
     pub(super) fn unknown(self, what: &str, error: &kube::Error) -> InstallationFinding {
         let remedy = match status(error) {
-            Some(401 | 403) => "repeat it as a user with this right",
-            _ => "repeat it when the API server answers",
+            Some(401 | 403) => "run this again as a user with this right",
+            _ => "run this again when the API server answers",
         };
         self.warn(format!("{what}: {}", describe(error)), remedy)
     }

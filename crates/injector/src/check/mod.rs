@@ -23,10 +23,10 @@ use std::{error::Error, path::PathBuf, process::ExitCode, time::Duration};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Before an installation, it checks your rights, names that other objects have, other webhooks for pods, and Pod Security. Afterwards, \
-also the Deployment, the certificates, the rights of the programs, and an injection: a pod that is created as a dry run \
-(`dryRun=All`) in a namespace of the injector. That needs the right to create pods in one namespace, and takes the way of \
-every pod, with the API server's own check of the certificate.")]
+Before an installation, it checks your rights, names of existing objects, other webhooks for pods, and Pod Security; afterwards, \
+also the Deployment, the certificates, the rights of the programs, and an injection: it creates a pod as a dry run \
+(`dryRun=All`) in a namespace of the injector, which needs the right to create pods there. The API server calls the \
+webhook as for every pod, and verifies its certificate.")]
 pub(crate) struct CheckFlags {
     #[command(flatten)]
     installed: InstalledFlags,

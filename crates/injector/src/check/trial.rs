@@ -35,8 +35,8 @@ pub(super) async fn injected(
     let Some((namespace, labels)) = namespace_and_labels(webhooks, namespaces.as_deref().unwrap_or_default())
     else {
         return topic.warn(
-            "no namespace is known whose pods the webhooks select, so no injection was tried",
-            "label one as docs/injector.md describes, or repeat it as a user who may list namespaces",
+            "no known namespace has pods that the webhooks select, so no injection was tried",
+            "label one as described in docs/injector.md, or run this again as a user who may list namespaces",
         );
     };
     let pod = json!({ "apiVersion": "v1", "kind": "Pod",
@@ -98,10 +98,10 @@ fn refused(subject: &str, error: &kube::Error) -> InstallationFinding {
         "no pod of the injector's namespaces can be created: see the findings above, and docs/injector.md, \
          \"When pods are not created\""
     } else if has("denied the request") {
-        "correct what the message names"
+        "fix the cause in the message"
     } else {
         let text = format!("{subject} was refused, so no injection was tried: {text}");
-        return topic.warn(text, "repeat it as a user who may create pods there");
+        return topic.warn(text, "run this again as a user who may create pods there");
     };
     topic.fail(format!("{subject} was refused: {text}"), remedy)
 }

@@ -50,9 +50,8 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
     }
     for title in installed.iter().map(|one| name(one)) {
         if !printed.iter().any(|one| name(one) == title) && !title.starts_with(ENVIRONMENT_TAG) {
-            let text =
-                format!("{title} calls this server, but is not one that manifests prints with these flags");
-            let remedy = "name its tag with --tag, as in manifests; without, uninstall does not delete it";
+            let text = format!("{title} calls this server, but manifests does not print it with these flags");
+            let remedy = "give its tag with --tag, as for manifests; otherwise, uninstall does not delete it";
             findings.push(topic.warn(text, remedy));
         }
     }
@@ -83,7 +82,7 @@ fn order(printed: &[&Value], all: &[Value]) -> Option<InstallationFinding> {
     (first < last).then(|| {
         topic.fail(
             format!("{first} is called before {last}, when the pod has no proxy yet"),
-            format!("give it a name that sorts behind {last}, such as {last}.environment-tag"),
+            format!("give it a name that sorts after {last}, such as {last}.environment-tag"),
         )
     })
 }

@@ -131,10 +131,7 @@ fn routed<'a>(
 fn missing_routes(environment: &VirtualEnvironment, spec: &EnvironmentSpec, plan: &Plan) -> Vec<String> {
     let namespace = &environment.namespace;
     if plan.services.is_empty() {
-        return vec![format!(
-            "{}: nothing is routed: no Service is in namespace {namespace}",
-            environment.title()
-        )];
+        return vec![format!("{}: no routes: namespace {namespace} has no Services", environment.title())];
     }
     let line = |service: &Planned| {
         let RouteDisposition::Unrouted(reason) = service.disposition else { return None };
@@ -160,7 +157,7 @@ fn without_environment(
     let known = environments.keys().copied().collect::<Vec<_>>().join(", ");
     let lines = services.into_iter().map(|(namespace, names)| {
         format!(
-            "namespace {namespace}: its Services ({}) get no routes: its VirtualEnvironment is missing; there is one in {known}",
+            "namespace {namespace}: its Services ({}) get no routes: its VirtualEnvironment is missing; one exists in {known}",
             names.join(", ")
         )
     });
@@ -200,7 +197,7 @@ impl Manifests {
         let mut manifests = Self::default();
         for (at, file) in files.iter().enumerate() {
             if files[..at].contains(file) {
-                manifests.warnings.push(format!("{file}: is named twice; it is read once"));
+                manifests.warnings.push(format!("{file}: is given twice; it is read once"));
                 continue;
             }
             match read(file, "a manifest as YAML or JSON") {
@@ -216,7 +213,7 @@ impl Manifests {
         }
         if problems.is_empty() && manifests.environments.is_empty() {
             let text = format!(
-                "no VirtualEnvironment of {}/{} is there; expected one, which names the label and the header",
+                "has no VirtualEnvironment of {}/{}; expected one, with the label and the header",
                 resource::GROUP,
                 resource::VERSION
             );
@@ -256,7 +253,7 @@ impl Manifests {
         }
         if let Some(before) = self.places.insert(title.to_owned(), place.to_owned()) {
             self.warnings
-                .push(format!("{place}: {title}: it is given at {before}, too; the last one counts"));
+                .push(format!("{place}: {title}: it is also given at {before}; the last one is used"));
         }
         Ok(())
     }

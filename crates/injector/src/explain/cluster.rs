@@ -65,7 +65,7 @@ impl ExplainClusterFlags {
             let texts = texts(&api, &identity, self.flag()).await?;
             if !texts.has("config") && sources.config.is_none() {
                 return Err(format!(
-                    "namespace {} has no ConfigMap with the config of revision {}; name a file with --inject-config",
+                    "namespace {} has no ConfigMap with the config of revision {}; give its file with --inject-config",
                     identity.namespace, identity.revision
                 ));
             }
@@ -75,8 +75,7 @@ impl ExplainClusterFlags {
         }
         if injectors.is_empty() {
             return Err(
-                "the cluster has no webhook that injects: install one, or leave this flag out to ask what \
-                        Istio's usual ones would do"
+                "the cluster has no webhook that injects: install one, or omit this flag to assume Istio's default webhooks"
                     .to_owned(),
             );
         }
@@ -102,7 +101,7 @@ async fn native_sidecars(api: &ApiServer) -> bool {
         Ok(nodes) => !nodes.is_empty() && nodes.iter().all(runs),
         Err(error) => {
             warn(format!(
-                "nodes can't be listed: {}; assuming that they don't run native sidecars: --native-sidecars if they do",
+                "nodes can't be listed: {}; assuming no native sidecars (--native-sidecars otherwise)",
                 describe(&error)
             ));
             false

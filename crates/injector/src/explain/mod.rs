@@ -27,9 +27,9 @@ const PROBLEMS: u8 = 1;
 
 #[derive(Args)]
 #[command(after_help = "\
-The labels of a namespace come from --namespace-labels, and from Namespaces in the manifest. With --kubeconfig or --context the \
-cluster is asked for its namespaces, for the webhooks that inject, for the ConfigMaps that their injectors go by, and for the \
-versions of its kubelets; flags and the manifest win over it.")]
+Labels of namespaces are those of --namespace-labels and of Namespaces in the manifest. With --kubeconfig or --context, namespaces, \
+injecting webhooks, the ConfigMaps read by their injectors, and versions of kubelets are read from the cluster; flags and \
+the manifest override it.")]
 pub(crate) struct ExplainFlags {
     #[command(flatten)]
     input: Input,
@@ -78,7 +78,7 @@ pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
     // The text of `sidecar-init explain` after a document would make it invalid.
     if flags.explain.is_some() && flags.format != ExplanationFormat::Text {
-        return Err("--explain: prints text; expected no other --format beside it".into());
+        return Err("--explain prints text; drop --format".into());
     }
     let (files, namespaces, mut problems) = flags.input.read();
     let manifests: Vec<(&str, &str)> =
@@ -146,7 +146,7 @@ fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Er
 fn hand_over(flags: &ExplainFlags, pods: &str) -> Result<u8, Problems> {
     let program = flags.sidecar_init.display();
     let failed = |error: &io::Error| {
-        let text = format!("can't be run: {error}; say where it is with --sidecar-init");
+        let text = format!("can't be run: {error}; give its path with --sidecar-init");
         Problems(vec![InputProblem::of(&program, text)])
     };
     let mut child = Command::new(&flags.sidecar_init)

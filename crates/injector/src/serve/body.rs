@@ -12,7 +12,7 @@ const MAX_DISCARDED: usize = 8 * MAX_BYTES;
 
 /// Answer if another request needs the memory or the connection, and this one has been incomplete for the longest time.
 fn evicted_answer() -> Answer {
-    Answer::text(503, "too much is being read at once; try again")
+    Answer::text(503, "too many requests are being read; try again")
 }
 
 /// Reads the body; fails with the answer to an unreadable one. The share is returned with the answer.
@@ -47,7 +47,7 @@ pub(super) async fn read(
         read = time::timeout(timeout, whole) => match read {
             Ok(read) => read?,
             Err(_) => {
-                let reason = format!("the body did not come within {} s", timeout.as_secs_f64());
+                let reason = format!("the body did not arrive within {} s", timeout.as_secs_f64());
                 return Err(Answer::text(408, &reason));
             }
         },

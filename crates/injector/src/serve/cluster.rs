@@ -103,7 +103,7 @@ impl ClusterState {
                 Ok(client) => Some(client),
                 Err(error @ access::AccessError::NoPod(_)) if when == When::Auto => {
                     let error = &error as &dyn Error;
-                    tracing::info!(error, "namespaces and nodes are not watched");
+                    tracing::info!(error, "cannot watch namespaces and nodes");
                     None
                 }
                 Err(error) => return Err(error),
@@ -234,7 +234,7 @@ fn kubelet_runs_native_sidecars(node: Node) -> bool {
     let version = info.map(|info| info.kubelet_version).unwrap_or_default();
     let runs = runs_native_sidecars(&version);
     if runs.is_none() {
-        tracing::debug!(node = name, version, "the kubelet's version is none; expected one such as v1.33.1");
+        tracing::debug!(node = name, version, "invalid version of a kubelet; expected one such as v1.33.1");
     }
     runs.unwrap_or(false)
 }

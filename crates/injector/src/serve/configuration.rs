@@ -26,7 +26,7 @@ pub(super) fn parse(files: &Files, contents: &FileContents) -> Result<Configurat
         let file = files.0.iter().find(|file| file.key == key)?;
         let name = file.path.display().to_string();
         let text = std::str::from_utf8(contents.get(key)?).map_err(|error| {
-            problems.push(InputProblem::of(&name, format!("is not text: {error}; expected UTF-8")));
+            problems.push(InputProblem::of(&name, format!("is not UTF-8: {error}")));
         });
         Some(ConfigurationText::new(&name, text.ok()?))
     };
@@ -52,7 +52,7 @@ pub(super) fn try_templates(configuration: &Configuration) -> Result<(), Problem
         } else {
             for problem in found {
                 let error = problem.to_string();
-                tracing::warn!(template, error, "a template can't be filled; pods that name it are refused");
+                tracing::warn!(template, error, "a template fails to render; pods that name it are refused");
             }
         }
     }

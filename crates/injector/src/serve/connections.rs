@@ -95,7 +95,7 @@ impl AcceptedConnection {
     async fn negotiate(&self, tls: TlsAcceptor, stream: TcpStream) {
         // Without TCP_NODELAY, an answer may wait until the client has acknowledged the previous one.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection ended before it began");
+            tracing::debug!(%error, "a connection ended before its first request");
             return;
         }
         let agreed = tokio::select! {
@@ -108,7 +108,7 @@ impl AcceptedConnection {
             Ok(stream) => self.requests(stream).await,
             Err(error) => {
                 self.server.metrics.handshakes_failed.inc();
-                tracing::debug!(%error, "no TLS was agreed on");
+                tracing::debug!(%error, "TLS handshake failed");
             }
         }
     }
@@ -160,7 +160,7 @@ impl AcceptedConnection {
             };
         }
         if let Some(Err(error)) = ended {
-            tracing::debug!(error, "a connection ended before its end");
+            tracing::debug!(error, "a connection was aborted");
         }
     }
 }

@@ -49,12 +49,12 @@ impl Default for ServeMetrics {
         let mut registry = Registry::default();
         let seconds = Histogram::new(BOUNDS);
         let reviews = registry.sub_registry_with_prefix("sidecar_injection");
-        let help = "How long an answer took, once its request was read";
+        let help = "Time to answer, after the request was read";
         reviews.register("time_seconds", help, seconds.clone());
-        let help = "Calls that were refused, and those that were no review";
+        let help = "Calls that were refused or were not reviews";
         let failed = registered(reviews, "failure", help);
         let injected = registered(reviews, "success", "Pods that were injected");
-        let skipped = registered(reviews, "skip", "Pods that were let through as they are");
+        let skipped = registered(reviews, "skip", "Pods that were not changed");
         let reviews = registered(reviews, "requests", "Calls for injection");
 
         let help = "Calls for a pod's environment tag";
@@ -66,19 +66,19 @@ impl Default for ServeMetrics {
 
         let own = registry.sub_registry_with_prefix("sidecar_injector");
         let [configuration, certificate] = ["configuration", "certificate"].map(|what| {
-            let help = format!("Changes of the {what}; those that failed left the old one in place");
+            let help = format!("Reloads of the {what}; failed ones keep the old one");
             let reloads: Reloads = registered(own, &format!("{what}_reloads"), &help);
             for outcome in ["done", "failed"] {
                 let _ = reloads.get_or_create(&[("outcome", outcome)]);
             }
             reloads
         });
-        let expiry = "When the certificate ends, in seconds since 1970";
-        let usable = "Whether the default templates can be filled for a plain pod; 0 denies nearly every pod";
-        let webhooks = "Webhooks of a configuration that call this server; 0 where none does, or there is no such configuration";
-        let handshakes = "Connections that ended before TLS was agreed on";
-        let panics = "Calls that were answered 500 because of a defect";
-        let current = "Whether the cache of this resource is current; 0 if it is stale or empty";
+        let expiry = "Expiry of the certificate, in seconds since 1970";
+        let usable = "1 if the default templates render for a plain pod; 0 denies nearly every pod";
+        let webhooks = "Webhooks of a configuration that call this server; 0 if none or no configuration";
+        let handshakes = "Connections without a successful TLS handshake";
+        let panics = "Calls that were answered 500 because of an internal error";
+        let current = "1 if the cache of this resource is current; 0 if it is stale or empty";
         Self {
             reviews,
             injected,
@@ -95,7 +95,7 @@ impl Default for ServeMetrics {
             handshakes_failed: registered(own, "handshake_failures", handshakes),
             panics: registered(own, "panics", panics),
             watch_current: registered(own, "watch_current", current),
-            watch_errors: registered(own, "watch_errors", "Disturbances of watches"),
+            watch_errors: registered(own, "watch_errors", "Interruptions of watches"),
             registry,
         }
     }

@@ -105,7 +105,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| expected.to_owned())?;
     let duration = Duration::try_from_secs_f64(seconds).map_err(|_| expected.to_owned())?;
     if duration > Duration::from_secs(86_400) {
-        return Err("expected a day at most".to_owned());
+        return Err("expected at most a day".to_owned());
     }
     Ok(duration)
 }
@@ -147,7 +147,7 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
     let kubeconfig = flags.authority.kubeconfig.as_deref();
     let is_self_signed = flags.authority.self_signed;
     if kubeconfig.is_some() && flags.cluster.watch_cluster == When::Off && !is_self_signed {
-        let text = "--kubeconfig: nothing is asked of the API server; expected --watch-cluster auto or on, or --self-signed";
+        let text = "--kubeconfig: has no effect without --watch-cluster auto or on, or --self-signed";
         return Err(text.into());
     }
     let metrics = Arc::new(ServeMetrics::default());
@@ -178,7 +178,7 @@ async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error
         }
     };
     let template_problems = configuration::try_templates(&configuration).err().map(|problems| {
-        tracing::error!(error = %problems, "not ready: the default templates can't be filled");
+        tracing::error!(error = %problems, "not ready: the default templates can't be rendered");
         problems.to_string()
     });
     let server = Arc::new(WebhookServer {

@@ -73,7 +73,7 @@ pub(super) fn watch(mut watched: Vec<Watched>) {
                         tracing::error!(
                             what = watched.what,
                             error,
-                            "not reloaded; the one before stays in use"
+                            "not reloaded; the previous one stays in use"
                         );
                     }
                 }

@@ -108,7 +108,7 @@ impl WebhookServer {
                 reply(status, TEXT, text)
             }
             _ => {
-                let text = "there are /inject, /environment-tag if it is configured, /ready and /metrics\n";
+                let text = "not found; paths are /inject, /environment-tag if it is configured, /ready and /metrics\n";
                 reply(StatusCode::NOT_FOUND, TEXT, text)
             }
         }
@@ -142,7 +142,7 @@ impl WebhookServer {
                 in_flight.complete();
                 let reviewed = timeout_at(deadline.into(), self.in_turn(subject, head, body, share)).await;
                 reviewed.unwrap_or_else(|_| {
-                    Answer::text(503, &format!("the review was not done within {} s", limit.as_secs_f64()))
+                    Answer::text(503, &format!("the review did not finish within {} s", limit.as_secs_f64()))
                 })
             }
         };
@@ -268,7 +268,7 @@ fn verbose(checks: [(&str, Option<String>); 3], callers: Vec<(String, CallerCoun
 fn guarded(panics: &Counter, answer: impl FnOnce() -> Answer) -> Answer {
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
         panics.inc();
-        Answer::text(500, "the call met a defect of the injector; its log says which")
+        Answer::text(500, "internal error of the injector; see its log")
     })
 }
 

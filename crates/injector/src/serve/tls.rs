@@ -30,16 +30,16 @@ type IdentityState = (Arc<CertifiedKey>, i64);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IdentityError {
     #[error(
-        "the certificate is not PEM text; expected one or more blocks BEGIN CERTIFICATE, the server's own first"
+        "the certificate is not PEM; expected one or more blocks BEGIN CERTIFICATE, the server's own first"
     )]
     Certificate(#[source] pem::Error),
-    #[error("there is no certificate; expected one or more blocks BEGIN CERTIFICATE, the server's own first")]
+    #[error("no certificate; expected one or more blocks BEGIN CERTIFICATE, the server's own first")]
     NoCertificate,
-    #[error("the key is not PEM text; expected a block BEGIN PRIVATE KEY, without a password")]
+    #[error("the key is not PEM; expected a block BEGIN PRIVATE KEY, without a password")]
     Key(#[source] pem::Error),
-    #[error("the key can't be used with the certificate; expected the key that the certificate was made for")]
+    #[error("the key does not match the certificate")]
     Mismatch(#[source] rustls::Error),
-    #[error("the certificate says nowhere when it ends; expected one of X.509")]
+    #[error("the certificate has no expiry date; expected X.509")]
     Validity,
 }
 

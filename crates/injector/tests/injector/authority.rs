@@ -96,7 +96,7 @@ fn replicas_that_start_at_once_share_one_authority() {
         cluster.route(NAMESPACE, "sidecar-injector", address);
         create(&cluster, name);
     }
-    let made = replicas.iter().filter(|replica| replica.log().contains("an authority is made")).count();
+    let made = replicas.iter().filter(|replica| replica.log().contains("a CA is created")).count();
     assert_eq!(made, 1, "who came second took the first one's");
     let secret = cluster.find("secrets", NAMESPACE, SECRET).expect("a Secret");
     assert_eq!(secret["metadata"]["generation"], 1, "it was written once");
@@ -138,7 +138,7 @@ fn authorities_follow_each_other_while_pods_are_created() {
         signers.len() >= expected
     });
     assert!(pods >= expected, "{pods}");
-    let announces = |replica: &Logged| replica.line("the next authority is announced").is_some();
+    let announces = |replica: &Logged| replica.line("the next CA is announced").is_some();
     until("one of them has announced it", || replicas.iter().any(announces));
     for replica in replicas {
         assert_eq!(replica.stop(), Some(0));

@@ -45,7 +45,7 @@ fn webhooks_that_do_not_call_are_reported_once_and_counted() {
     until("it is ready without them", || get("/ready").0 == 200);
     until("both are told", || shown().len() == 2);
     let both = shown().join("\n");
-    assert!(both.contains("\"missing\": \"there is no webhook configuration of this name"), "{both}");
+    assert!(both.contains("\"missing\": \"no webhook configuration has this name"), "{both}");
     let expected =
         "(Service sidecar-injector/another); expected the Service sidecar-injector/sidecar-injector";
     assert!(both.contains(expected), "{both}");

@@ -104,13 +104,13 @@ fn an_invalid_default_template_is_reported_before_any_pod() {
     // A template that is not a default affects no other pod.
     webhook.configure(&config("sidecar"), "");
     webhook.until_line("reloaded");
-    let warning = webhook.until_line("a template can't be filled; pods that name it are refused");
+    let warning = webhook.until_line("a template fails to render; pods that name it are refused");
     assert_eq!(warning["template"], "own");
     assert_eq!(webhook.get("/ready").status, 200);
     assert_eq!(webhook.metric("sidecar_injector_configuration_usable"), 1.0);
 
     webhook.configure(&config("own"), "");
-    webhook.until_line("not reloaded; the one before stays in use");
+    webhook.until_line("not reloaded; the previous one stays in use");
     assert_eq!(webhook.get("/ready").status, 200);
     assert_eq!(webhook.metric("sidecar_injector_configuration_reloads_total{outcome=\"failed\"}"), 1.0);
     let answer = reviewed(&mut webhook.connect(), "/inject", "u1", &pod()).expect("an answer").json();

@@ -81,7 +81,7 @@ fn annotations_of_a_namespace_count_from_the_next_review_on() {
     annotate(&cluster, "shop", "2000/10");
     until("the change is known", || user(&webhook) == "2009");
     cluster.remove("namespaces", "", "shop");
-    until("it is gone", || user(&webhook) == "1337");
+    until("it is deleted", || user(&webhook) == "1337");
     annotate(&cluster, "shop", "3000/10");
     until("it is there again", || user(&webhook) == "3009");
     assert_eq!((current(&webhook, "namespaces"), errors(&webhook, "namespaces")), (1.0, 0.0));
@@ -202,7 +202,7 @@ fn readiness_waits_a_limited_time_for_a_silent_api_server() {
 #[test]
 fn without_a_cluster_the_watch_is_off_by_default() {
     let webhook = Webhook::start(CONFIG, "", &[]);
-    webhook.until_line("namespaces and nodes are not watched");
+    webhook.until_line("cannot watch namespaces and nodes");
     assert!(is_ready(&webhook));
     assert!(!webhook.get("/metrics").text().contains("sidecar_injector_watch"));
 }

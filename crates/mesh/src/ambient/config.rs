@@ -61,7 +61,7 @@ pub fn probe_addresses(reader: &mut SettingReader<'_>) -> (Option<Ipv4Addr>, Opt
         let address = probe_address(reader, source, item)?;
         let before = found.get_mut(Family::of(address)).replace(address);
         if let Some(other) = before.filter(|other| *other != address) {
-            let text = format!("is of the same family as {other}; give one address a family");
+            let text = format!("is of the same family as {other}; give one address per family");
             reader.problem(source, item, text);
         }
         Some(address)
@@ -69,7 +69,7 @@ pub fn probe_addresses(reader: &mut SettingReader<'_>) -> (Option<Ipv4Addr>, Opt
     for (setting, family) in [(Ambient::ProbeAddressV4, Family::V4), (Ambient::ProbeAddressV6, Family::V6)] {
         let named = reader.list(setting, |reader, source, item| {
             let address = probe_address(reader, source, item)?;
-            let complaint = format!("is of the other family; expected an address of {family}");
+            let complaint = format!("is of the wrong family; expected an address of {family}");
             let fitting = Some(address).filter(|one| Family::of(*one) == family);
             reader.taken(source, item, fitting.ok_or(complaint))
         });
@@ -87,8 +87,8 @@ pub fn probe_addresses(reader: &mut SettingReader<'_>) -> (Option<Ipv4Addr>, Opt
 fn probe_address(reader: &mut SettingReader<'_>, source: &Source, item: &str) -> Option<IpAddr> {
     let address = reader.address_item(source, item)?;
     if address.is_loopback() || address.is_unspecified() || address.is_multicast() {
-        let text = "can't be where calls of the host come from; expected an address of one machine, such as \
-                    169.254.7.127, that is neither loopback nor multicast";
+        let text = "can't be the source of the host's calls; expected an address of one host, such as \
+                    169.254.7.127, neither loopback nor multicast";
         reader.problem(source, item, text);
         return None;
     }

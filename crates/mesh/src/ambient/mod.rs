@@ -120,16 +120,15 @@ const LIMITS: &[Limit] = &[
         code: Code::HostCallsPass,
         reason: Reason::Probe,
         concerns: arrives,
-        text: "calls of every process of the host come from {} and pass ztunnel by, not those of the kubelet alone",
-        remedy: "run nothing on the host, and no pod with hostNetwork, that must not call this pod",
+        text: "calls of every process of the host come from {} and bypass ztunnel, not only the kubelet's",
+        remedy: "run no process on the host, and no pod with hostNetwork, that must not call this pod",
     },
     Limit {
         code: Code::ProbesComeFromElsewhere,
         reason: Reason::Probe,
         concerns: arrives,
-        text: "probes come from {}, not from the node's address: so whatever filters callers sees them, such as a \
-               NetworkPolicy",
-        remedy: "let calls from {} in, wherever those to this pod are filtered",
+        text: "probes come from {}, not from the node's address, also to filters such as a NetworkPolicy",
+        remedy: "admit calls from {} wherever calls to this pod are filtered",
     },
     Limit {
         code: Code::MarkPasses,
@@ -137,29 +136,29 @@ const LIMITS: &[Limit] = &[
         concerns: |packet, fulfils| {
             !fulfils && leaves(packet) && packet.protocol == Protocol::Tcp && PROXY_MARK.covers(packet.mark)
         },
-        text: "a process that may set the mark of its sockets passes ztunnel by with 0x539, as ztunnel does itself",
-        remedy: "take CAP_NET_ADMIN and, from Linux 5.17 on, CAP_NET_RAW from the containers of the pod",
+        text: "a process that may set the mark of its sockets bypasses ztunnel with 0x539, ztunnel's own mark",
+        remedy: "drop CAP_NET_ADMIN and, from Linux 5.17 on, CAP_NET_RAW in the containers of the pod",
     },
     Limit {
         code: Code::OwnDnsByTcp,
         reason: Reason::Dns,
         concerns: |packet, _| is_query_to_own_pod(packet),
-        text: "queries to the pod itself, such as to 127.0.0.53, go to ztunnel by TCP and stay in the pod by UDP",
-        remedy: "let a resolver within the pod listen at 127.0.0.1 or ::1, where neither is captured",
+        text: "queries to the pod itself, such as to 127.0.0.53, go to ztunnel over TCP and stay in the pod over UDP",
+        remedy: "let a resolver in the pod listen at 127.0.0.1 or ::1, where neither is captured",
     },
     Limit {
         code: Code::VirtualMachineUdpPasses,
         reason: Reason::Machine,
         concerns: |_, fulfils| fulfils,
-        text: "of what comes from {}, TCP alone goes to ztunnel: DNS queries by UDP pass it by",
-        remedy: "let the machine ask by TCP, such as with `options use-vc` in its resolv.conf",
+        text: "of the traffic from {}, only TCP goes to ztunnel: DNS queries over UDP bypass it",
+        remedy: "let the machine resolve over TCP, such as with `options use-vc` in its resolv.conf",
     },
     Limit {
         code: Code::DeadRule,
         reason: Reason::Machine,
         concerns: |_, fulfils| fulfils,
-        text: "the rule with RETURN for {} is never reached: all that it could meet has gone to ztunnel by the rule before",
-        remedy: "leave it: Istio's agent sets it too, and looks for it",
+        text: "the rule with RETURN for {} is never reached: the rule before it captures the same packets",
+        remedy: "keep it: Istio's agent sets it too, and checks for it",
     },
 ];
 

@@ -20,21 +20,21 @@ use std::collections::BTreeSet;
 reasons! {
     Ambient of Ambient;
     Arriving "ambient-arriving" Inbound [];
-    Dns "ambient-dns" Dns [DnsCapture], "{option} sends DNS queries to ztunnel, whichever server they ask";
+    Dns "ambient-dns" Dns [DnsCapture], "{option} sends DNS queries to any server to ztunnel";
     DnsZone "ambient-dns-zone" DnsZone [DnsCapture],
-        "ztunnel's own DNS queries are kept apart from those of the application";
+        "DNS queries of ztunnel and of the application have separate conntrack zones";
     Inbound "ambient-inbound" InboundPort [Ingress],
-        "everything that arrives by TCP goes to ztunnel, but for its tunnel and its own calls";
+        "all inbound TCP goes to ztunnel, except its tunnel and its own calls";
     Leaving "ambient-leaving" Outbound [];
     Machine "ambient-machine" VirtualMachine [RerouteInterfaces],
-        "{option} says that it comes from a virtual machine", of "{option} says that {value} belongs to a virtual machine";
+        "{option} lists its interface as a virtual machine's", of "{option} lists {value} as a virtual machine's";
     Outbound "ambient-outbound" OutboundNetwork [],
-        "everything that leaves by TCP goes to ztunnel, but for what it sends itself";
-    OwnPod "ambient-own-pod" ApplicationLoopback [], "the pod talks to itself, which is not captured";
+        "all outbound TCP goes to ztunnel, except its own";
+    OwnPod "ambient-own-pod" ApplicationLoopback [], "calls of the pod to itself are not captured";
     Probe "ambient-probe" ExcludedSource [ProbeAddress],
-        "the host's own calls are not captured ({option})", of "{value} is where the host's own calls come from ({option})";
+        "calls of the host are not captured ({option})", of "calls of the host come from {value} ({option}) and are not captured";
     ProxyToApplication "ambient-proxy-to-application" ProxyToApplication [],
-        "it belongs to a connection by which ztunnel hands a call to the application";
+        "its connection is a call of ztunnel to the application";
 }
 
 const ARRIVES: ChainPlace = own(INBOUND);

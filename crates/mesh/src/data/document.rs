@@ -63,7 +63,7 @@ impl<'a> DocumentReader<'a> {
 
     pub fn refuse_as_string(&mut self, path: &str, value: &Value) {
         let is_scalar = scalar(value).is_some();
-        self.refuse(path, value, if is_scalar { "a string, so write it in quotes" } else { "a string" });
+        self.refuse(path, value, if is_scalar { "a string; quote it" } else { "a string" });
     }
 
     pub fn typed<T>(
@@ -110,7 +110,7 @@ impl<'a> DocumentReader<'a> {
         let found = known.iter().find(|(name, _)| *name == text);
         if found.is_none() {
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            self.problem(path, Some(&text), format!("is none of those known; expected {}", names.join(", ")));
+            self.problem(path, Some(&text), format!("is unknown; expected {}", names.join(", ")));
         }
         found.map(|(_, meaning)| *meaning)
     }
@@ -316,17 +316,17 @@ mod tests {
         reader.only("map", &["e", "a.c"]);
         let expected = [
             "name: list: is a list; expected a string",
-            "name: number: \"7\" is a number; expected a string, so write it in quotes",
+            "name: number: \"7\" is a number; expected a string; quote it",
             "name: text: \"a\" is a string; expected true or false",
             "name: yes: \"true\" is a string; expected true or false, without quotes",
             "name: half: \"1.5\" is a number; expected a number from 0 to 2147483647",
             "name: large: \"2147483648\" is a number; expected a number from 0 to 2147483647",
             "name: zero: \"0\" is a number; expected a port from 1 to 65535",
             "name: over: \"65536\" is a number; expected a port from 1 to 65535, or 0 for none",
-            "name: bool: \"true\" is none of those known; expected a, 7",
+            "name: bool: \"true\" is unknown; expected a, 7",
             "name: map: is a mapping; expected a list",
             "name: list: is a list; expected a mapping",
-            "name: list[1]: \"1\" is a number; expected a string, so write it in quotes",
+            "name: list[1]: \"1\" is a number; expected a string; quote it",
             "name: map.e: is a list; expected a string",
             "name: map.a.b: unknown field; did you mean a.c?",
             "name: map.d: unknown field; expected one of e, a.c",

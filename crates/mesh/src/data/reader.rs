@@ -92,12 +92,12 @@ impl Malformed {
     }
 
     fn too_deep(marker: &Marker) -> Self {
-        Self::at(marker, format_args!("more than {DEEPEST} lists and mappings lie in each other"))
+        Self::at(marker, format_args!("lists and mappings are nested more than {DEEPEST} deep"))
     }
 
     fn unknown_tag(tag: &Tag, span: &Span) -> Self {
         let start = span.tag_start().unwrap_or(span.start);
-        Self::at(&start, format_args!("the tag {}{} is not known; leave it out", tag.handle(), tag.suffix()))
+        Self::at(&start, format_args!("the tag {}{} is unknown; remove it", tag.handle(), tag.suffix()))
     }
 }
 
@@ -168,7 +168,7 @@ impl<'t> Loader<'t, '_> {
                 let text = "the alias refers to a value that contains it";
                 return self.anchors.get(&anchor).cloned().ok_or_else(|| Malformed::at(&span.start, text));
             }
-            _ => return Err(Malformed::at(&span.start, "no value begins here")),
+            _ => return Err(Malformed::at(&span.start, "expected a value here")),
         };
         let tree = Arc::new(Tree { place: Some(place(&span.start)), value });
         if anchor != 0 {
@@ -187,9 +187,8 @@ impl<'t> Loader<'t, '_> {
         let (tree, more) = self.tree(event, span, depth + 1)?;
         *size = size.saturating_add(more);
         if *size > MAX_VALUES {
-            let text = format!(
-                "there are more than {MAX_VALUES} values, aliases included; a long text counts as several"
-            );
+            let text =
+                format!("more than {MAX_VALUES} values, aliases included; a long string counts as several");
             return Err(Malformed::at(&self.at, text));
         }
         Ok(tree)
@@ -202,8 +201,8 @@ impl<'t> Loader<'t, '_> {
         while let Some((event, span)) = self.next()? {
             if matches!(event, Event::SequenceStart(..) | Event::MappingStart(..)) {
                 // An unquoted {{ of a template is a mapping as a key, too.
-                let text = "a list or a mapping can't be a key; write a text that begins with [ or { in quotes, \
-                            and fill templates in before";
+                let text = "a list or a mapping can't be a key; quote a string that begins with [ or {, and \
+                            render templates first";
                 return Err(Malformed::at(&span.start, text));
             }
             let key = self.within(event, &span, depth, &mut size)?;
@@ -283,11 +282,11 @@ fn remedy(kind: &ErrorKind) -> Option<String> {
         | ErrorKind::InvalidBlockEntryWhitespace
         | ErrorKind::InvalidMappingValueWhitespace => "indent with spaces instead of tabs",
         // The fault's position is the start of the string.
-        ErrorKind::TabInPlainScalar => "indent the lines behind it with spaces instead of tabs",
+        ErrorKind::TabInPlainScalar => "indent the lines after it with spaces instead of tabs",
         ErrorKind::InvalidIndentation
         | ErrorKind::ExpectedBlockMappingKey
         | ErrorKind::ExpectedBlockSequenceEntry => {
-            "begin what is of one level in one column, and write nothing behind a bracket that closes"
+            "align the entries of one level, and put nothing after a closing bracket"
         }
         ErrorKind::ExpectedFlowSequenceSeparator
         | ErrorKind::ExpectedFlowMappingSeparator
@@ -295,7 +294,7 @@ fn remedy(kind: &ErrorKind) -> Option<String> {
         | ErrorKind::UnexpectedEofFlowMapping
         | ErrorKind::UnexpectedEofImplicitFlowMapping
         | ErrorKind::InvalidColonPlacement => {
-            "put one comma between what is in brackets, and close each bracket"
+            "put one comma between items in brackets, and close each bracket"
         }
         ErrorKind::UnclosedFlowCollection { open } => {
             return Some(format!("close it with {}", if *open == '{' { '}' } else { ']' }));
@@ -304,47 +303,44 @@ fn remedy(kind: &ErrorKind) -> Option<String> {
             "close brackets in the order in which they open"
         }
         ErrorKind::BlockEntryInFlowCollection | ErrorKind::PlainScalarStartsWithDashFlowIndicator => {
-            "in brackets, write items without dashes, and a text that is a dash in quotes; {{- begins a template: fill \
-             templates in before"
+            "in brackets, write items without dashes, and quote a string that is a dash; {{- begins a \
+             template: render templates first"
         }
         ErrorKind::UnclosedQuotedScalar | ErrorKind::DocumentIndicatorInQuotedScalar => {
-            "end the text with the quote that it begins with"
+            "end the string with the quote that it begins with"
         }
         ErrorKind::InvalidTrailingSingleQuotedScalar => {
-            "write a quote within single quotes twice, and nothing behind the last"
+            "double a quote within single quotes, and put nothing after the closing quote"
         }
         ErrorKind::InvalidTrailingDoubleQuotedScalar => {
-            "write a quote within double quotes as \\\", and nothing behind the last"
+            "write a quote within double quotes as \\\", and put nothing after the closing quote"
         }
         ErrorKind::UnknownQuotedScalarEscape => {
-            "write the backslash twice, or the text in single quotes, which know no escapes"
+            "double the backslash, or use single quotes, which have no escapes"
         }
         ErrorKind::MappingValueNotAllowed => {
-            "begin keys of one level in one column, with a space behind the colon; write a text that has a colon and a \
-             space in it in quotes"
+            "align the keys of one level, with a space after the colon; quote a string that contains a colon and a space"
         }
-        ErrorKind::SimpleKeyExpected => "write a space behind a dash, and a colon and a space behind a key",
-        ErrorKind::ExpectedDocumentStart => "write --- between documents, and a space behind a key's colon",
+        ErrorKind::SimpleKeyExpected => "put a space after a dash, and a colon and a space after a key",
+        ErrorKind::ExpectedDocumentStart => "put --- between documents, and a space after a key's colon",
         ErrorKind::BlockSequenceEntryNotAllowed => "begin the list on a new line",
         ErrorKind::UnexpectedCharacter { character } if character.is_control() => {
-            "leave it out, or write its escape within double quotes"
+            "remove it, or write its escape within double quotes"
         }
         ErrorKind::UnexpectedCharacter { character } => {
-            return Some(format!("write a text that begins with {} in quotes", character.escape_default()));
+            return Some(format!("quote a string that begins with {}", character.escape_default()));
         }
-        ErrorKind::CommentNotSeparated => "write a space before the #",
+        ErrorKind::CommentNotSeparated => "put a space before the #",
         ErrorKind::CommentInterceptedScalar => {
-            "write the comment before the text or behind it, or the text behind | or >"
+            "move the comment before or after the string, or use a block string (| or >)"
         }
         ErrorKind::InvalidBlockScalarHeader => {
-            "begin the text on the line below; write a text that begins with | or > in quotes"
+            "begin the string on the next line; quote a string that begins with | or >"
         }
-        ErrorKind::InvalidBlockScalarIndent => "take the spaces out of the empty lines that begin the text",
-        ErrorKind::MissingAnchorOrAliasName => {
-            "write a text that begins with * or & in quotes, such as \"*\""
-        }
+        ErrorKind::InvalidBlockScalarIndent => "remove the spaces from the empty lines that begin the string",
+        ErrorKind::MissingAnchorOrAliasName => "quote a string that begins with * or &, such as \"*\"",
         ErrorKind::UnknownAnchor => {
-            "set the anchor (&name) before it is used, in the same document; write a text that begins with * in quotes"
+            "define the anchor (&name) before its use, in the same document; quote a string that begins with *"
         }
         ErrorKind::BomInsideDocument => "save the file without a byte order mark",
         _ => return None,
@@ -385,18 +381,18 @@ mod tests {
             "line 3, column 1: the key \"a\" is repeated; the first is at line 1, column 1",
         );
         check("a: &x [*x]\n", "line 1, column 8: the alias refers to a value that contains it");
-        check("a: !secret b\n", "line 1, column 4: the tag !secret is not known; leave it out");
-        check("a: !<x> b\n", "line 1, column 4: the tag x is not known; leave it out");
-        check("a: !str b\n", "line 1, column 4: the tag !str is not known; leave it out");
-        check("a: !x [b]\n", "line 1, column 4: the tag !x is not known; leave it out");
+        check("a: !secret b\n", "line 1, column 4: the tag !secret is unknown; remove it");
+        check("a: !<x> b\n", "line 1, column 4: the tag x is unknown; remove it");
+        check("a: !str b\n", "line 1, column 4: the tag !str is unknown; remove it");
+        check("a: !x [b]\n", "line 1, column 4: the tag !x is unknown; remove it");
         check(
             "[a]: b\n",
-            "line 1, column 1: a list or a mapping can't be a key; write a text that begins with [ or { in quotes, and fill \
-             templates in before",
+            "line 1, column 1: a list or a mapping can't be a key; quote a string that begins with [ or {, \
+             and render templates first",
         );
         check("a: &x [b]\n*x : c\n", "line 2, column 1: a list or a mapping can't be a key");
         check("<<: 1\n", "line 1, column 5: << takes a mapping, or a list of them");
-        let deep = "more than 100 lists and mappings lie in each other";
+        let deep = "lists and mappings are nested more than 100 deep";
         check(&"[".repeat(100_000), &format!("line 1, column 101: {deep}"));
         check(&"- ".repeat(100_000), &format!("line 1, column 201: {deep}"));
         check(&"a: [".repeat(101), &format!("line 1, column 201: {deep}"));
@@ -413,7 +409,7 @@ mod tests {
         }
         assert!(fault(&bomb).contains("more than 4000000 values"), "{}", fault(&bomb));
         let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 16), "*a,".repeat(4000));
-        assert!(fault(&long).contains("a long text counts as several"), "{}", fault(&long));
+        assert!(fault(&long).contains("a long string counts as several"), "{}", fault(&long));
         let shared = documents("file", "a: &x {b: 1}\nc: {<<: *x, d: 2}\n", None).expect("YAML");
         assert_eq!(shared[0].at(&["c", "b"]).map(data), Some(json!(1)));
     }

@@ -92,7 +92,7 @@ impl CaptureConfig {
 fn excluded_cidrs(reader: &mut SettingReader<'_>) -> Vec<Cidr> {
     reader.list(Setting::ServiceExcludeCidr, |reader, source, item| match item {
         "*" => {
-            let text = "would leave everything alone; to capture nothing, leave {-i} empty";
+            let text = "would exclude everything; to capture nothing, leave {-i} empty";
             reader.problem(source, item, text);
             None
         }
@@ -140,8 +140,8 @@ fn limit_pairs(reader: &mut SettingReader<'_>, interfaces: usize, networks: usiz
     if interfaces * networks > MAX {
         let (_, source) = reader.items(Setting::VmInterfaces);
         let text = format!(
-            "its {interfaces} interfaces and the {networks} networks of {{-i}} make a rule for each pair; at most {MAX} are \
-             made: give fewer of either, or {{-i}} '*'"
+            "its {interfaces} interfaces and the {networks} networks of {{-i}} make a rule per pair, of \
+             which at most {MAX} are allowed; give fewer, or {{-i}} '*'"
         );
         reader.whole(&source, text);
     }
@@ -192,8 +192,7 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
             false => "IPv4 is captured, IPv6 is not",
         };
         reader.warn(format!(
-            "the pod has no address yet ({found}): {families}; declare its addresses with --pod-ips, or run this again \
-             once it has them"
+            "the pod has no address yet ({found}): {families}; declare its addresses with --pod-ips, or run this again later"
         ));
         return dual_stack;
     }
@@ -226,7 +225,7 @@ fn found(addresses: &[IpAddr]) -> String {
     kinds.sort_unstable();
     kinds.dedup();
     match kinds.is_empty() {
-        true => "there is no address at all".to_owned(),
+        true => "no address".to_owned(),
         false => format!("every address is {}", alternatives(&kinds)),
     }
 }

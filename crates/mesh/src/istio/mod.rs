@@ -45,11 +45,11 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     keys: ConfigKeys {
         off: Some((
             Setting::InterceptionMode,
-            "give REDIRECT or TPROXY, or drop the options that say what to capture",
+            "give REDIRECT or TPROXY, or drop the options that select traffic",
         )),
         on: (
             Some(Setting::ServiceCidr),
-            "say what to capture, such as {-i} '*' and {-b} '*', or give {-m} NONE",
+            "give options that capture traffic, such as {-i} '*' and {-b} '*', or {-m} NONE",
         ),
         ipv6: (Setting::DualStack, "give {--dual-stack}"),
         proxy: Some(Setting::ProxyUid),
@@ -64,8 +64,8 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
             is_warning: true,
             setting: Setting::VmInterfaces,
             applies: |facts| facts.captures_inbound && facts.is_transparent() && facts.has_machines(),
-            text: "with TPROXY, what virtual machines send is captured as inbound, and the answers to what is excluded are \
-               taken for the proxy's own, so that those connections never come about",
+            text: "with TPROXY, traffic of virtual machines is captured as inbound, and answers to their \
+                   excluded connections are mistaken for the proxy's, so that these never open",
             remedy: "use {-m} REDIRECT",
         },
         Caution {
@@ -73,7 +73,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
             is_warning: false,
             setting: Setting::InboundCapturePort,
             applies: |facts| facts.joins_ports() && !facts.is_transparent(),
-            text: "several ports are redirected to one, so a client that calls two of them from one port collides",
+            text: "several ports are redirected to one, where two connections of a client from the same source port collide",
             remedy: "give a range of ports, if the proxy can listen on one, or use TPROXY",
         },
         Caution::unused(
@@ -97,13 +97,13 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         Caution::unused(
             Setting::TproxyMark,
             |facts| !facts.is(Setting::InterceptionMode, "TPROXY"),
-            "it marks packets in TPROXY mode, which is not on",
+            "it marks packets in TPROXY mode, which is off",
             "drop the option, or give {-m} TPROXY",
         ),
         Caution::unused(
             Setting::TproxyRouteTable,
             |facts| !facts.is(Setting::InterceptionMode, "TPROXY"),
-            "it routes packets in TPROXY mode, which is not on",
+            "it routes packets in TPROXY mode, which is off",
             "drop the option, or give {-m} TPROXY",
         ),
         Caution::unused(
@@ -121,7 +121,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         Caution::unused(
             Setting::ServiceExcludeCidr,
             |facts| !facts.has(Setting::ServiceCidr) && !facts.has(Setting::OutboundPorts),
-            "it leaves networks alone, but no outbound network is captured",
+            "it excludes networks, but no outbound network is captured",
             "drop the option, or give {-i}",
         ),
     ],
@@ -184,7 +184,7 @@ fn without_ipv6(raw: &Raw, names_it: bool) -> Ipv6Advice {
         (false, true, true) => (Setting::PodIps, "name it in --pod-ips"),
         (false, true, false) => (Setting::PodIps, "name it in --pod-ips, and give {--dual-stack}"),
         (false, false, false) => (Setting::DualStack, "give {--dual-stack}"),
-        (false, false, true) => (Setting::DualStack, "run this again, as the address has just come"),
+        (false, false, true) => (Setting::DualStack, "run this again: the address has just appeared"),
     };
     Ipv6Advice { why, setting, remedy }
 }

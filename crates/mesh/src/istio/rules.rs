@@ -23,12 +23,12 @@ reasons! {
     ApplicationLoopback "application-loopback" ApplicationLoopback [ProxyUid, ProxyGid];
     Dns "dns" Dns [RedirectDns], "{--redirect-dns} captures DNS queries";
     DropInvalid "drop-invalid" Dropped [DropInvalid];
-    ExcludedGroup "excluded-group" ExcludedOwner [OwnerGroupsExclude], of "{option} leaves {value} alone";
-    ExcludedInboundPort "excluded-inbound-port" ExcludedInboundPort [InboundPortsExclude], of "{-d} leaves port {value} alone";
-    ExcludedInterface "excluded-interface" ExcludedInterface [ExcludeInterfaces], of "{-c} leaves interface {value} alone";
-    ExcludedNetwork "excluded-network" ExcludedDestination [ServiceExcludeCidr], of "{-x} leaves {value} alone";
+    ExcludedGroup "excluded-group" ExcludedOwner [OwnerGroupsExclude], of "{option} excludes {value}";
+    ExcludedInboundPort "excluded-inbound-port" ExcludedInboundPort [InboundPortsExclude], of "{-d} excludes port {value}";
+    ExcludedInterface "excluded-interface" ExcludedInterface [ExcludeInterfaces], of "{-c} excludes interface {value}";
+    ExcludedNetwork "excluded-network" ExcludedDestination [ServiceExcludeCidr], of "{-x} excludes {value}";
     ExcludedOutboundPort "excluded-outbound-port" ExcludedOutboundPort [OutboundPortsExclude],
-        of "{-o} leaves port {value} alone";
+        of "{-o} excludes port {value}";
     InboundPort "inbound-port" InboundPort [InboundPorts],
         "{-b} '*' captures all other inbound ports", of "{-b} lists port {value}";
     Loopback "loopback" Loopback [];
@@ -43,10 +43,10 @@ reasons! {
     ToInboundListener "to-inbound-listener" ToInboundListener [InboundCapturePort];
     ToOutboundListener "to-outbound-listener" ToOutboundListener [EnvoyPort];
     TproxyMark "tproxy-mark" KnownConnection [TproxyMark],
-        "its mark says that it belongs to a connection handed over before";
+        "its mark shows that its connection was already handed over";
     TunnelPort "tunnel-port" TunnelPort [InboundTunnelPort],
-        of "port {value} is the tunnel's ({-e}), which is never captured";
-    VmInterface "vm-interface" VirtualMachineInterface [VmInterfaces], of "{-k} says that {value} belongs to a virtual machine";
+        of "the tunnel port {value} ({-e}) is never captured";
+    VmInterface "vm-interface" VirtualMachineInterface [VmInterfaces], of "{-k} lists {value} as a virtual machine's";
 }
 
 chains! {

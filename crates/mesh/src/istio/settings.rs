@@ -8,10 +8,10 @@ settings! {
     Setting of SettingTable::Of(Mesh::Istio);
     Capture {
         EnvoyPort: "envoy-port" 'p' [] example "15001" features [Listeners], Value("PORT"),
-            "Proxy port that outbound TCP goes to, or a range of them [default: 15001]";
+            "Proxy port, or range of ports, for outbound TCP [default: 15001]";
         InboundCapturePort: "inbound-capture-port" 'z' ["INBOUND_CAPTURE_PORT"]
             example "15006" features [Listeners], Value("PORT"),
-            "Proxy port that inbound TCP goes to, or a range of them [default: 15006]";
+            "Proxy port, or range of ports, for inbound TCP [default: 15006]";
         InboundTunnelPort: "inbound-tunnel-port" 'e' ["INBOUND_TUNNEL_PORT"]
             example "15008" features [Listeners], Value("PORT"),
             "Port of the HBONE tunnel, never captured [default: 15008]";
@@ -34,7 +34,7 @@ settings! {
         ExcludeInterfaces: "istio-exclude-interfaces" 'c' ["ISTIO_EXCLUDE_INTERFACES"]
             @ ["traffic.sidecar.istio.io/excludeInterfaces"]
             example "eth1,br+" features [Interfaces], Value("NAME,.."),
-            "Interfaces to exclude in both directions; 'br+' means all that start with br";
+            "Interfaces to exclude in both directions; 'br+' matches every name that starts with br";
         ServiceCidr: "istio-service-cidr" 'i' ["ISTIO_SERVICE_CIDR"]
             @ ["traffic.sidecar.istio.io/includeOutboundIPRanges"]
             example "10.0.0.0/8,fd00::/8" features [Directions, OutboundNetworks], Value("CIDR,.."),
@@ -46,7 +46,7 @@ settings! {
         OutboundPorts: "istio-outbound-ports" 'q' ["ISTIO_OUTBOUND_PORTS"]
             @ ["traffic.sidecar.istio.io/includeOutboundPorts"]
             example "443,9000-9099" features [OutboundOnly, Ranges], Value("PORT,.."),
-            "Outbound ports to capture whatever the network";
+            "Outbound ports to capture in all networks";
         OutboundPortsExclude: "istio-local-outbound-ports-exclude" 'o' ["ISTIO_LOCAL_OUTBOUND_PORTS_EXCLUDE"]
             @ ["traffic.sidecar.istio.io/excludeOutboundPorts"]
             example "5432" features [OutboundExcept, Ranges], Value("PORT,.."),
@@ -66,9 +66,9 @@ settings! {
         CaptureAllDns: "capture-all-dns" _ ["CAPTURE_ALL_DNS"] features [DnsAll], Switch,
             "With --redirect-dns: capture every packet to port 53";
         DropInvalid: "drop-invalid" _ ["DROP_INVALID", "INVALID_DROP"] features [Invalid], Switch,
-            "Drop packets that conntrack calls INVALID";
+            "Drop packets in conntrack state INVALID";
         DualStack: "dual-stack" _ ["DUAL_STACK", "ISTIO_DUAL_STACK"] features [Ipv6], Switch,
-            "Capture both families; without it, the first address decides about IPv6";
+            "Capture IPv4 and IPv6; by default, IPv6 only if the pod's first address is IPv6";
         TraceLogging: "iptables-trace-logging" _ ["IPTABLES_TRACE_LOGGING"] features [Logs], Switch,
             "Report each rule's hits to NFLOG group 1337, under the rule's name";
         OwnerGroups: "" _ ["ISTIO_OUTBOUND_OWNER_GROUPS"] example "1000,2000" features [Groups], Value("GROUP,.."),

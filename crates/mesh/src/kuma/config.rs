@@ -65,8 +65,8 @@ configuration! {
     => {
         if dns == DnsCapture::Off && !networks.is_empty() {
             reader.warn(format!(
-                "{{--vnet}} sends DNS queries that come by its interfaces to port {dns_listener}, where nothing answers unless DNS is \
-                 captured ({{--redirect-dns}})"
+                "{{--vnet}} sends DNS queries from its interfaces to port {dns_listener}, where no listener \
+                 exists unless DNS is captured ({{--redirect-dns}})"
             ));
         }
         if !ipv6 {
@@ -93,7 +93,7 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     let is_a_pods = |one: &IpAddr| one.is_ipv6() && !one.is_loopback() && *one != PASSTHROUGH_V6;
     let found = addresses.iter().any(is_a_pods);
     if !found && mode.is_some() {
-        let text = "no interface has an address of IPv6 but loopback's, so IPv4 alone is captured";
+        let text = "only loopback has an IPv6 address, so IPv6 is not captured";
         reader.warn(format!("{{--ip-family-mode}}: {text}"));
     }
     found
@@ -115,9 +115,7 @@ fn usual_user(host: &dyn Host) -> io::Result<Option<Uid>> {
 /// Problem if no user is given and the host has neither default, as in upstream; `None` if users can't be looked up.
 pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
     let is_unknown = raw.stated(Kuma::ProxyUser).is_none() && matches!(usual_user(host), Ok(None));
-    let text = format!(
-        "neither a user {PROXY} nor one called {PROXY_USER} is known here; {PROXY} counts as the proxy's"
-    );
+    let text = format!("neither user {PROXY} nor {PROXY_USER} exists here; using {PROXY}");
     is_unknown.then(|| format!("{}: {text}", Kuma::ProxyUser.row().option()))
 }
 
@@ -158,7 +156,7 @@ fn dns(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> DnsCaptur
 }
 
 fn log_level(reader: &mut SettingReader<'_>) -> Option<LogLevel> {
-    let complaint = "is not a level of the kernel's log; expected a number from 0 to 7";
+    let complaint = "is not a kernel log level; expected a number from 0 to 7";
     let parse = |text: &str| unsigned(text).and_then(LogLevel::new);
     let level = reader.scalar(Kuma::LogLevel, complaint, parse).unwrap_or(LogLevel::DEBUG);
     reader.switch(Kuma::Logs).then_some(level)
@@ -170,11 +168,10 @@ fn docker(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Fa
     found.unwrap_or_else(|error| {
         // A preview works without privileges, and a change without them fails by itself.
         if error.kind() == io::ErrorKind::PermissionDenied {
-            let text =
-                "assuming that Docker does not answer DNS queries here, because the rules can't be read";
+            let text = "assuming that Docker does not answer DNS queries, because the rules can't be read";
             reader.warn(format!("{text}: {error}"));
         } else {
-            let text = format!("can't find out whether Docker answers DNS queries here: {error}");
+            let text = format!("cannot determine whether Docker answers DNS queries: {error}");
             reader.whole(&Source::Default(Kuma::RedirectDns), text);
         }
         Vec::new()
@@ -183,9 +180,8 @@ fn docker(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Fa
 
 fn owner_ports(reader: &mut SettingReader<'_>) -> Vec<OwnerPorts> {
     let owners = reader.list(Kuma::OutboundPortsForUids, |reader, source, item| {
-        let complaint = "does not say which ports of which users; expected [[PROTO:]PORTS:]UID with tcp or udp, ports from 1 to \
-                         65535 and a user's number or a range, such as 106, 80,443:106-108 or tcp:1000-2000:106; several are \
-                         separated by ;";
+        let complaint = "is not [[PROTO:]PORTS:]UID; expected tcp or udp, ports from 1 to 65535 and a user number or \
+                         range, such as 106, 80,443:106-108 or tcp:1000-2000:106; separate several with ;";
         reader.taken(source, item, of_user(item).ok_or(complaint))
     });
     owners.into_iter().flatten().collect()

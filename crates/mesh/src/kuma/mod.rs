@@ -32,7 +32,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     chains: rules::CHAINS,
     limits: &[],
     keys: ConfigKeys::of_all(
-        (Kuma::IpFamilyMode, "let {--ip-family-mode} be dualstack"),
+        (Kuma::IpFamilyMode, "set {--ip-family-mode} to dualstack"),
         Some(Kuma::ProxyUser),
         Some([Kuma::OutboundPort, Kuma::InboundPort]),
     ),

@@ -44,7 +44,7 @@ fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> O
         Kuma::Config | Kuma::ConfigFile
             if text.contains(',') || !pod.annotations.contains_key(CONFIGURATION) =>
         {
-            Some(Argument::Unread("is a file of the container"))
+            Some(Argument::Unread("is a file in the container"))
         }
         _ => None,
     }

@@ -17,33 +17,33 @@ use rules::{Comment, ConnState, Family, LogLevel, Match, PortSet, RuleSet, Targe
 reasons! {
     Kuma of Kuma;
     ApplicationLoopback "kuma-application-loopback" ApplicationLoopback [ProxyUser];
-    Dns "kuma-dns" Dns [RedirectDns, CaptureAllDns], "{option} captures DNS queries by UDP";
+    Dns "kuma-dns" Dns [RedirectDns, CaptureAllDns], "{option} captures DNS queries over UDP";
     DnsOverTcp "kuma-dns-over-tcp" ExcludedDns [RedirectDns, CaptureAllDns],
-        "it is a DNS query by TCP that the proxy did not send, which is not captured";
+        "DNS queries over TCP are not captured, except the proxy's";
     DnsZone "kuma-dns-zone" DnsZone [RedirectDns, CaptureAllDns];
     DropInvalid "kuma-drop-invalid" Dropped [DropInvalid];
     ExcludedDestination "kuma-excluded-destination" ExcludedDestination [OutboundIpsExclude];
     ExcludedInboundPort "kuma-excluded-inbound-port" ExcludedInboundPort [InboundPortsExclude];
     ExcludedOutboundPort "kuma-excluded-outbound-port" ExcludedOutboundPort [OutboundPortsExclude];
     ExcludedSource "kuma-excluded-source" ExcludedSource [InboundIpsExclude];
-    ExcludedUser "kuma-excluded-user" ExcludedOwner [OutboundPortsForUids], of "{option} leaves such ports of {value} alone";
+    ExcludedUser "kuma-excluded-user" ExcludedOwner [OutboundPortsForUids], of "{option} excludes these ports of {value}";
     Inbound "kuma-inbound" Inbound [];
-    InboundOff "kuma-inbound-off" InboundOff [RedirectInbound], "{--redirect-inbound}=false captures nothing that arrives";
+    InboundOff "kuma-inbound-off" InboundOff [RedirectInbound], "{--redirect-inbound}=false excludes all inbound traffic";
     InboundPort "kuma-inbound-port" InboundPort [InboundPortsInclude], "all other inbound TCP is captured";
     Log "kuma-log" Log [Logs];
     Loopback "kuma-loopback" Loopback [];
     Outbound "kuma-outbound" Outbound [];
-    OutboundOff "kuma-outbound-off" OutboundOff [RedirectOutbound], "{--redirect-outbound}=false captures nothing that leaves";
+    OutboundOff "kuma-outbound-off" OutboundOff [RedirectOutbound], "{--redirect-outbound}=false excludes all outbound traffic";
     OutboundPort "kuma-outbound-port" OutboundPort [OutboundPortsInclude], "all other outbound TCP is captured";
     ProxyCallsOwnPod "kuma-proxy-calls-own-pod" ProxyCallsOwnPod [ProxyUser];
-    ProxyDns "kuma-proxy-dns" ProxyDns [ProxyUser], "it is the proxy's own DNS query ({option}), which is never captured";
+    ProxyDns "kuma-proxy-dns" ProxyDns [ProxyUser], "DNS queries of the proxy ({option}) are never captured";
     ProxyOutbound "kuma-proxy-outbound" ProxyOutbound [ProxyUser];
     ProxyToApplication "kuma-proxy-to-application" ProxyToApplication [];
     ToInboundListener "kuma-to-inbound-listener" ToInboundListener [InboundPort];
     ToOutboundListener "kuma-to-outbound-listener" ToOutboundListener [OutboundPort];
-    VirtualNetwork "kuma-virtual-network" VirtualMachine [Vnet], of "{option} says that {value} calls through the mesh";
+    VirtualNetwork "kuma-virtual-network" VirtualMachine [Vnet], of "{option} captures the calls from {value}";
     VirtualNetworkDns "kuma-virtual-network-dns" VirtualMachineDns [Vnet],
-        of "{option} sends DNS queries that come by {value} to the proxy";
+        of "{option} sends DNS queries from {value} to the proxy";
 }
 
 chains! {

@@ -26,11 +26,11 @@ settings! {
         InboundPort: "redirect-inbound-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_PORT"]
             @ ["kuma.io/transparent-proxying-inbound-port"] key "redirect.inbound.port" example "15006"
             features [Listeners], Value("PORT"),
-            "Proxy port that inbound TCP goes to [default: 15006]";
+            "Proxy port for inbound TCP [default: 15006]";
         OutboundPort: "redirect-outbound-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_PORT"]
             @ ["kuma.io/transparent-proxying-outbound-port"] key "redirect.outbound.port" example "15001"
             features [Listeners], Value("PORT"),
-            "Proxy port that outbound TCP goes to [default: 15001]";
+            "Proxy port for outbound TCP [default: 15001]";
         InboundPortsInclude: "include-inbound-ports" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INCLUDE_PORTS"]
             key "redirect.inbound.includePorts" example "80,8080" features [InboundOnly], Value("PORT,.."),
             "Inbound ports to capture, and no others; empty captures all";
@@ -58,7 +58,7 @@ settings! {
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_UIDS"]
             @ ["traffic.kuma.io/exclude-outbound-ports-for-uids"] key "redirect.outbound.excludePortsForUIDs"
             joined ";" example "tcp:1900,1000-2000:106-108" features [PortsByUser], Value("[[PROTO:]PORTS:]UID;.."),
-            "Outbound ports to exclude for a user or a range of users, by tcp, udp or both; may be repeated";
+            "Outbound ports to exclude for a user or a range of users, over tcp, udp or both; may be repeated";
         InboundInsert: "redirect-inbound-insert-instead-of-append" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"]
             key "redirect.inbound.insertRedirectInsteadOfAppend" features [Form], Switch,
@@ -69,36 +69,36 @@ settings! {
             "Put the jump for outbound TCP among the rules that this program inserts into OUTPUT";
         RedirectDns: "redirect-dns" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_ENABLED"] @ ["kuma.io/builtin-dns"]
             key "redirect.dns.enabled" features [Dns], Switch,
-            "Capture DNS queries by UDP to the servers of resolv.conf";
+            "Capture DNS queries over UDP to the servers of resolv.conf";
         CaptureAllDns: "redirect-all-dns-traffic" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_CAPTURE_ALL"]
             @ ["kuma.io/builtin-dns"] key "redirect.dns.captureAll" features [DnsAll], Switch,
-            "Capture DNS queries by UDP to any server; not together with --redirect-dns";
+            "Capture DNS queries over UDP to any server; not together with --redirect-dns";
         DnsPort: "redirect-dns-port" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_PORT"] @ ["kuma.io/builtin-dns-port"]
             key "redirect.dns.port" example "15053" features [Listeners], Value("PORT"),
-            "Proxy port that DNS queries go to [default: 15053]";
+            "Proxy port for DNS queries [default: 15053]";
         SkipZoneSplit: "skip-dns-conntrack-zone-split" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_SKIP_CONNTRACK_ZONE_SPLIT"]
             key "redirect.dns.skipConntrackZoneSplit" features [Dns], Switch,
-            "Leave the proxy's DNS queries and those of others in one zone of conntrack";
+            "Keep DNS queries of the proxy and of applications in one conntrack zone";
         ResolvConf: "resolv-config-path" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_RESOLV_CONFIG_PATH"]
             key "redirect.dns.resolvConfigPath" example "/etc/resolv.conf" features [Dns], Value("PATH"),
-            "The file that names the DNS servers [default: /etc/resolv.conf]";
+            "File with the DNS servers [default: /etc/resolv.conf]";
         Vnet: "vnet" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_VNET_NETWORKS"] key "redirect.vnet.networks" joined ","
             example "docker0:172.17.0.0/16,br+:172.18.0.0/16" features [Machines], Value("NAME:CIDR,.."),
-            "Interfaces behind which machines of a virtual network sit, with its addresses; 'br+' means all that start with \
+            "Interfaces of virtual networks, with their addresses; 'br+' matches every name that starts with \
              br; may be repeated";
         DropInvalid: "drop-invalid-packets" _ ["KUMA_TRANSPARENT_PROXY_DROP_INVALID_PACKETS"]
             @ ["traffic.kuma.io/drop-invalid-packets"] key "dropInvalidPackets" features [Invalid], Switch,
-            "Drop packets that conntrack calls INVALID";
+            "Drop packets in conntrack state INVALID";
         Logs: "iptables-logs" _ ["KUMA_TRANSPARENT_PROXY_LOG_ENABLED"] @ ["traffic.kuma.io/iptables-logs"]
             key "log.enabled" features [Logs], Switch,
-            "Let the kernel log packets that come to PREROUTING and OUTPUT of the table nat";
+            "Let the kernel log packets in PREROUTING and OUTPUT of the table nat";
         LogLevel: "iptables-log-level" _ ["KUMA_TRANSPARENT_PROXY_LOG_LEVEL"] key "log.level" example "7"
             features [Logs], Value("LEVEL"),
-            "With --iptables-logs: the kernel's level of the lines, 0 to 7 [default: 7]";
+            "With --iptables-logs: kernel log level, 0 to 7 [default: 7]";
         DisableComments: "disable-comments" _ ["KUMA_TRANSPARENT_PROXY_COMMENTS_DISABLED"] key "comments.disabled"
             features [Form], Switch,
-            "Leave comments away where rules are found again without them";
+            "Omit comments that are not needed to recognize the rules";
         InboundPortsForUids: "" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_UIDS"]
             key "redirect.inbound.excludePortsForUIDs" joined ";" example "" features [PortsByUser]
             refused ["is not possible: inbound packets have no user, so each of its ports would be excluded for all callers",
@@ -107,24 +107,25 @@ settings! {
     }
     DropIn {
         Verb: "verb" _ [] example "install" of ["install", "uninstall"], Value("WHAT"),
-            "What to do: install or uninstall";
+            "Action: install or uninstall";
         Component: "component" _ [] example "transparent-proxy" of ["transparent-proxy"], Value("WHAT"),
-            "With what to do it: transparent-proxy";
+            "Its object: transparent-proxy";
         Config: "config" _ [] joined "," example "tproxy.yaml", Value("FILE,.."),
-            "Configuration files, YAML or JSON, or input with -; of two, the later wins; may be repeated. Or the text of one file";
+            "Configuration files, YAML or JSON, or - for standard input; later ones win; may be repeated. Or \
+             the content of one file";
         ConfigFile: "config-file" _ [] joined "," example "tproxy.yaml", Value("FILE,.."),
-            "The same, as releases before 3.0 have it";
+            "Former name of the flag, before 3.0";
         DpUid: "kuma-dp-uid" _ [] example "5678", Value("UID"),
-            "The same as --kuma-dp-user, as old releases have it";
+            "Former name of --kuma-dp-user";
         DryRun: "dry-run" _ ["KUMA_TRANSPARENT_PROXY_DRY_RUN"] key "dryRun", Switch,
-            "Print the rules of both families, or what would be removed; touch nothing";
+            "Print the rules of both families, or those to remove; change nothing";
         Verbose: "verbose" _ ["KUMA_TRANSPARENT_PROXY_VERBOSE"] key "verbose", Switch,
             "With --dry-run: long options, and a heading before each chain";
         LockWait: "wait" _ ["KUMA_TRANSPARENT_PROXY_WAIT"] key "wait" example "5", Value("SECONDS"),
-            "How long to wait for the lock that programs of iptables share [default: 5]";
+            "How long to wait for the lock of iptables, in seconds [default: 5]";
         LockWaitInterval: "wait-interval" _ ["KUMA_TRANSPARENT_PROXY_WAIT_INTERVAL"] key "waitInterval" example "0",
             Value("MICROSECONDS"),
-            "No effect: the lock is not looked at again and again";
+            "No effect: the lock is not polled";
         MaxRetries: "max-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_MAX_RETRIES"] key "retry.maxRetries" example "4",
             Value("COUNT"),
             "No effect: a change is planned again, up to five times, if another program changes the rules meanwhile";
@@ -139,8 +140,9 @@ settings! {
         StoreFirewalld: "store-firewalld" _ ["KUMA_TRANSPARENT_PROXY_STORE_FIREWALLD"] key "storeFirewalld", Switch,
             "No effect: firewalld is given no rules";
         Ebpf: "ebpf-enabled" _ ["KUMA_TRANSPARENT_PROXY_EBPF_ENABLED"] @ ["kuma.io/transparent-proxying-ebpf"]
-            key "ebpf.enabled" refused ["asks for eBPF, which is not done here: rules of nf_tables or iptables capture the same traffic",
-                "leave it out"], Switch,
+            key "ebpf.enabled" refused ["requests eBPF, which is not supported: rules of nf_tables or \
+                                         iptables capture the same traffic",
+                "remove it"], Switch,
             "Refused: rules are set by nf_tables or iptables";
         CniMode: "" _ ["KUMA_TRANSPARENT_PROXY_CNI_MODE"] key "cniMode", Switch,
             "Run on a node for a pod: users by number only";

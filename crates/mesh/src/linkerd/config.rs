@@ -81,7 +81,8 @@ configuration! {
                 Some(_) => (Linkerd::OutgoingProxyPort, "{--incoming-proxy-port} sends inbound"),
                 None => (Linkerd::IncomingProxyPort, "{--outgoing-proxy-port} sends outbound"),
             };
-            reader.blame(setting, &format!("is where {place} connections; the proxy needs a port for each"));
+            reader.blame(setting, &format!("is the port to which {place} connections; inbound and outbound \
+                                            need separate ports"));
         }
     }
 }

@@ -15,22 +15,22 @@ use rules::{Chain, Family, Match, PortRange, PortSet, Position, Rule, RuleSet, S
 reasons! {
     Linkerd of Linkerd;
     IgnoredInboundPort "linkerd-ignored-inbound-port" ExcludedInboundPort [InboundPortsToIgnore],
-        "{option} leaves its port alone", of "{option} leaves {value} alone";
+        "{option} excludes its port", of "{option} excludes {value}";
     IgnoredOutboundPort "linkerd-ignored-outbound-port" ExcludedOutboundPort [OutboundPortsToIgnore],
-        "{option} leaves its port alone", of "{option} leaves {value} alone";
-    IgnoredSubnet "linkerd-ignored-subnet" ExcludedSource [SubnetsToIgnore], "{option} leaves calls from its network alone";
+        "{option} excludes its port", of "{option} excludes {value}";
+    IgnoredSubnet "linkerd-ignored-subnet" ExcludedSource [SubnetsToIgnore], "{option} excludes calls from its network";
     Inbound "linkerd-inbound" Inbound [];
     InboundPort "linkerd-inbound-port" InboundPort [PortsToRedirect], "{option} lists its port";
-    Loopback "linkerd-loopback" Loopback [], "it leaves by lo: the pod's calls to itself are never captured";
+    Loopback "linkerd-loopback" Loopback [], "it leaves by lo: calls of the pod to itself are never captured";
     Outbound "linkerd-outbound" Outbound [];
     ProxyGroup "linkerd-proxy-group" ProxyOutbound [ProxyGid],
-        "it is the proxy's ({option}), whose own calls are never captured";
+        "traffic of the proxy ({option}) is never captured";
     ProxyUser "linkerd-proxy-user" ProxyOutbound [ProxyUid],
-        "it is the proxy's ({option}), whose own calls are never captured";
+        "traffic of the proxy ({option}) is never captured";
     ToInboundListener "linkerd-to-inbound-listener" InboundPort [IncomingProxyPort],
-        "all other TCP that arrives goes to the proxy ({option})";
+        "all other inbound TCP goes to the proxy ({option})";
     ToOutboundListener "linkerd-to-outbound-listener" OutboundNetwork [OutgoingProxyPort],
-        "all other TCP that leaves goes to the proxy ({option})";
+        "all other outbound TCP goes to the proxy ({option})";
 }
 
 chains! { INBOUND "PROXY_INIT_REDIRECT" Inbound; OUTBOUND "PROXY_INIT_OUTPUT" Outbound; }

@@ -11,10 +11,10 @@ settings! {
     Capture {
         IncomingProxyPort: "incoming-proxy-port" 'p' [] @ ["config.linkerd.io/inbound-port"]
             example "4143" features [Listeners], Value("PORT"),
-            "Proxy port that inbound TCP goes to [default: 4143; none as proxy-init]";
+            "Proxy port for inbound TCP [default: 4143; none as proxy-init]";
         OutgoingProxyPort: "outgoing-proxy-port" 'o' [] @ ["config.linkerd.io/outbound-port"]
             example "4140" features [Listeners], Value("PORT"),
-            "Proxy port that outbound TCP goes to [default: 4140; none as proxy-init]";
+            "Proxy port for outbound TCP [default: 4140; none as proxy-init]";
         ProxyUid: "proxy-uid" 'u' [] @ ["config.linkerd.io/proxy-uid"] example "2102" features [Identity], Value("UID"),
             "User whose traffic is the proxy's own, or -1 for none [default: 2102; none as proxy-init]";
         ProxyGid: "proxy-gid" 'g' [] @ ["config.linkerd.io/proxy-gid"] example "2102" features [Identity], Value("GID"),
@@ -31,7 +31,7 @@ settings! {
             example "172.17.0.0/16" features [SourcesExcept], Value("CIDR,.."),
             "Networks whose calls to the pod are excluded";
         Ipv6: "ipv6" _ [] features [Ipv6], Switch,
-            "Capture IPv6 too; =false excludes it [default: true]";
+            "Capture IPv6 too [default: true]";
     }
     DropIn {
         Simulate: "simulate" _ [], Switch,
@@ -41,19 +41,19 @@ settings! {
         UseWaitFlag: "use-wait-flag" 'w' [], Switch,
             "With --simulate: end each command that changes something with -w; the lock is waited for in any case";
         CloseWaitTimeout: "timeout-close-wait-secs" _ [] example "3600", Value("SECONDS"),
-            "How long conntrack remembers connections that one side has closed; 0 leaves that as it is [default: 0]";
+            "How long conntrack remembers half-closed connections, in seconds; 0 keeps the kernel's value [default: 0]";
         LogFormat: "log-format" _ [] example "json" of ["plain", "json"], Value("FORMAT"),
-            "How log lines are written: plain or json [default: plain]";
+            "Log format: plain or json [default: plain]";
         LogLevel: "log-level" _ []
             example "debug" of ["panic", "fatal", "error", "warn", "warning", "info", "debug", "trace"], Value("LEVEL"),
-            "Which log lines are written: panic, fatal, error, warn, warning, info, debug or trace [default: info]";
+            "Log level: panic, fatal, error, warn, warning, info, debug or trace [default: info]";
         IptablesMode: "iptables-mode" _ [] example "nft" of ["legacy", "nft", "plain"], Value("MODE"),
-            "Which programs of iptables to use: legacy, nft, or plain for those without a suffix; wins over \
+            "iptables programs to use: legacy, nft, or plain for those without a suffix; overrides \
              --firewall-bin-path [default: legacy]";
         FirewallBinPath: "firewall-bin-path" _ []
             example "iptables-nft" of ["iptables-legacy", "iptables-nft", "iptables"], Value("NAME"),
             "The same by a program's name: iptables-legacy, iptables-nft or iptables";
         FirewallSaveBinPath: "firewall-save-bin-path" _ [] example "iptables-nft-save", Value("NAME"),
-            "No effect: it follows from the program that sets rules";
+            "No effect: derived from the program that sets rules";
     }
 }

@@ -217,7 +217,7 @@ fn ranges<'a>(value: &'a str, mesh: &str) -> Vec<FormFault<'a>> {
 
 fn range(mesh: &str) -> String {
     format!(
-        "is not a port; {mesh} refuses ranges in its annotations: write them in the one that starts with sidecar-init/"
+        "is not a port; {mesh} refuses ranges in its annotations: use the one that starts with sidecar-init/"
     )
 }
 
@@ -227,7 +227,7 @@ fn port(item: &str) -> Option<FormFault<'_>> {
     let is_port = !item.starts_with('+') && item.parse::<u16>().is_ok();
     let text = match item {
         _ if is_port => return None,
-        "" => "is an empty item of a list of ports; leave the comma out",
+        "" => "is an empty item of a list of ports; remove the comma",
         _ if item.parse::<PortRange>().is_ok() => return Some((item, range("Istio"))),
         _ => "is not a port; expected a number from 0 to 65535",
     };
@@ -237,7 +237,7 @@ fn port(item: &str) -> Option<FormFault<'_>> {
 fn network(item: &str) -> Option<FormFault<'_>> {
     let text = match item.parse::<Cidr>() {
         Ok(_) => return None,
-        Err(_) if item.is_empty() => "is an empty item of a list of networks; leave the comma out".to_owned(),
+        Err(_) if item.is_empty() => "is an empty item of a list of networks; remove the comma".to_owned(),
         Err(_) if item.contains(char::is_whitespace) => {
             "has a space, which Istio refuses; expected networks such as 10.0.0.0/8,192.168.0.0/16".to_owned()
         }
@@ -252,9 +252,9 @@ fn interface(item: &str) -> Option<FormFault<'_>> {
     let rest = item.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
     let fits = item.len() <= 15;
     let text = match item {
-        "" => "is an empty item of a list of interfaces; leave the comma out",
+        "" => "is an empty item of a list of interfaces; remove the comma",
         _ => {
-            "is not an interface name to Istio; expected a letter and up to 14 letters, digits, _ . or - behind it"
+            "is not a valid interface name for Istio; expected a letter, then up to 14 letters, digits, _ . or -"
         }
     };
     (!(start && rest && fits)).then(|| (item, text.to_owned()))

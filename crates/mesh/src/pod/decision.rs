@@ -64,13 +64,13 @@ impl Skip {
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nameless => f.write_str("no pod's name and namespace are given"),
+            Self::Nameless => f.write_str("the name and namespace of the pod are missing"),
             Self::NamespaceExcluded(name) => write!(f, "its namespace {name} is excluded"),
             Self::HostNetwork => f.write_str("it uses the network of its node (hostNetwork)"),
-            Self::InitContainer => write!(f, "its init container {INIT} is to set the rules"),
+            Self::InitContainer => write!(f, "its init container {INIT} sets the rules"),
             Self::NoProxy => write!(f, "it has no container {PROXY}"),
             Self::NotInjected => write!(f, "it was not injected: the annotation {STATUS} is absent"),
-            Self::Started(skip) => write!(f, "{skip}, and no pod is injected once it exists"),
+            Self::Started(skip) => write!(f, "{skip}, and an existing pod is never injected"),
             Self::Chosen(text) | Self::OfMesh { text, .. } => f.write_str(text),
         }
     }
@@ -149,7 +149,7 @@ fn refused(pod: &Pod) -> Option<Skip> {
         Some(text) => (text, "label"),
         None => (pod.annotations.get(INJECT)?, "annotation"),
     };
-    (boolean(text) == Some(false)).then(|| Skip::Chosen(format!("its {kind} {INJECT} says no")))
+    (boolean(text) == Some(false)).then(|| Skip::Chosen(format!("its {kind} {INJECT} opts out")))
 }
 
 fn mode_none(pod: &Pod) -> Option<String> {
@@ -193,7 +193,7 @@ mod tests {
         let native = r#"{"initContainers":["istio-validation","istio-proxy"],"containers":[]}"#;
         check(&pod(&[(STATUS, native)]), None);
         check(&pod(&[]), Some(&Skip::NotInjected));
-        check(&pod(&[injected, (INJECT, "F")]), Some(&chosen(&format!("annotation {INJECT} says no"))));
+        check(&pod(&[injected, (INJECT, "F")]), Some(&chosen(&format!("annotation {INJECT} opts out"))));
         check(&pod(&[injected, (INJECT, "no")]), None);
         let mode = "sidecar.istio.io/interceptionMode";
         check(&pod(&[injected, (mode, "NONE")]), Some(&chosen(&format!("annotation {mode} is NONE"))));
@@ -234,7 +234,7 @@ mod tests {
         spec(&mut pod, |spec| spec.containers[0].env.clear());
         check(&pod, Some(&chosen("container istio-proxy is a proxy of another kind: router")));
         spec(&mut pod, |spec| spec.containers[0].args[1] = "sidecar".to_owned());
-        check(&pod, Some(&chosen(&format!("label {INJECT} says no"))));
+        check(&pod, Some(&chosen(&format!("label {INJECT} opts out"))));
         pod.labels = None;
         check(&pod, Some(&Skip::NotInjected));
         spec(&mut pod, |spec| spec.init_containers.append(&mut spec.containers));

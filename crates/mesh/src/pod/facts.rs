@@ -108,7 +108,7 @@ impl Pod {
 
 fn spec(reader: &mut DocumentReader<'_>) -> Spec {
     if reader.at("spec").is_none() {
-        reader.problem("spec", None, "is absent, so that nothing is known of the pod's containers");
+        reader.problem("spec", None, "is missing, so that the pod's containers are unknown");
         return Spec::default();
     }
     reader.mapping("spec");

@@ -98,7 +98,7 @@ impl GivenSettings {
                 Value::Null => {}
                 Value::String(text) => self.set(setting, text, source),
                 other => {
-                    let text = "is not a text, so that Istio refuses the ProxyConfig; write it in quotes";
+                    let text = "is not a string, so that Istio refuses the ProxyConfig; quote it";
                     self.fault(Some(setting), source, Some(&other.to_string()), text);
                 }
             }

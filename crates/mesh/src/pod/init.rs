@@ -48,7 +48,7 @@ pub(super) fn read(container: &Container, pod: &Pod) -> Option<Init> {
     let environment = Environment::of(container);
     let flags = match script {
         Some(_) => {
-            init.unread.push("a script of a shell; the pod's annotations count instead".to_owned());
+            init.unread.push("a shell script; the pod's annotations apply instead".to_owned());
             Vec::new()
         }
         None => {
@@ -125,7 +125,7 @@ fn program(
 const OWN: &str = "sidecar-init";
 
 const IDLE: &[(Setting, &str)] = &[
-    (Setting::SkipRuleApply, "it validates what a plugin has set, and sets no rules (--skip-rule-apply)"),
+    (Setting::SkipRuleApply, "it validates the rules of a plugin and sets none (--skip-rule-apply)"),
     (Setting::DryRun, "it prints the rules and sets none (--dry-run)"),
     (Setting::CleanupOnly, "it removes rules and sets none (--cleanup-only)"),
 ];
@@ -201,7 +201,7 @@ impl Init {
     fn unknowable(&mut self, setting: Option<Setting>, word: &str, variable: &str) {
         let otherwise = setting.map(|setting| format!("; set it with {}", setting.row().option()));
         let text = format!(
-            "needs the variable {variable}, which valueFrom, envFrom or a Service fills in when the container starts{}",
+            "needs the variable {variable}, set by valueFrom, envFrom or a Service only when the container starts{}",
             otherwise.unwrap_or_default()
         );
         self.settings.fault(setting, self.source(word), None, text);

@@ -54,18 +54,18 @@ impl Form {
         if let Some((name, values)) = self.refusal(pod) {
             return Some(match values {
                 [] => Skip::OfMesh { text: format!("it has {name}"), before: false },
-                _ => Skip::Chosen(format!("its {name} says no")),
+                _ => Skip::Chosen(format!("its {name} opts out")),
             });
         }
         let Some(spec) = &pod.spec else {
             let is_injected =
                 self.injected.is_empty() || self.injected.iter().any(|mark| has_mark(pod, mark));
-            let text = || format!("it was not injected: nothing says that {mesh} has seen it");
+            let text = || format!("it was not injected: it has no sign of {mesh}");
             return (!is_injected).then(|| Skip::OfMesh { text: text(), before: true });
         };
         let init = spec.init_containers.iter().find(|one| self.init_containers.contains(&&*one.name));
         if let Some(init) = init {
-            let text = format!("its init container {} is to set the rules", init.name);
+            let text = format!("its init container {} sets the rules", init.name);
             return Some(Skip::OfMesh { text, before: false });
         }
         let proxy = self.proxy?;
@@ -238,7 +238,7 @@ mod tests {
             form.skip(mesh, pod).map(|skip| (skip.is_before_injection(), skip.to_string()))
         };
         let not_seen = |mesh: &str| {
-            let text = format!("it was not injected: nothing says that {mesh} has seen it");
+            let text = format!("it was not injected: it has no sign of {mesh}");
             Some((true, text))
         };
         assert_eq!(skip(Mesh::Linkerd, &pod(&[("linkerd.io/inject", "enabled")], &[])), not_seen("linkerd"));
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(skip(Mesh::Ambient, &pod(&[], &[])), None);
         assert_eq!(skip(Mesh::Ambient, &pod(&[], &["app"])), None);
         let refused = pod(&[("linkerd.io/inject", "disabled")], &["linkerd-proxy"]);
-        assert_eq!(skip(Mesh::Linkerd, &refused), Some((false, "its linkerd.io/inject says no".to_owned())));
+        assert_eq!(skip(Mesh::Linkerd, &refused), Some((false, "its linkerd.io/inject opts out".to_owned())));
         // Istio's record of an injected sidecar refuses by its presence: its value is JSON.
         let with_sidecar = Some((false, "it has sidecar.istio.io/status".to_owned()));
         assert_eq!(skip(Mesh::Ambient, &pod(&[(STATUS, "{}")], &[])), with_sidecar);

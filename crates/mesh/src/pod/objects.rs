@@ -234,7 +234,7 @@ pub fn objects(name: &str, text: &str) -> Result<Vec<ManifestObject>, Problems> 
         }
         match object.pod() {
             Some(_) if objects.len() == MAX_PODS => {
-                let text = format!("describes more than {MAX_PODS} pods; give fewer at once");
+                let text = format!("describes more than {MAX_PODS} pods; give fewer");
                 return Err(Problems(vec![InputProblem::of(name, text)]));
             }
             Some(pod) => objects.push(pod),
@@ -248,14 +248,14 @@ pub fn objects(name: &str, text: &str) -> Result<Vec<ManifestObject>, Problems> 
     if objects.is_empty() {
         others.dedup();
         let text = match &others[..] {
-            [] => "holds no object; expected a pod, or something that makes pods".to_owned(),
+            [] => "holds no object; expected a pod or a workload".to_owned(),
             others => format!("describes no pod, but only {}", titles(others)),
         };
         return Err(Problems(vec![InputProblem::of(name, text)]));
     }
     others.retain(|(_, holds_containers)| *holds_containers);
     if !others.is_empty() {
-        let text = format!("containers of kinds that are not read are passed over: {}", titles(&others));
+        let text = format!("containers of unsupported kinds are ignored: {}", titles(&others));
         objects[0].remarks.push(Finding::plain(Level::Note, Code::AmbiguousManifest, text));
     }
     for object in &mut objects {
@@ -379,7 +379,7 @@ mod tests {
             problems.collect::<Vec<_>>(),
             [
                 "file:3: Pod shop/x: spec: \"1\" is a number; expected a mapping",
-                "file:5: Pod without a name: spec: is absent, so that nothing is known of the pod's containers",
+                "file:5: Pod without a name: spec: is missing, so that the pod's containers are unknown",
             ]
         );
     }
@@ -391,7 +391,7 @@ mod tests {
             objects("file", &text).map(|found| found.len()).map_err(|problems| problems.0[0].to_string())
         };
         assert_eq!(pods(MAX_PODS), Ok(MAX_PODS));
-        let too_many = "file: describes more than 10000 pods; give fewer at once";
+        let too_many = "file: describes more than 10000 pods; give fewer";
         assert_eq!(pods(MAX_PODS + 1), Err(too_many.to_owned()));
     }
 

@@ -53,13 +53,13 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
     };
     if let CaptureMethod::InitContainer(first) = &reading.way {
         let text = |other: &Init| {
-            format!("its init container {} sets rules too, but only those of {first} count here", other.name)
+            format!("its init container {} sets rules too, but only those of {first} are read", other.name)
         };
         reading.warnings.extend(setters.map(|other| of_form(text(other))));
     }
     for Init { name, unread, .. } in &inits {
         let text =
-            |argument: &String| format!("an argument of its init container {name} is not read: {argument}");
+            |argument: &String| format!("an argument of its init container {name} is ignored: {argument}");
         reading.warnings.extend(unread.iter().map(text).map(of_form));
     }
     if let Some(skip) = reading.skip.as_ref().filter(|skip| !skip.is_before_injection()) {
@@ -88,25 +88,25 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &ManifestObject) 
     let on_host = object.pod.spec.as_ref().is_some_and(|spec| spec.host_network);
     if on_host {
         warnings.push(of_form(format!(
-            "nothing of it is captured: {}; its init container {name} would change the node's own rules",
+            "not captured: {}; its init container {name} would change the rules of the node",
             Skip::HostNetwork
         )));
     }
     if let Some(standard) = object.enforced {
         let namespace = &object.pod.namespace;
         let text = format!(
-            "namespace {namespace} enforces the Pod Security Standard {standard}, which refuses its init container {name}: \
-             setting rules takes NET_ADMIN; let the CNI plugin set them, which needs no capability in the pod"
+            "namespace {namespace} enforces the Pod Security Standard {standard}, which refuses its init container \
+             {name} (NET_ADMIN); let the CNI plugin set the rules, which needs no capability in the pod"
         );
         warnings.push(Finding::plain(Level::Warning, Code::PodSecurity, text));
     }
     if setter.may_have_more {
         warnings.push(of_form(format!(
-            "its init container {name} takes all variables of another object (envFrom), which may set what it leaves open"
+            "its init container {name} takes variables of another object (envFrom), which may set further options"
         )));
     }
     // An init container that reads annotations itself contradicts only the settings that its arguments give, too.
-    let counts = "the init container's counts";
+    let counts = "the init container's value is used";
     warnings.extend(disagreements(setter, &annotations.raw, setter.reads_annotations, counts));
     Reading {
         way: CaptureMethod::InitContainer(name.clone()),
@@ -135,12 +135,12 @@ fn by_plugin(
     if let Some(skip) = &skip {
         // Manifests of applications are written before injection.
         let (yet, then) = match skip.is_before_injection() {
-            true => (" yet", "; what follows holds once it is injected"),
+            true => (" yet", "; results apply after injection"),
             false => ("", ""),
         };
         let is_note = skip.is_before_injection() || skip.is_chosen(&object.pod);
         let level = if is_note { Level::Note } else { Level::Warning };
-        warnings.push(Finding { level, ..of_form(format!("nothing of it is captured{yet}: {skip}{then}")) });
+        warnings.push(Finding { level, ..of_form(format!("not captured{yet}: {skip}{then}")) });
     }
     for init @ Init { name, idle, .. } in inits {
         let idle = idle.unwrap_or("it sets no rules");
@@ -148,7 +148,7 @@ fn by_plugin(
             warnings.push(of_form(format!("its init container {name} sets no rules: {idle}")));
         }
         // It sets nothing, so its missing settings do not matter.
-        warnings.extend(disagreements(init, &settings.raw, true, "a plugin asks the pod's annotations"));
+        warnings.extend(disagreements(init, &settings.raw, true, "a plugin reads the pod's annotations"));
     }
     Reading { settings, skip, warnings, ..Reading::default() }
 }
@@ -288,15 +288,14 @@ fn remarks_of_containers(object: &ManifestObject, reading: &Reading) -> Vec<Find
     let proxy = proxy.or_else(|| (is_before && refuses_native).then_some(PROXY));
     if let Some(proxy) = proxy.filter(|_| is_job && !is_ended) {
         let text = format!(
-            "container {proxy} runs on when the others have ended, so that the Job never completes; use a native sidecar, or \
-             end the proxy with the last command of the Job"
+            "container {proxy} keeps running after the others, so that the Job never completes; use a native \
+             sidecar, or end the proxy with the last command of the Job"
         );
         remarks.push(Finding::plain(Level::Warning, Code::JobKeptAlive, text));
     }
     if let Some(map) = object.pod.annotations.get(CONFIG_MAP).filter(|_| is_before) {
         let text = format!(
-            "{CONFIG_MAP} is {map:?}, a ConfigMap that is not read, so that its settings are missing here; give them as flags, or \
-             show the injected pod"
+            "{CONFIG_MAP} is {map:?}, a ConfigMap that is not read: give its settings as flags, or use the injected pod"
         );
         remarks.push(Finding::plain(Level::Warning, Code::AmbiguousManifest, text));
     }
@@ -306,8 +305,8 @@ fn remarks_of_containers(object: &ManifestObject, reading: &Reading) -> Vec<Find
     if has_own_stack && is_by_plugin {
         let level = if is_before { Level::Note } else { Level::Warning };
         let text = format!(
-            "runtimeClassName {} gives the pod a network stack in which rules of a CNI plugin have no effect; set the rules in \
-             an init container, or exclude the pod from the mesh",
+            "runtimeClassName {} gives the pod a network stack where rules of a CNI plugin have no effect; \
+             set the rules in an init container, or exclude the pod from the mesh",
             spec.runtime_class
         );
         remarks.push(Finding::plain(level, Code::OwnNetworkStack, text));

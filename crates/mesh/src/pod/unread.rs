@@ -16,7 +16,7 @@ pub fn unknown_among<'a>(names: impl IntoIterator<Item = &'a (impl AsRef<str> + 
     let mut found: Vec<String> = names.into_iter().filter_map(|name| unknown(name.as_ref())).collect();
     let more = found.len().saturating_sub(Problems::MAX_ITEMS);
     found.truncate(Problems::MAX_ITEMS);
-    found.extend((more > 0).then(|| format!("{more} more annotations are not known and have no effect")));
+    found.extend((more > 0).then(|| format!("{more} more annotations are unknown and have no effect")));
     found
 }
 
@@ -31,7 +31,7 @@ pub fn unknown(name: &str) -> Option<String> {
         None if split.is_some_and(is_capture) => String::new(),
         None => return None,
     };
-    Some(format!("the annotation {name} is not known and has no effect{hint}"))
+    Some(format!("the annotation {name} is unknown and has no effect{hint}"))
 }
 
 /// Known annotation that resembles an unknown one; `None` for a known one.
@@ -120,7 +120,7 @@ pub(super) fn metadata(object: &Value, path: &[&str]) -> Vec<Finding> {
                 if place.last() == Some(&"labels") && is_label(name) { "labels" } else { "annotations" };
             let right = [path, &["metadata", list]].concat().join(".");
             let where_found = if place.is_empty() { "the object itself".to_owned() } else { place.join(".") };
-            let text = format!("{name} at {where_found} has no effect on pods; put it into {right}");
+            let text = format!("{name} in {where_found} has no effect on pods; move it to {right}");
             remarks.push(Finding::plain(Level::Warning, Code::Misplaced, text));
         }
     }
@@ -166,7 +166,7 @@ fn dropped(written: &Value, path: &str, known: &str, remarks: &mut Vec<Finding>)
         };
         // Later versions of Kubernetes have more fields.
         let level = if hint.is_empty() { Level::Note } else { Level::Warning };
-        let text = format!("{path}{name} is not a field that is known, and Kubernetes drops it{hint}");
+        let text = format!("{path}{name} is an unknown field, which Kubernetes drops{hint}");
         remarks.push(Finding::plain(level, Code::DroppedField, text));
     }
     if let Some(security) = written.get("securityContext") {
@@ -212,7 +212,7 @@ mod tests {
     fn only_the_first_unknown_names_are_reported() {
         let names: Vec<String> = (0..16_000).map(|at| format!("traffic.sidecar.istio.io/{at}")).collect();
         let found = unknown_among(&names);
-        let last = "15968 more annotations are not known and have no effect";
+        let last = "15968 more annotations are unknown and have no effect";
         assert_eq!((found.len(), &*found[Problems::MAX_ITEMS]), (Problems::MAX_ITEMS + 1, last));
     }
 
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn unknown_capture_annotation_is_reported_without_a_similar_name() {
         for name in ["traffic.sidecar.istio.io/zzz", "traffic.kuma.io/zzz"] {
-            let text = format!("the annotation {name} is not known and has no effect");
+            let text = format!("the annotation {name} is unknown and has no effect");
             assert_eq!(unknown(name), Some(text));
         }
     }

@@ -111,7 +111,7 @@ impl Host for RemoteHost {
 
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
         match self {
-            Self::Assumed { .. } => Err(io::Error::other("it is the pod's, which does not run here")),
+            Self::Assumed { .. } => Err(io::Error::other("it belongs to the pod, which does not run here")),
             Self::Open => Ok(vec![IpAddr::V6(STAND_IN.1)]),
         }
     }
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(RemoteHost::Open.addresses().expect("no error"), [v6]);
         assert!(!assumed("true").knows_addresses() && !RemoteHost::Open.knows_addresses());
         let error = assumed("true").name_servers().expect_err("unknown");
-        assert_eq!(error.to_string(), "it is the pod's, which does not run here");
+        assert_eq!(error.to_string(), "it belongs to the pod, which does not run here");
         assert_eq!(RemoteHost::Open.name_servers().expect("no error"), [v6]);
         let user = |host: &dyn Host, name| host.user(name).expect("no error").map(Uid::number);
         assert_eq!(user(&RemoteHost::Open, "istio-proxy"), Some(PROXY_ID));

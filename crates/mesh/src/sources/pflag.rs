@@ -83,7 +83,7 @@ pub fn stray(flags: &Flags) -> String {
     let switches = || flags.rows().filter(|row| row.kind == SettingKind::Switch);
     let known = switches().find(|row| row.long == "dry-run").or_else(|| switches().next());
     match known {
-        Some(row) => format!("is not expected; values of switches are written {}=false", row.option()),
+        Some(row) => format!("is not expected; write values of switches as {}=false", row.option()),
         None => "is not expected".to_owned(),
     }
 }
@@ -152,8 +152,8 @@ mod tests {
         let with_dry_run = Flags::of(settings::of(Mesh::Istio));
         for (flags, expected) in [
             (no_switch, "is not expected"),
-            (one, "is not expected; values of switches are written --ipv6=false"),
-            (with_dry_run, "is not expected; values of switches are written --dry-run=false"),
+            (one, "is not expected; write values of switches as --ipv6=false"),
+            (with_dry_run, "is not expected; write values of switches as --dry-run=false"),
         ] {
             assert_eq!(stray(&flags), expected);
         }

@@ -274,7 +274,7 @@ mod tests {
         let linked = read(&[("INBOUND_CAPTURE_PORT", "tcp://10.0.0.1:80"), ("PROXY_UID", "udp://x")], &[]);
         assert_eq!(linked.get(Setting::InboundCapturePort), None);
         assert_eq!(linked.service_links(), [("INBOUND_CAPTURE_PORT", "tcp://10.0.0.1:80".to_owned())]);
-        assert!(value(&linked, Setting::ProxyUid).is_some(), "its name does not end in _PORT");
+        assert!(value(&linked, Setting::ProxyUid).is_some(), "its name did not finish in _PORT");
         let plain = read(
             &[("INBOUND_CAPTURE_PORT", "15002"), ("PROXY_UID", ""), ("ISTIO_OUTBOUND_OWNER_GROUPS", "")],
             &[],

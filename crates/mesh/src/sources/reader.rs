@@ -70,7 +70,9 @@ impl<'a> SettingReader<'a> {
         match servers {
             Ok(servers) if !servers.is_empty() => {
                 if !captures_ipv6 && servers.iter().all(IpAddr::is_ipv6) {
-                    self.warn("DNS is not captured: each DNS server has an address of IPv6, which is not captured in this pod");
+                    self.warn(
+                        "DNS is not captured: all DNS servers have IPv6 addresses, and IPv6 is not captured in this pod",
+                    );
                 }
                 return DnsCapture::Servers(servers);
             }
@@ -231,7 +233,7 @@ impl<'a> SettingReader<'a> {
     ) -> Vec<T> {
         let most = max_items(setting);
         if items.len() > most {
-            self.whole(source, format!("has {} items; at most {most} are taken", items.len()));
+            self.whole(source, format!("has {} items; expected at most {most}", items.len()));
             return Vec::new();
         }
         let enough = self.problems.len() + Problems::MAX_ITEMS;
@@ -239,7 +241,7 @@ impl<'a> SettingReader<'a> {
         let mut values = Vec::new();
         for item in items {
             if self.problems.len() >= enough {
-                self.problem(source, item, "and what follows it were not checked");
+                self.problem(source, item, "and later items were not checked");
                 break;
             }
             values.extend(read(self, source, item));
@@ -286,7 +288,7 @@ impl<'a> SettingReader<'a> {
     /// As [`Self::port_item`], but drops 0: some upstreams accept it, and no connection uses it.
     pub fn port_item_or_zero(&mut self, source: &Source, item: &str) -> Option<PortRange> {
         if item == "0" {
-            self.warnings.push(format!("{source}: port 0 is dropped; no connection uses it"));
+            self.warnings.push(format!("{source}: port 0 is ignored; no connection uses it"));
             return None;
         }
         self.port_item(source, item)
@@ -300,14 +302,14 @@ impl<'a> SettingReader<'a> {
         let found = Cidr::parse_noting_host_bits(part).map_err(|error| format!("{error}; {form}"));
         let (cidr, host_bits) = self.taken(source, item, found)?;
         if host_bits {
-            self.warn(format!("{source}: {item} has host bits set and is taken as the network {cidr}"));
+            self.warn(format!("{source}: {item} has host bits set; using the network {cidr}"));
         }
         Some(cidr)
     }
 
     pub fn interface_item(&mut self, source: &Source, item: &str) -> Option<InterfaceName> {
-        let form = "expected an interface name of 1 to 15 letters, digits, _ - . or @, with + at its end for all names \
-                    that start so";
+        let form =
+            "expected an interface name of 1 to 15 letters, digits, _ - . or @, or a prefix followed by +";
         self.taken(source, item, item.parse().map_err(|error| format!("{error}; {form}")))
     }
 
@@ -344,7 +346,7 @@ impl Names<'_> {
         let form = format!("expected a number from 0 to 4294967294, or the name of a {noun}");
         let of_name = || match look_up(item) {
             _ if self.numbers_only => Err(format!(
-                "is not a {noun} number; names of the node may differ from those of the pod: give the number"
+                "is not a {noun} number; names on the node may differ from those in the pod; give the number"
             )),
             Ok(found) => found.ok_or_else(|| format!("is not a known {noun}; {form}")),
             Err(error) => Err(format!("can't be looked up: {error}; {form}")),
@@ -417,7 +419,7 @@ mod tests {
         reader.list(Setting::OutboundPorts, SettingReader::port_item);
         let found = problems(reader);
         // The 33rd of each list reports that the others were not checked.
-        let last = r#"--istio-inbound-ports: "x32" and what follows it were not checked"#;
+        let last = r#"--istio-inbound-ports: "x32" and later items were not checked"#;
         assert_eq!((found.len(), &*found[Problems::MAX_ITEMS]), (2 * (Problems::MAX_ITEMS + 1), last));
 
         let [ports, networks] = ["0,", "10.0.0.1/8,"].map(|item| item.repeat(100_000));

@@ -58,7 +58,7 @@ fn lists_that_are_too_long_are_refused_by_name() {
                 assert_eq!(row.topic, Topic::Facts, "{mesh} takes {}", row.name());
                 continue;
             };
-            let expected = format!("--{}: has {count} items; at most 100", row.long);
+            let expected = format!("--{}: has {count} items; expected at most 100", row.long);
             assert!(problems.to_string().contains(&expected), "{mesh} {}: {problems}", row.name());
         }
     }

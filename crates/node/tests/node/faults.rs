@@ -45,9 +45,9 @@ fn faults_are_survived_and_logged() {
         ("watch", Fault::Gone, "\"kind\":\"gone\""),
         ("watch", Fault::Refuse(410), "\"kind\":\"gone\""),
         ("delete", Fault::Slow(second), "it is deleted"),
-        ("delete", Fault::Hang, "gave no answer within 2s"),
-        ("delete", Fault::Refuse(500), "it can't be repaired"),
-        ("delete", Fault::Lie("{"), "it can't be repaired"),
+        ("delete", Fault::Hang, "did not answer within 2s"),
+        ("delete", Fault::Refuse(500), "cannot repair it"),
+        ("delete", Fault::Lie("{"), "cannot repair it"),
     ];
     for (verb, fault, text) in scope::of(all, 4) {
         survives(verb, fault, text);
@@ -91,7 +91,7 @@ fn a_pod_deleted_without_a_watch_is_forgotten() {
     scene.cluster.cut();
     scene.cluster.state().faults.clear();
     is_deleted(&scene.cluster, "next");
-    until("the first one is forgotten", || program.line("it is gone").is_some());
+    until("the first one is forgotten", || program.line("it is deleted").is_some());
     // Its next call would precede the second one for another pod.
     let calls = scene.cluster.count("delete", "pods");
     scene.cluster.fault("delete", "pods", Fault::Refuse(500));
@@ -161,7 +161,7 @@ fn kubeconfigs_that_can_not_be_used_are_refused() {
             assert!(parts.iter().all(|part| refused.stderr.contains(part)), "{parts:?}: {refused:?}");
         }
     };
-    are_refused(&["which is not started here; expected token, tokenFile, or client-certificate"]);
+    are_refused(&["which is not supported; expected token, tokenFile, or client-certificate"]);
     assert!(!witness.exists());
     fs::write(&kubeconfig, "clusters: 7").expect("written");
     are_refused(&["--kubeconfig", "can't be read"]);

@@ -93,12 +93,12 @@ fn a_successor_with_the_same_name_is_not_touched() {
     // The next broken pod is replaced by another of its name before the program's call.
     scene.cluster.fault("delete", "pods", Fault::Refuse(409));
     scene.cluster.put(&broken("web", 1));
-    until("the refusal is told", || program.log().contains("it can't be repaired"));
+    until("the refusal is told", || program.log().contains("cannot repair it"));
     scene.cluster.remove("pods", "shop", "web");
     let mut other = healthy("web");
     other["metadata"]["uid"] = "another".into();
     scene.cluster.put(&other);
-    until("the first one is forgotten", || program.log().contains("it is gone"));
+    until("the first one is forgotten", || program.log().contains("it is deleted"));
     assert_eq!(scene.cluster.all("pods").len(), 1);
     assert_eq!(program.stop(), Some(0));
 }
@@ -115,7 +115,7 @@ fn a_patch_has_the_uid_of_its_pod() {
         pod["metadata"]["uid"] = "another".into();
     }
     scene.cluster.bookmark();
-    until("the refusal is told", || program.log().contains("it can't be repaired"));
+    until("the refusal is told", || program.log().contains("cannot repair it"));
     assert_eq!(label(&scene, "web"), Value::Null);
     assert_eq!(scene.cluster.count("create", "events"), 0, "no event tells of it, as there is nothing wrong");
     assert_eq!(program.stop(), Some(0));
@@ -130,7 +130,7 @@ fn an_event_has_the_api_servers_reason() {
     assert_eq!(code, Some(1), "{log}");
     let event = scene.cluster.all("events")[0].clone();
     let note = event["note"].as_str().unwrap_or_default();
-    assert!(note.contains("the API server can't be asked: ") && note.ends_with("(403)"), "{event}");
+    assert!(note.contains("request to the API server failed: ") && note.ends_with("(403)"), "{event}");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn no_more_pods_than_the_rate_are_deleted() {
     scene.cluster.put(&broken("late", 1));
     let is_late = |line: &Value| line["pod"] == "shop/late";
     until("it sees another one", || {
-        program.lines("its validation has failed: nothing captures it").iter().any(is_late)
+        program.lines("its validation failed: its traffic is not captured").iter().any(is_late)
     });
     assert_eq!(scene.cluster.count("delete", "pods"), 3);
     assert_eq!(program.stop(), Some(0), "it ends at once, though more is due");

@@ -59,7 +59,7 @@ fn joined(
         |part: &Part, above| heading(above).map_or_else(|| of(part), |line| format!("{line}\n{}", of(part)));
     match &shown.parts[..] {
         [part] if part.title.ends_with(": a pod with these flags") => {
-            above(part, Above::Basis("the flags given"))
+            above(part, Above::Basis("flags"))
         }
         [part] => above(part, Above::Basis(&part.title)),
         several => {

@@ -133,9 +133,7 @@ impl SandboxProxy {
             ConnectionDirection::Names => false,
         };
         if calls_itself {
-            return Err(io::Error::other(
-                "the proxy itself was called, so there is nowhere to pass it on to",
-            ));
+            return Err(io::Error::other("the proxy itself was called, so there is no original destination"));
         }
         let own = dial::CallSource { address: None, transparent: mark };
         // With TPROXY, or if rules recognize it by a mark, it calls from the client's address, with that mark.

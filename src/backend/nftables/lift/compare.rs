@@ -232,7 +232,7 @@ impl Lifter<'_> {
     pub(super) fn unknown_condition(&mut self) {
         let text = match &self.content {
             RegisterValue::Field { field, .. } | RegisterValue::NetworkOrder(field) => {
-                format!("({field:?} in a form that is not known)")
+                format!("({field:?} in an unknown form)")
             }
             RegisterValue::Other(name) => format!("({name})"),
             RegisterValue::Value(_)

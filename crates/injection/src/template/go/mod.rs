@@ -122,14 +122,14 @@ impl Template {
             let held = texts.find(|(_, text)| standin::is_suspicious(text) && line.contains(text));
             let (who, text) = held.unwrap_or((&self.name, line.trim()));
             let what = format!(
-                "would be read as YAML where {} puts it; expected a text that is not YAML, or a template that hands it to quote, \
-                 toJson or toYaml",
+                "would be read as YAML in the output of {}; expected a plain string, or a template that \
+                 passes it to quote, toJson or toYaml",
                 self.name
             );
             problems.push(InputProblem::with_item(who, text, what));
         }
         if problems.is_empty() {
-            let what = "texts of the pod would be read as YAML in what it makes; hand them to quote, toJson or toYaml";
+            let what = "strings of the pod would be read as YAML in its output; pass them to quote, toJson or toYaml";
             problems.push(InputProblem::of(&*self.name, what));
         }
         Problems(Problems::first(problems))
@@ -193,11 +193,11 @@ fn failed(error: &ExecError) -> String {
         Some(error) => {
             let older = OLDER.iter().find(|(field, _)| error.message.contains(&format!("`{field}`")));
             let older = older.map(|(_, releases)| {
-                format!("; the template is one of Istio {releases}, and those of 1.24 to 1.31 are supported")
+                format!("; this is a template of Istio {releases}; supported are 1.24 to 1.31")
             });
             format!("line {}: {}{}", error.context.line, shortened(&error.message), older.unwrap_or_default())
         }
-        None => format!("can't be filled: {}", shortened(&error.to_string())),
+        None => format!("can't be rendered: {}", shortened(&error.to_string())),
     }
 }
 
@@ -223,19 +223,18 @@ fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Pr
     Problems::check(text.lines().zip(1..).filter_map(|(line, number)| {
         let nothing = NOTHING.iter().find(|nothing| line.contains(**nothing))?;
         let what = format!(
-            "holds {nothing}, in line {number} of what it makes: the template prints a value there that is not set; \
-             give it one, or a default"
+            "prints {nothing} in line {number} of its output, for a value that is not set; set it, or give a default"
         );
         Some(InputProblem::with_item(name, line.trim(), what))
     }))?;
     let (documents, remarks) = mesh::pod::values_of_later_keys(name, text)?;
-    warnings.extend(remarks.iter().map(|remark| format!("{name}: in what it makes, {remark}")));
+    warnings.extend(remarks.iter().map(|remark| format!("{name}: in its output, {remark}")));
     match documents.into_iter().next() {
         Some(patch @ Value::Object(_)) => Ok(patch),
         // A template may have no changes for a pod.
         Some(Value::Null) | None => Ok(Value::Object(Map::new())),
         Some(_) => {
-            let text = "makes YAML that is not a mapping; expected metadata and spec of a pod";
+            let text = "renders to YAML that is not a mapping; expected metadata and spec of a pod";
             Err(Problems(vec![InputProblem::of(name, text)]))
         }
     }
@@ -282,7 +281,7 @@ mod tests {
         assert_eq!(patch(" \n# nothing\n"), Ok(json!({})));
         let shown = patch("a:\n- b: <no value>\n- '<nil>'\n").expect_err("nothing").to_string();
         assert!(
-            shown.contains("\"- b: <no value>\" holds <no value>, in line 2") && shown.contains("line 3"),
+            shown.contains("\"- b: <no value>\" prints <no value> in line 2") && shown.contains("line 3"),
             "{shown}"
         );
         for (text, expected) in [("- a\n", "not a mapping"), ("a: [\n", "is not YAML")] {

@@ -182,7 +182,7 @@ fn assigned(body: &str) -> Result<String, String> {
         ("", false) if merges => body.to_owned(),
         ("$_" | "", false) => {
             return Err(format!(
-                "{function} changes {map:?} in place, which only a variable can be; write $x := {map} first, and {function} $x"
+                "{function} changes {map:?} in place, which must be a variable; write $x := {map} first, then {function} $x"
             ));
         }
         _ => body.to_owned(),

@@ -26,7 +26,7 @@ impl Inspection {
                 reply(StatusCode::OK, JSON, format!("{version}\n"))
             }
             "/log" => self.log(query.unwrap_or_default()),
-            _ => reply(StatusCode::NOT_FOUND, TEXT, "there are /status, /version and /log\n"),
+            _ => reply(StatusCode::NOT_FOUND, TEXT, "not found; paths are /status, /version and /log\n"),
         }
     }
 

@@ -120,7 +120,7 @@ fn lease_duration(text: &str) -> Result<Duration, String> {
     let found = within(2 * SECOND, HOUR)(text)?;
     match found.subsec_nanos() {
         0 => Ok(found),
-        _ => Err("expected whole seconds, such as 15s: a Lease can say nothing else".to_owned()),
+        _ => Err("expected whole seconds, such as 15s: a Lease has no smaller unit".to_owned()),
     }
 }
 
@@ -143,7 +143,7 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     let core = Rc::new(RefCell::new(core));
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
-    let unlisted = Arc::from("not all that is watched is known yet");
+    let unlisted = Arc::from("the first lists of watched objects are incomplete");
     let inspection = Rc::new(Inspection { core: Rc::clone(&core), level, namespace: namespace.clone() });
     let answer = move |path: &str, query: Option<&str>| inspection.page(path, query);
     let status = status::serve("--status-address", flags.status_address, answer)?;
@@ -187,7 +187,7 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     if !flags.no_lease
         && let Err(error) = in_time(flags.call_timeout, candidate.release()).await
     {
-        tracing::warn!(error = describe(&error), "the Lease is not released; it expires");
+        tracing::warn!(error = describe(&error), "cannot release the Lease; it expires");
     }
     tracing::info!("stopped");
     Ok(())

@@ -44,7 +44,7 @@ impl EnvironmentOperator {
                     if why == WorkOutcome::Outdated {
                         tracing::info!(namespace, kind, name, verb, error, "outdated");
                     } else {
-                        tracing::warn!(namespace, kind, name, verb, error, "not written");
+                        tracing::warn!(namespace, kind, name, verb, error, "cannot write the object");
                     }
                     outcome = outcome.max(why);
                     failed.push(format!("{kind} {namespace}/{name}: {error}"));
@@ -60,7 +60,7 @@ impl EnvironmentOperator {
                 return WorkOutcome::Failed;
             }
             if let Err((why, error)) = self.status(namespace, &name, &status).await {
-                tracing::warn!(namespace, name, error, "its status is not written");
+                tracing::warn!(namespace, name, error, "cannot write its status");
                 outcome = outcome.max(why);
             }
         }
@@ -158,10 +158,10 @@ impl Metrics {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix("sidecar_environment");
         Self {
-            writes: registered(registry, "writes", "Objects that were written"),
-            watch_errors: registered(registry, "watch_errors", "Disturbances of watches"),
-            rounds: registered(registry, "rounds", "How often a namespace was looked at"),
-            leading: registered(registry, "leading", "Whether this one leads"),
+            writes: registered(registry, "writes", "Objects written"),
+            watch_errors: registered(registry, "watch_errors", "Interruptions of watches"),
+            rounds: registered(registry, "rounds", "Reconciliations of namespaces"),
+            leading: registered(registry, "leading", "1 if this replica leads, else 0"),
         }
     }
 

@@ -95,11 +95,11 @@ fn a_changed_certificate_authority_is_trusted_without_a_restart() {
     until("it is not trusted", || operator.line("the watch failed").is_some());
     // Its absence is logged once for each of the two clients.
     fs::remove_file(cluster.file("ca.crt")).expect("removed");
-    let line = operator.until_line("credentials can't be read again");
+    let line = operator.until_line("credentials can't be renewed");
     assert!(line["error"].as_str().is_some_and(|error| error.contains("No such file")), "{line}");
     fs::write(cluster.file("ca.crt"), &cluster.authority.pem).expect("written");
     until_subsets(&cluster, &["base", "base-red"]);
-    assert!(operator.lines("credentials can't be read again").len() <= 2, "{}", operator.log());
+    assert!(operator.lines("credentials can't be renewed").len() <= 2, "{}", operator.log());
     assert!(operator.terminate());
 }
 

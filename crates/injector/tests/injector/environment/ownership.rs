@@ -42,7 +42,7 @@ fn routes_stay_when_another_environment_takes_over() {
             cluster.kubectl(&["delete", "virtualenvironments", "demo", "-n", "shop", "--wait=false", &how]);
         assert!(done, "{reported}");
         until_owned(&cluster, &["later*"]);
-        until("it is gone", || cluster.find("virtualenvironments", "shop", "demo").is_none());
+        until("it is deleted", || cluster.find("virtualenvironments", "shop", "demo").is_none());
         assert!(!was_gone(&cluster), "{cascade}: {}", operator.log());
         // A further one becomes an owner immediately, before any change to the first.
         environment(&cluster, "third", &json!({}));

@@ -76,7 +76,7 @@ pub(super) fn passes(
     // Istio's own functions get more arguments with new releases; without the unknown ones, most pods are the same.
     if given > most && owner == FunctionOwner::Istio {
         let takes = values(most);
-        let remark = format!("{name} takes {takes} here, and is given {given}; the last ones have no effect");
+        let remark = format!("{name} takes {takes} here, but got {given}; the last ones have no effect");
         RENDERING.with_borrow_mut(|rendering| {
             if !rendering.remarks.contains(&remark) {
                 rendering.remarks.push(remark);
@@ -90,7 +90,7 @@ pub(super) fn passes(
             _ if least == most => values(most),
             _ => format!("{least} to {most} values"),
         };
-        return Err(FuncError::Generic(format!("{name} takes {takes}, and is given {given}")));
+        return Err(FuncError::Generic(format!("{name} takes {takes}, but got {given}")));
     }
     function(args).map_err(|text| FuncError::Generic(format!("{name} {text}")))
 }
@@ -132,7 +132,8 @@ fn charge(name: &str, args: &[Value]) -> Result<(), FuncError> {
 pub(super) fn spend(work: usize) -> Result<(), String> {
     RENDERING.with_borrow_mut(|rendering| {
         let left = rendering.left.checked_sub(work);
-        rendering.left = left.ok_or("the template has no end: its functions were given too much")?;
+        rendering.left =
+            left.ok_or("the template did not finish: its functions exceeded the limit of work")?;
         Ok(())
     })
 }

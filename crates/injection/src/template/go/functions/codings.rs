@@ -94,13 +94,13 @@ fn decoded(text: &str) -> FunctionResult {
     lenient.check_trailing_bits = false;
     lenient.ignore.push_str("\r\n");
     let lenient = lenient.encoding().expect("the alphabet of RFC 4648");
-    let bytes = lenient.decode(text.as_bytes()).map_err(|error| format!("is given no base 64: {error}"))?;
-    String::from_utf8(bytes).map(Value::from).map_err(|_| "finds bytes that are not UTF-8 text".to_owned())
+    let bytes = lenient.decode(text.as_bytes()).map_err(|error| format!("got invalid base64: {error}"))?;
+    String::from_utf8(bytes).map(Value::from).map_err(|_| "got bytes that are not UTF-8".to_owned())
 }
 
 pub(super) fn from_json(text: &str) -> FunctionResult {
     let read: serde_json::Value =
-        serde_json::from_str(text).map_err(|error| format!("is given invalid JSON: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("got invalid JSON: {error}"))?;
     Ok(data::plain(&read))
 }
 

@@ -64,7 +64,7 @@ fn compiled(args: &[Value]) -> Result<Regex, String> {
     compiled.map_err(|error| {
         let error = error.to_string();
         let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        format!("is given {pattern:?}, which is not a regular expression: {why}")
+        format!("got {pattern:?}, which is not a regular expression: {why}")
     })
 }
 
