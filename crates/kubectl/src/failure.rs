@@ -1,7 +1,6 @@
 //! Outcome of a command, and failures that prevent an answer, each a sentence with its remedy.
 
-use crate::call::CallKind;
-use crate::kubectl::CallOutput;
+use crate::kubectl::{CallKind, CallOutput};
 use mesh::{InputProblem, Problems, visible};
 use std::process::{ExitCode, ExitStatus};
 use std::{io, time::Duration};
@@ -37,7 +36,6 @@ impl CaptureFailure {
 #[derive(Debug, thiserror::Error)]
 #[error("{command}: {cause}{}", self.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default())]
 pub(crate) struct CallFailure {
-    /// Command for copying.
     pub(crate) command: String,
     pub(crate) kind: CallKind,
     pub(crate) cause: CallCause,
