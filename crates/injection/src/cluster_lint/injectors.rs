@@ -6,8 +6,7 @@ use crate::configuration::{Configuration, ConfigurationText, Texts};
 use crate::webhook::{
     DeployedInjector, InjectorIdentity, KnownCluster, SelectedPod, Unjudged, by_injector, judge,
 };
-use mesh::Problems;
-use mesh::pod::KubernetesObject;
+use mesh::{Problems, pod::KubernetesObject};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -4,7 +4,7 @@
 use crate::configuration::selector::is_empty;
 use crate::pipeline::pod::PodSpecItem;
 use crate::sidecar::{Identity, InitMode, Mode};
-use crate::template::context::{TemplateContext, with_network};
+use crate::template::{TemplateContext, with_network};
 use mesh::InputProblem;
 use serde_json::{Map, Value, json};
 

@@ -3,9 +3,8 @@
 
 use super::texts::texts;
 use super::values::{go, union};
-use super::{
-    ANY, Fields, FunctionResult, field, fields, functions, is_empty, list, list_of, spend, text, whole,
-};
+use super::whole;
+use super::{ANY, Fields, FunctionResult, field, fields, functions, is_empty, list, list_of, spend, text};
 use crate::template::go::data::STRUCT;
 use gtmpl_ng::Value;
 use std::collections::BTreeMap;
