@@ -7,8 +7,7 @@ use injection::syntax::is_domain;
 use mesh::{InputProblem, Problems};
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::str::FromStr;
+use std::{collections::BTreeMap, str::FromStr};
 
 /// Annotation: further gateways through which a Service is called, besides the mesh.
 pub const GATEWAYS: &str = "kt-virtual-environment/gateways";

@@ -11,12 +11,8 @@ use injection::trial::{TemplateTrial, trial};
 use injection::{Configuration, Namespaces, admission::path_variables};
 use mesh::{InputProblem, Problems, visible};
 use serde_json::Value;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    error::Error,
-    fmt::Write,
-    process::ExitCode,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::{error::Error, fmt::Write, process::ExitCode};
 
 /// Exit code if a template fails, or a pod would differ.
 const DIFFERS: u8 = 3;

@@ -4,8 +4,7 @@
 
 use crate::input::{Input, revision};
 use crate::output::{self, ColourChoice, warn};
-use crate::sources::ConfigurationSources;
-use crate::sources::configuration;
+use crate::sources::{ConfigurationSources, configuration};
 use clap::Args;
 use injection::offline::{Manifest, Note, RefusedManifest, Surroundings, diff, manifest};
 use injection::{admission::path_variables, pipeline::TEMPLATES};

@@ -3,8 +3,7 @@
 use crate::overview::{self, PodReferences, reference};
 use crate::repair::{PodActionOutcome, named};
 use crate::repair_queue::{QueueChange, RateLimiter, RepairQueue};
-use crate::repairer::Repairer;
-use crate::{arguments::Repair, metrics::NodeMetrics};
+use crate::{arguments::Repair, metrics::NodeMetrics, repairer::Repairer};
 use cluster::access::{self, AccessError};
 use cluster::{error::describe, watch};
 use futures::{StreamExt, future::OptionFuture};

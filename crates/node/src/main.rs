@@ -10,7 +10,6 @@ mod repair;
 mod repair_queue;
 mod repairer;
 mod sandbox;
-mod validation_failure;
 
 use arguments::{Lookup, NodeArguments, NodeCommand, Repair, SECTIONS};
 use cluster::{error::describe, logging, status, termination::Termination};

@@ -2,7 +2,7 @@
 
 use crate::arguments::{PodAction, Repair};
 use crate::{metrics::NodeMetrics, repairer::Publisher};
-use cluster::{error::describe, store::Store};
+use cluster::{error::describe, watch::Store};
 use diagnose::overview::{NamespaceRow, NamespaceState, Overview, PodName};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::{Client, Resource, ResourceExt, runtime::events::EventType};

@@ -3,8 +3,7 @@
 use crate::api::ApiServer;
 use crate::authority::WebhookService;
 use cluster::error::{describe, status};
-use diagnose::Style;
-use diagnose::lint::Level;
+use diagnose::{Style, lint::Level};
 use injection::manifests::Installation;
 use serde::{Serialize, Serializer};
 use serde_json::Value;

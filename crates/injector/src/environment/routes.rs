@@ -7,19 +7,13 @@ use crate::input::read;
 use crate::output::{self, ObjectFormat, print, warn};
 use clap::Args;
 use environment::changes::{ChangeStep, changes};
-use environment::conditions::ranked;
-use environment::existing::Existing;
 use environment::inventory::{AllowedHost, InventoryWorkload, Service};
 use environment::resource::{self, EnvironmentSpec, VirtualEnvironment};
-use environment::routes::{Plan, Planned, RouteDisposition, UnroutedReason, plan};
-use environment::suggestions;
-use environment::table::table;
-use mesh::pod::KubernetesObject;
-use mesh::{InputProblem, Problems, visible};
+use environment::routes::{Plan, Planned, RouteDisposition, UnroutedReason, plan, table};
+use environment::{conditions::ranked, existing::Existing, suggestions};
+use mesh::{InputProblem, Problems, pod::KubernetesObject, visible};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::error::Error;
-use std::process::ExitCode;
+use std::{collections::BTreeMap, error::Error, process::ExitCode};
 
 /// Usual minimum width of terminals.
 const WIDTH: usize = 80;

@@ -34,7 +34,7 @@ impl Resource {
 }
 
 type NamespacedName = (String, String);
-type ResourceTable = cluster::store::Store<NamespacedName, WatchedObject>;
+type ResourceTable = cluster::watch::Store<NamespacedName, WatchedObject>;
 
 /// Parts of an object that decide about routes.
 #[derive(Debug)]
@@ -185,10 +185,8 @@ impl ObjectStore {
     /// Namespaces with a VirtualEnvironment, or with an object of the operator.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
         let objects = self.0.iter().flat_map(ResourceTable::known).filter(|(_, fact)| fact.is_ours());
-        self.with_environments()
-            .into_iter()
-            .chain(objects.map(|((namespace, _), _)| namespace.clone()))
-            .collect()
+        let of_objects = objects.map(|((namespace, _), _)| namespace.clone());
+        self.with_environments().into_iter().chain(of_objects).collect()
     }
 }
 
