@@ -1,8 +1,7 @@
 //! The inventory of a namespace: its Services, with the hosts that they may route, and the workloads behind them.
 
-use crate::resource::namespace_of;
 use crate::rule::{HttpRouteRule, RULE};
-use crate::suggestions;
+use crate::{resource::namespace_of, suggestions};
 use injection::syntax::is_domain;
 use mesh::{InputProblem, Problems};
 use serde::Serialize;

@@ -2,10 +2,9 @@
 //! virtual-environment, whose patches fail for a proxy without variables or among the init containers, and for a variable with
 //! `valueFrom`; these do not.
 
-use crate::decision::SYSTEM_NAMESPACES;
 use crate::pipeline::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::review::{Answer, Depth, JSON, Request, Review, ReviewOutcome, ReviewReport, WebhookCall};
-use crate::{sidecar::PROXY, syntax};
+use crate::{decision::SYSTEM_NAMESPACES, sidecar::PROXY, syntax};
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 

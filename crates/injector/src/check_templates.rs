@@ -1,8 +1,7 @@
 //! `check-templates`: a cluster's pods as this injector would make them with the cluster's own ConfigMaps.
 
-use crate::inject::webhook_path;
 use crate::output::{self, ColourChoice, fail, warn};
-use crate::{input, sources};
+use crate::{inject::webhook_path, input, sources};
 use clap::Args;
 use command_line::program::BAD_INPUT;
 use diagnose::Style;

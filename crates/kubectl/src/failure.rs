@@ -138,9 +138,8 @@ impl CallFailure {
 const ADMISSION: &[&str] = &["violates PodSecurity", "denied the request", "denied request"];
 
 fn ended(status: ExitStatus) -> String {
-    status
-        .code()
-        .map_or("was ended by a signal".to_owned(), |status| format!("failed with exit status {status}"))
+    let failed = |status| format!("failed with exit status {status}");
+    status.code().map_or("was ended by a signal".to_owned(), failed)
 }
 
 /// Last line of standard error with content: kubectl appends the exit code of a remote program.

@@ -1,8 +1,7 @@
 //! Names in destinations: Services of the cluster, resolved through the API server.
 
-use crate::failure::CaptureFailure;
 use crate::kubectl::{CallKind, Kubectl, KubectlCall, items};
-use crate::pod::TargetPod;
+use crate::{failure::CaptureFailure, pod::TargetPod};
 use diagnose::explain::authority;
 use mesh::InputProblem;
 use serde_json::Value;

@@ -5,7 +5,6 @@ mod arguments;
 mod controller;
 mod lookup;
 mod metrics;
-mod overview;
 mod repair;
 mod repair_queue;
 mod repairer;

@@ -1,7 +1,6 @@
 //! The capture of a pod and its findings. Most pods of a cluster have the same settings, so each distinct capture is linted once.
 
-use super::findings::FindingGroups;
-use super::{injected::Membership, inventory::DescribedPod};
+use super::{findings::FindingGroups, injected::Membership, inventory::DescribedPod};
 use diagnose::explain::{PodContext, RuleView};
 use diagnose::lint::{lint, of_pod};
 use mesh::pod::{Application, EXCLUDED_NAMESPACES, GivenSettings, Reading, read};

@@ -1,8 +1,7 @@
 //! Ports of probes and Services that no proxy captures.
 
-use super::capture::PodCapture;
-use super::findings::FindingGroups;
 use super::inventory::{DescribedPod, Inventory};
+use super::{capture::PodCapture, findings::FindingGroups};
 use crate::pipeline::pod::{NETWORK_ACTIONS, PROBES, port_number};
 use mesh::{Mesh, pod::KubernetesObject, settings::mapping::TABLE};
 use rules::finding::{Code, Finding};

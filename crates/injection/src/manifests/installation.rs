@@ -1,7 +1,6 @@
 //! Options of an installation, parsed once, with all problems.
 
-use crate::chart;
-use crate::{decision::SYSTEM_NAMESPACES, syntax::is_domain, tag};
+use crate::{chart, decision::SYSTEM_NAMESPACES, syntax::is_domain, tag};
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 

@@ -1,7 +1,6 @@
 //! The users and groups of the proxy and the init container, and the number that identifies the proxy to the rules.
 
-use super::annotations::Annotations;
-use super::{InitMode, Mode};
+use super::{InitMode, Mode, annotations::Annotations};
 use crate::{admission::Namespace, pipeline::pod::PodSpecItem};
 use mesh::{InputProblem, istio::defaults::PROXY_ID, settings::mapping::PROXY};
 use serde_json::Value;

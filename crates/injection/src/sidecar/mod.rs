@@ -29,7 +29,6 @@ pub struct Sidecar {
     /// Variables of the init container: the ProxyConfig's `proxyMetadata`, and settings without a flag.
     pub init_variables: BTreeMap<String, String>,
     pub identities: Identities,
-    /// A CNI plugin sets the rules.
     pub has_plugin: bool,
     /// The mesh's `defaultConfig` with the pod's `proxy.istio.io/config` over it, by JSON names.
     pub proxy_config: Value,

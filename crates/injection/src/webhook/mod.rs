@@ -16,7 +16,6 @@ use std::fmt;
 
 /// Label with the name of a control plane.
 pub const REVISION: &str = "istio.io/rev";
-/// Label that enables injection in a namespace.
 pub const INJECTION: &str = "istio-injection";
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,9 @@
 //! Loop of `--self-signed`: takes events and the time, and performs due steps one after the other.
 
-use super::{
-    AuthorityFlags,
-    ca::{self, CaError, ServedLeaf},
-    rotation::{self, Authorities},
-    webhooks::{self, Callers, WebhookService},
-};
+use super::AuthorityFlags;
+use super::ca::{self, CaError, ServedLeaf};
+use super::rotation::{self, Authorities};
+use super::webhooks::{self, Callers, WebhookService};
 use crate::serve::tls::ServerIdentity;
 use backon::ExponentialBackoff;
 use cluster::error::{describe, in_time, status};
@@ -176,7 +174,6 @@ impl CertificateReconciler {
         Ok(())
     }
 
-    /// Authorities of a Secret; `None` if it has none or is damaged.
     fn stored(&mut self, secret: Option<&Secret>) -> Option<Authorities> {
         match secret.map_or(Ok(None), rotation::read) {
             Ok(None) => None,

@@ -1,7 +1,6 @@
 //! Findings, printed in sections of lines with a sign, and remedies below.
 
-use crate::api::ApiServer;
-use crate::authority::WebhookService;
+use crate::{api::ApiServer, authority::WebhookService};
 use cluster::error::{describe, status};
 use diagnose::{Style, lint::Level};
 use injection::manifests::Installation;

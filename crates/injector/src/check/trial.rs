@@ -5,9 +5,8 @@
 //! users of a namespace usually have. A review through the proxy of the Service would need `services/proxy`, and that proxy
 //! checks no certificate.
 
-use super::CheckedInstallation;
 use super::finding::{InstallationFinding, InstallationTopic};
-use super::{before::ExistingObject, rights::name};
+use super::{CheckedInstallation, before::ExistingObject, rights::name};
 use cluster::error::describe;
 use injection::configuration::{Configuration, ConfigurationText, Texts};
 use injection::webhook::{Webhook, overlap};

@@ -52,7 +52,8 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     // Warnings may explain problems.
     manifests.warnings.iter().chain(&notes).map(|text| visible(text)).for_each(warn);
     // The command changes nothing, so the message does not mention changes.
-    Problems::check(problems.into_iter().map(|problem| manifests.located(problem)))
+    let located = |problem: InputProblem| InputProblem { name: manifests.at(&problem.name), ..problem };
+    Problems::check(problems.into_iter().map(located))
         .map_err(|problems| problems.headed("the manifests", "; nothing is printed"))?;
     if flags.table {
         let several = routed.len() > 1;
@@ -262,10 +263,6 @@ impl Manifests {
             Some(place) => format!("{place}: {text}"),
             None => text.to_owned(),
         }
-    }
-
-    fn located(&self, problem: InputProblem) -> InputProblem {
-        InputProblem { name: self.at(&problem.name), ..problem }
     }
 }
 

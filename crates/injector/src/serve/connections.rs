@@ -1,8 +1,7 @@
 //! Connections: a limited number at once, over TLS, by HTTP/1.1 or HTTP/2. Each has time limits, and a shutdown lets requests
 //! in flight be answered.
 
-use super::routes::WebhookServer;
-use super::tls::HTTP_2;
+use super::{routes::WebhookServer, tls::HTTP_2};
 use cluster::slots::{Slot, Slots};
 use hyper::{Request, Version, body::Incoming, header::CONNECTION, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -213,12 +212,10 @@ impl IoTimeout {
     fn end_request(&self) {
         if self.in_flight.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.idle.store(true, Ordering::Relaxed);
-            self.deadline.send_replace(Instant::now() + self.idle_timeout());
+            let is_ending = self.is_shutting_down.load(Ordering::Relaxed);
+            let timeout = if is_ending { SHUTDOWN_TIMEOUT } else { IDLE_TIMEOUT };
+            self.deadline.send_replace(Instant::now() + timeout);
         }
-    }
-
-    fn idle_timeout(&self) -> Duration {
-        if self.is_shutting_down.load(Ordering::Relaxed) { SHUTDOWN_TIMEOUT } else { IDLE_TIMEOUT }
     }
 
     /// Called before the end of the connection: requests in flight keep their time; an idle connection, or one whose time is

@@ -1,10 +1,8 @@
 //! Paths and their answers.
 
-use super::body;
 use super::size_class::{Share, SizeClasses};
-use super::{
-    cluster::ClusterState, connections::InFlightRequest, metrics::ServeMetrics, tls::ServerIdentity,
-};
+use super::tls::ServerIdentity;
+use super::{body, cluster::ClusterState, connections::InFlightRequest, metrics::ServeMetrics};
 use crate::authority::{CallerCount, Callers};
 use cluster::status::{Reply, TEXT, refuse_method, reply};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};

@@ -1,8 +1,7 @@
 //! The data of templates: Istio's names, filled from a pod and its context like the Go structures that templates are written for:
 //! with Go's field names, zeros for unset fields, and Go's order.
 
-use crate::mesh_config::proxy_config;
-use crate::{pipeline::unread, template::TemplateContext};
+use crate::{mesh_config::proxy_config, pipeline::unread, template::TemplateContext};
 use gtmpl_ng::{Func, FuncError, Value};
 use mesh::istio::annotations::{PROXY_CONFIG, PROXY_IMAGE, PROXY_IMAGE_TYPE};
 use serde_json::Value as Json;

@@ -1,11 +1,7 @@
 //! Objects of a cluster that decide about routes, and the changes by each event.
 
-use environment::{
-    conditions::ranked,
-    existing::Existing,
-    inventory::{InventoryWorkload, Service},
-    resource::VirtualEnvironment,
-};
+use environment::inventory::{InventoryWorkload, Service};
+use environment::{conditions::ranked, existing::Existing, resource::VirtualEnvironment};
 use kube::runtime::watcher::Event;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
