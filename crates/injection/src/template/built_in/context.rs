@@ -2,7 +2,7 @@
 //! to a pod's metadata and to the values.
 
 use crate::sidecar::{Identity, InitMode, Mode};
-use crate::template::{TemplateContext, with_network};
+use crate::template::context::{TemplateContext, with_network};
 use crate::{configuration::selector::is_empty, pipeline::pod::PodSpecItem};
 use mesh::InputProblem;
 use serde_json::{Map, Value, json};

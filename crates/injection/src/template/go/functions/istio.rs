@@ -8,7 +8,7 @@ use super::{
 };
 use crate::mesh_config::MeshConfig;
 use crate::template::go::{data, standin};
-use crate::template::{opentelemetry, with_network};
+use crate::template::{context::with_network, opentelemetry};
 use gtmpl_ng::Value;
 use mesh::sources::duration::nanoseconds;
 use serde_json::Value as Json;
