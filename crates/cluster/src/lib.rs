@@ -11,7 +11,6 @@ pub mod logging;
 mod renewal;
 pub mod slots;
 pub mod status;
-pub mod store;
 pub mod termination;
 pub mod watch;
 

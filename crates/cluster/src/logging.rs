@@ -2,9 +2,8 @@
 
 use std::{io, panic};
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{
-    Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt,
-};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, reload};
 
 /// Starts the log of a program with the crates `own`. Panics are logged too.
 pub fn start(json: bool, level: LevelFilter, own: &'static [&'static str]) -> LogLevelHandle {

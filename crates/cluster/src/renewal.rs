@@ -7,10 +7,9 @@ use crate::{access::ClientSource, error::describe};
 use http::{Request, Response, StatusCode};
 use kube::{Client, Error, client::Body};
 use parking_lot::Mutex;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use std::{pin::Pin, sync::Arc};
 use tower_service::Service;
 
 /// Shortest time between two clients, while credentials stay refused or the API server unreachable.

@@ -42,7 +42,6 @@ struct OpenConnection {
 /// Ordered by eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ConnectionState {
-    /// The request's head or body is incomplete.
     Incomplete,
     Idle,
     Busy,

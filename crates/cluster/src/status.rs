@@ -29,7 +29,6 @@ pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Byt
     reply
 }
 
-/// `405` for methods other than GET and HEAD.
 pub fn refuse_method(method: &Method) -> Option<Reply> {
     if matches!(*method, Method::GET | Method::HEAD) {
         return None;

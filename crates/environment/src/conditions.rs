@@ -1,8 +1,7 @@
 //! The acting VirtualEnvironment of a namespace, and the conditions in the status of each.
 
-use crate::changes::Changes;
-use crate::resource::VirtualEnvironment;
 use crate::routes::{Plan, RouteDisposition};
+use crate::{changes::Changes, resource::VirtualEnvironment};
 use mesh::Problems;
 use serde_json::{Value, json};
 

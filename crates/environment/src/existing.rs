@@ -17,7 +17,6 @@ pub const MANAGER: &str = "sidecar-injector-environment";
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const US: &str = "sidecar-injector";
 
-/// Metadata of created objects, without owners.
 pub(crate) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
     json!({"name": name, "namespace": environment.namespace, "labels": {MANAGED_BY: US}})
 }

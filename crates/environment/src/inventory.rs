@@ -1,14 +1,12 @@
 //! The inventory of a namespace: its Services, with the hosts that they may route, and the workloads behind them.
 
-use crate::resource::namespace_of;
 use crate::rule::{HttpRouteRule, RULE};
-use crate::suggestions;
+use crate::{resource::namespace_of, suggestions};
 use injection::syntax::is_domain;
 use mesh::{InputProblem, Problems};
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::str::FromStr;
+use std::{collections::BTreeMap, str::FromStr};
 
 /// Annotation: further gateways through which a Service is called, besides the mesh.
 pub const GATEWAYS: &str = "kt-virtual-environment/gateways";

@@ -10,11 +10,10 @@
 //! Services, workloads     inventory    parsed objects, and the hosts that a Service may route
 //!                         suggestions  near misses of labels, annotations and kinds
 //!                         rule         additions of a Service to each of its routes
-//!                         routes       the plan: desired objects, and warnings
+//!                         routes       the plan: desired objects, and warnings; the plan as a table
 //! existing objects        existing     ownership of objects
 //!                         changes      the writes, in an order in which no request is lost
 //!                         conditions   the acting VirtualEnvironment, and the status of each
-//!                         table        the plan as a table
 //! ```
 #![forbid(unsafe_code)]
 
@@ -26,4 +25,3 @@ pub mod resource;
 pub mod routes;
 pub mod rule;
 pub mod suggestions;
-pub mod table;

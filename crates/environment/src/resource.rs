@@ -1,8 +1,7 @@
 //! Parser of a VirtualEnvironment, which reports all problems together.
 
 use injection::syntax;
-use mesh::Problems;
-use mesh::data::document::DocumentReader;
+use mesh::{Problems, data::document::DocumentReader};
 use regex_syntax::ast::{ErrorKind, parse::Parser};
 use serde_json::Value;
 

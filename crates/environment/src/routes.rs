@@ -7,9 +7,8 @@ use crate::existing::{self, DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
 use crate::inventory::{AllowedHost, HOSTS, InventoryWorkload, Service, may_route};
 use crate::resource::{EnvironmentSpec, VirtualEnvironment};
 use crate::suggestions;
-use injection::syntax;
-use injection::tag::VARIABLE;
-use mesh::{InputProblem, Problems};
+use injection::{syntax, tag::VARIABLE};
+use mesh::{InputProblem, Problems, visible};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -172,11 +171,8 @@ impl PlanContext<'_> {
         if own.is_empty() {
             let mut here = self.all.iter().filter(|one| one.namespace == self.environment.namespace);
             let has_workloads = here.any(|one| service.selects(one));
-            return unrouted(if has_workloads {
-                UnroutedReason::NoEnvironment
-            } else {
-                UnroutedReason::NoWorkload
-            });
+            let (tagless, none) = (UnroutedReason::NoEnvironment, UnroutedReason::NoWorkload);
+            return unrouted(if has_workloads { tagless } else { none });
         }
         if service.http_ports.is_empty() {
             if !service.gateways.is_empty() {
@@ -414,6 +410,52 @@ function envoy_on_request(handle)
 end
 "#
     )
+}
+
+const GAP: usize = 2;
+const ANY: &str = "any";
+
+/// The destinations of requests: a row for each environment, a column for each Service. A table wider than `width` characters is
+/// split into several below each other; `header` is the title of the first column.
+pub fn table(plan: &Plan, header: &str, width: usize) -> String {
+    let known = plan.environments.iter().map(|value| (value.as_str(), Some(value.as_str())));
+    let rows: Vec<_> = [("(none)", None)].into_iter().chain(known).chain([("(another)", None)]).collect();
+    let titles = rows.iter().map(|(title, _)| *title);
+    let first: Vec<String> = [header].into_iter().chain(titles).map(visible).collect();
+    let columns = plan.services.iter().filter_map(|service| {
+        let choices = service.choices.as_ref()?;
+        let cells = rows.iter().map(|(_, value)| choices.subset(*value).unwrap_or(ANY));
+        Some([&*service.name].into_iter().chain(cells).map(visible).collect())
+    });
+    let columns: Vec<Vec<String>> = columns.collect();
+    let widest = |cells: &[String]| cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let margin = widest(&first);
+    let mut parts: Vec<Vec<&[String]>> = Vec::new();
+    let mut used = 0;
+    for cells in &columns {
+        let more = GAP + widest(cells);
+        match parts.last_mut() {
+            Some(part) if used + more <= width => {
+                part.push(cells);
+                used += more;
+            }
+            _ => {
+                parts.push(vec![cells]);
+                used = margin + more;
+            }
+        }
+    }
+    let part = |columns: &Vec<&[String]>| -> String {
+        let line = |(at, title): (usize, &String)| {
+            let mut line = format!("{title:margin$}");
+            for cells in columns {
+                line += &format!("{:GAP$}{:width$}", "", cells[at], width = widest(cells));
+            }
+            format!("{}\n", line.trim_end())
+        };
+        first.iter().enumerate().map(line).collect()
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

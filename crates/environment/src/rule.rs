@@ -96,7 +96,7 @@ fn named(schema: &Value, value: &Value, path: &str, refuse: &mut dyn FnMut(Strin
         (Value::Object(known), Value::Object(fields)) => {
             let mut found = Map::new();
             for (key, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-                let path = below(path, key);
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 let (name, schema) = match known.iter().find(|(name, _)| *name == "*" || is_same(name, key)) {
                     Some((name, schema)) if name == "*" => (key, schema),
                     Some(field) => field,
@@ -119,10 +119,6 @@ fn named(schema: &Value, value: &Value, path: &str, refuse: &mut dyn FnMut(Strin
         }
         (_, value) => value.clone(),
     }
-}
-
-fn below(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 /// Compares without case and underscores: `perTryTimeout` equals `per_try_timeout`.

@@ -3,8 +3,7 @@
 //! Service's objects. `UPDATE_GOLDENS=1` writes the answers.
 
 use super::scene::shop;
-use environment::routes::{RouteDisposition, UnroutedReason};
-use environment::table::table;
+use environment::routes::{RouteDisposition, UnroutedReason, table};
 use mesh::data::{Tree, yaml};
 use mesh::pod::values;
 use serde_json::Value;

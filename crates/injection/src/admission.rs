@@ -2,9 +2,7 @@
 
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{collections::BTreeMap, sync::Arc, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed};
 
 /// The labels or annotations of an object.
 pub type ObjectLabels = BTreeMap<String, String>;

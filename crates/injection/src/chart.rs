@@ -5,8 +5,7 @@ use crate::template::go;
 use gtmpl_ng::{Func, FuncError, Value as TemplateValue};
 use mesh::data::document::mapping;
 use serde_json::{Value, json};
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::{collections::HashMap, sync::LazyLock};
 
 const HELPERS: &str = include_str!("../chart/templates/_helpers.tpl");
 const VALUES: &str = include_str!("../chart/values.yaml");

@@ -1,8 +1,9 @@
 //! The difference between two documents as a patch of RFC 6902, the format of a webhook's answer. Common parts stay untouched,
 //! and items of lists are matched by name. The order of operations is that of fields and items, so patches are deterministic.
 
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
+use json_patch::{
+    AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf,
+};
 use serde_json::{Map, Value};
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 

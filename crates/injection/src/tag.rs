@@ -2,11 +2,9 @@
 //! virtual-environment, whose patches fail for a proxy without variables or among the init containers, and for a variable with
 //! `valueFrom`; these do not.
 
-use crate::decision::SYSTEM_NAMESPACES;
 use crate::pipeline::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::review::{Answer, Depth, JSON, Request, Review, ReviewOutcome, ReviewReport, WebhookCall};
-use crate::sidecar::PROXY;
-use crate::syntax;
+use crate::{decision::SYSTEM_NAMESPACES, sidecar::PROXY, syntax};
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 
@@ -33,7 +31,6 @@ pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     Problems::check(problems).map(|()| found)
 }
 
-/// The pod's environment is the value of the first of `labels` that it has.
 pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
     if call.method != "POST" {
         return Answer::text(405, &format!("{} is not supported; expected POST", call.method));

@@ -1,10 +1,9 @@
 //! Trial injections of a few plain pods with each template of a loaded configuration, so that a missing function or field, or an
 //! invalid result, is reported at once instead of by every refused pod.
 
-use crate::admission::AdmissionContext;
-use crate::configuration::Configuration;
 use crate::pipeline::{InjectionOutcome, TEMPLATES, inject};
 use crate::template::{InjectionTemplate, go};
+use crate::{admission::AdmissionContext, configuration::Configuration};
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

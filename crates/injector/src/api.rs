@@ -9,15 +9,9 @@ use tokio::runtime::Builder;
 
 pub(crate) const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
-pub(crate) struct ApiServer {
-    client: Client,
-}
+pub(crate) struct ApiServer(pub(crate) Client);
 
 impl ApiServer {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
-    }
-
     /// `None` for status 404.
     pub(crate) async fn get(&self, path: &str) -> kube::Result<Option<Value>> {
         match self.send(Request::get(path).body(Vec::new())).await {
@@ -37,7 +31,7 @@ impl ApiServer {
     }
 
     async fn send(&self, request: hyper::http::Result<Request<Vec<u8>>>) -> kube::Result<Value> {
-        self.client.request(request.map_err(kube::Error::HttpError)?).await
+        self.0.request(request.map_err(kube::Error::HttpError)?).await
     }
 }
 

@@ -1,8 +1,7 @@
 //! Command line of the injector and its help sections. Flags of a command are beside the command.
 
 use clap::{Parser, Subcommand};
-use command_line::program::CommandHelp;
-use command_line::sections::Exits;
+use command_line::{program::CommandHelp, sections::Exits};
 
 /// Adds the init container and the proxy of a service mesh to pods.
 #[derive(Parser)]
@@ -25,7 +24,7 @@ pub(crate) enum InjectorCommand {
     /// Check a cluster before and after an installation
     Check(crate::check::CheckFlags),
     /// Print what to delete to remove the injector
-    Uninstall(crate::uninstall::UninstallFlags),
+    Uninstall(crate::manifests::UninstallFlags),
     /// Run the admission webhook
     Serve(Box<crate::serve::ServeFlags>),
     /// Compare a cluster's injected pods with those of this injector

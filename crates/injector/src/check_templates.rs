@@ -1,8 +1,7 @@
 //! `check-templates`: a cluster's pods as this injector would make them with the cluster's own ConfigMaps.
 
-use crate::inject::webhook_path;
 use crate::output::{self, ColourChoice, fail, warn};
-use crate::{input, sources};
+use crate::{inject::webhook_path, input, sources};
 use clap::Args;
 use command_line::program::BAD_INPUT;
 use diagnose::Style;
@@ -11,12 +10,8 @@ use injection::trial::{TemplateTrial, trial};
 use injection::{Configuration, Namespaces, admission::path_variables};
 use mesh::{InputProblem, Problems, visible};
 use serde_json::Value;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    error::Error,
-    fmt::Write,
-    process::ExitCode,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::{error::Error, fmt::Write, process::ExitCode};
 
 /// Exit code if a template fails, or a pod would differ.
 const DIFFERS: u8 = 3;

@@ -4,8 +4,7 @@
 
 use crate::input::{Input, revision};
 use crate::output::{self, ColourChoice, warn};
-use crate::sources::ConfigurationSources;
-use crate::sources::configuration;
+use crate::sources::{ConfigurationSources, configuration};
 use clap::Args;
 use injection::offline::{Manifest, Note, RefusedManifest, Surroundings, diff, manifest};
 use injection::{admission::path_variables, pipeline::TEMPLATES};
@@ -109,18 +108,13 @@ fn injected(flags: &InjectFlags) -> Result<Vec<InjectedFile>, Problems> {
             }
             Err(RefusedManifest { problems: Problems(found), notes }) => {
                 notes.iter().for_each(report);
-                problems.extend(
-                    found.into_iter().filter(|problem| is_configured || !is_about_templates(problem)),
-                );
+                // Missing or invalid templates may only be unreadable.
+                let counts = |problem: &InputProblem| is_configured || !problem.name.contains(TEMPLATES);
+                problems.extend(found.into_iter().filter(counts));
             }
         }
     }
     Problems::check(problems).map(|()| files)
-}
-
-/// True for problems of missing or invalid templates, which may only be unreadable.
-fn is_about_templates(problem: &InputProblem) -> bool {
-    problem.name.contains(TEMPLATES)
 }
 
 fn report(note: &Note) {

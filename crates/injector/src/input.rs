@@ -1,10 +1,8 @@
 //! Input of `inject`, `explain` and `lint`: manifests, and facts of their objects' namespaces.
 
 use clap::Args;
-use injection::{
-    Namespaces,
-    manifests::{MAX_REVISION, label},
-};
+use injection::Namespaces;
+use injection::manifests::{MAX_REVISION, label};
 use mesh::{InputProblem, Problems, pod::KubernetesObject};
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, io};

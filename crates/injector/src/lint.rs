@@ -3,8 +3,7 @@
 use crate::input::Input;
 use crate::output::{self, ColourChoice};
 use clap::{Args, ValueEnum};
-use command_line::columns;
-use command_line::program::BAD_INPUT;
+use command_line::{columns, program::BAD_INPUT};
 use diagnose::lint::Code;
 use injection::cluster_lint::{
     ClusterLintReport, ClusterQuestion, lint_cluster, objects_of_file, sarif, text,

@@ -15,7 +15,6 @@ mod manifests;
 mod output;
 mod serve;
 mod sources;
-mod uninstall;
 
 use ::cluster::error::describe;
 use arguments::{InjectorArguments, InjectorCommand, SECTIONS};
@@ -38,7 +37,7 @@ fn main() -> ExitCode {
         InjectorCommand::Serve(flags) => serve::run(&flags),
         InjectorCommand::Manifests(flags) => manifests::run(&flags),
         InjectorCommand::Check(flags) => check::run(&flags),
-        InjectorCommand::Uninstall(flags) => uninstall::run(&flags),
+        InjectorCommand::Uninstall(flags) => manifests::uninstall(&flags),
         InjectorCommand::Explain(flags) => explain::run(&flags),
         InjectorCommand::Lint(flags) => lint::run(&flags),
         InjectorCommand::CheckTemplates(flags) => check_templates::run(&flags),

@@ -1,16 +1,13 @@
-//! `manifests`: prints the objects that install the injector, or writes them as a folder for kustomize.
+//! `manifests`: prints the objects that install the injector, or writes them as a folder for kustomize; and `uninstall`.
 
 use crate::environment::HostFlags;
 use crate::output::{self, ObjectFormat, document, print, report};
 use clap::Args;
-use injection::manifests::{Installation, ManifestFile, NAMESPACE, files, kustomization};
+use injection::manifests::{Installation, ManifestFile, NAMESPACE, files, kustomization, removed};
+use mesh::Problems;
 use serde_json::{Value, json};
-use std::{
-    error::Error,
-    fs, io,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::path::{Path, PathBuf};
+use std::{error::Error, fs, io, process::ExitCode};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ManifestsFlags {
@@ -138,25 +135,19 @@ const MARK: &str = "# Written by `sidecar-injector manifests`, which overwrites 
 
 /// Writes and reports each file. `kustomization.yaml` comes last: it never names a missing file, even if writing fails halfway.
 fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), String> {
-    let mut texts: Vec<(PathBuf, String)> = files
-        .iter()
-        .map(|file| {
-            (folder.join(format!("{}.yaml", file.name)), output::objects(&file.objects, ObjectFormat::Yaml))
-        })
-        .collect();
+    let written = |file: &ManifestFile| {
+        (folder.join(format!("{}.yaml", file.name)), output::objects(&file.objects, ObjectFormat::Yaml))
+    };
+    let mut texts: Vec<(PathBuf, String)> = files.iter().map(written).collect();
     texts.push((folder.join("kustomization.yaml"), document(&kustomization(files))));
-    let foreign: Vec<String> = texts
-        .iter()
-        .filter(|(path, _)| is_foreign(path))
-        .map(|(path, _)| path.display().to_string())
-        .collect();
+    let foreign = texts.iter().map(|(path, _)| path).filter(|path| is_foreign(path));
+    let foreign: Vec<String> = foreign.map(|path| path.display().to_string()).collect();
     if !foreign.is_empty() && !force {
         return Err(format!(
             "--output: {} not written by this command; nothing was changed; give another folder, or --force to overwrite",
-            if let [one] = &foreign[..] {
-                format!("{one} exists,")
-            } else {
-                format!("{} exist,", foreign.join(", "))
+            match &foreign[..] {
+                [one] => format!("{one} exists,"),
+                all => format!("{} exist,", all.join(", ")),
             }
         ));
     }
@@ -175,4 +166,60 @@ fn is_foreign(path: &Path) -> bool {
         Ok(bytes) => !bytes.starts_with(MARK.as_bytes()),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
+}
+
+/// Flags of `manifests` that decide about names of an installation, for `check` and `uninstall`.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct InstalledFlags {
+    /// Namespace of the injector
+    #[arg(long, value_name = "NAME", default_value = NAMESPACE)]
+    pub(crate) namespace: String,
+    /// Revision of the injector
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) revision: String,
+    /// Another name of the revision, as for manifests; repeatable
+    #[arg(long = "tag", value_name = "NAME")]
+    pub(crate) tags: Vec<String>,
+    /// The webhook configurations have istiod's names, as with manifests --istio-names
+    #[arg(long)]
+    pub(crate) istio_names: bool,
+}
+
+/// Placeholder: names don't depend on images.
+const ANY_IMAGE: &str = "any/image:1";
+
+impl InstalledFlags {
+    pub(crate) fn installation(
+        &self,
+        names_namespace: bool,
+        has_environment_tag: bool,
+        has_operator: bool,
+    ) -> Result<Installation, Problems> {
+        let values = json!({
+            "image": ANY_IMAGE, "proxyImage": ANY_IMAGE, "revision": self.revision, "tags": self.tags,
+            "environmentLabels": Vec::from_iter(has_environment_tag.then_some("virtual-env")),
+            "operator": { "enabled": has_operator }, "istioNames": self.istio_names,
+        });
+        Installation::read(&self.namespace, names_namespace, values)
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct UninstallFlags {
+    #[command(flatten)]
+    installed: InstalledFlags,
+    /// Also delete the namespace, with everything in it
+    #[arg(long)]
+    delete_namespace: bool,
+    /// Output format
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = ObjectFormat::Yaml)]
+    output: ObjectFormat,
+}
+
+/// Prints the objects to delete, in order, for `kubectl delete -f -`. It needs no cluster.
+pub(crate) fn uninstall(flags: &UninstallFlags) -> Result<ExitCode, Box<dyn Error>> {
+    let objects = removed(&flags.installed.installation(flags.delete_namespace, false, false)?);
+    print(&output::objects(&objects, flags.output))?;
+    Ok(ExitCode::SUCCESS)
 }

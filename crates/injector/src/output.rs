@@ -4,12 +4,8 @@ use clap::ValueEnum;
 pub(crate) use command_line::output::{fail, print, print_folded, print_styled, report, warn};
 use mesh::data::{Tree, yaml};
 use serde_json::{Value, json};
-use std::{
-    fs,
-    io::{self, Write},
-    path::Path,
-    process,
-};
+use std::io::{self, Write};
+use std::{fs, path::Path, process};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColourChoice {

@@ -7,10 +7,8 @@ use clap::Args;
 use injection::configuration::{Configuration, ConfigurationText, Texts};
 use mesh::{InputProblem, Problems, data::document::mapping, pod::KubernetesObject};
 use serde_json::Value;
-use std::{
-    array, fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use std::{array, fs};
 
 /// Files of the configuration; Istio's defaults replace missing ones.
 #[derive(Args, Clone, Debug, Default)]

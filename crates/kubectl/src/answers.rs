@@ -1,12 +1,14 @@
-//! `kubectl capture status` and `kubectl capture diff`: documents that `sidecar-init` makes in the network namespace of a pod.
+//! `kubectl capture status`, `diff` and `trace`: documents that `sidecar-init` makes in the network namespace of a pod.
 
-use crate::arguments::PodArguments;
-use crate::failure::{CommandOutcome, DIFFERENT};
-use crate::kernel::PodKernel;
+use crate::arguments::{OutputForm, PodArguments, TraceArguments};
+use crate::failure::{CaptureFailure, CommandOutcome, DIFFERENT};
+use crate::kernel::{PodKernel, parsed, read};
 use crate::pod::TargetPod;
-use diagnose::{compare::DiffReport, painted, status::CaptureStatus};
+use command_line::columns;
+use command_line::output::{print_part, print_styled};
+use diagnose::{compare::DiffReport, painted, status::CaptureStatus, trace::Block};
 use serde_json::{Value, json};
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
 pub(crate) fn status(arguments: &PodArguments) -> CommandOutcome {
     let (pod, kernel) = PodKernel::of(arguments)?;
@@ -35,7 +37,7 @@ fn print(
     pod: &TargetPod,
     document: &Value,
     text: impl FnOnce(usize) -> String,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     let all =
         json!({ "version": 1, "pod": pod.title(), "node": pod.node, "basis": basis, "kernel": document });
     let text = |width| painted(&[pod.basis_line(basis)], width) + &text(width);
@@ -57,4 +59,50 @@ fn manifest(pod: &TargetPod) -> Value {
         }
     }
     object
+}
+
+/// Prints packets as they meet rules, each when it is reported.
+pub(crate) fn trace(arguments: &TraceArguments) -> CommandOutcome {
+    let output = arguments.pod.output;
+    let (pod, kernel) = PodKernel::of(&arguments.pod)?;
+    let width = columns::of_terminal();
+    if output == OutputForm::Text {
+        print_styled(&painted(&[pod.basis_line(&kernel.basis())], width))?;
+    }
+    let call = kernel.call("trace", &trace_words(arguments), None);
+    let longer = kernel.longer().saturating_add(arguments.time);
+    let ended = kernel.kubectl.each_line(&call, longer, |line| {
+        let line = line.trim();
+        if line.is_empty() {
+            return Ok(());
+        }
+        let unread = |cause| kernel.kubectl.failure(&call, cause);
+        let document = parsed(line).map_err(unread)?;
+        let packet: Block = read(&document).map_err(unread)?;
+        let text = match output {
+            OutputForm::Text => packet.text(width),
+            OutputForm::Json => format!("{document}\n"),
+        };
+        Ok(print_part(&text)?)
+    });
+    match ended {
+        // A closed pipe, such as `head` leaves, is not an error.
+        Err(CaptureFailure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(output) if !output.status.success() => Err(kernel.refusal(&call, output)),
+        ended => ended.map(|_| ExitCode::SUCCESS),
+    }
+}
+
+/// Words of `sidecar-init trace`. It always has a time limit, since a lost connection would not end it.
+fn trace_words(arguments: &TraceArguments) -> Vec<String> {
+    let TraceArguments { time, count, enable, proto, destination, verdict, .. } = arguments;
+    let mut words = vec![format!("--for={}ms", time.as_millis().max(1))];
+    words.extend(count.map(|count| format!("--count={count}")));
+    words.extend(enable.then(|| "--enable".to_owned()));
+    for (flag, value) in [("proto", proto), ("destination", destination), ("verdict", verdict)] {
+        words.extend(value.iter().map(|value| format!("--{flag}={value}")));
+    }
+    words
 }

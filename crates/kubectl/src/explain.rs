@@ -3,13 +3,13 @@
 use crate::arguments::{ExplainArguments, PacketArguments};
 use crate::failure::{CallCause, CaptureFailure, CommandOutcome, DIFFERENT};
 use crate::kernel::{PodKernel, Reached, read, remark};
-use crate::kubectl::Kubectl;
-use crate::pod::TargetPod;
 use crate::service::{self, PacketTarget};
-use diagnose::explain::{ApplicationUser, PacketQuery, PacketReport, RuleView, VerdictKind};
+use crate::{kubectl::Kubectl, pod::TargetPod};
+use diagnose::explain::{ApplicationUser, PacketQuery, PacketReport, PodContext, QuestionContext, RuleView};
+use diagnose::explain::{VerdictKind, packet};
 use diagnose::{Basis, Prepared, Style, Subject, SubjectPacket, TextLine, painted, subject};
-use mesh::sources::RemoteHost;
-use mesh::{InputProblem, Problems, visible_lines};
+use mesh::sources::{Given, Raw, RemoteHost, SettingReader, Source};
+use mesh::{InputProblem, Problems, Setting, visible_lines};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -262,4 +262,49 @@ fn by_manifest_of(SubjectPacket { subject, user, .. }: &SubjectPacket) -> Result
     let report = PacketReport::new(&basis, &question, question.no_route.clone(), explained);
     let user = user.clone().filter(|_| question.is_apps);
     Ok(ManifestAnswer { question, user, report, warnings })
+}
+
+/// The packet of a question, as settings for the manifest's answer and as words for the kernel's.
+impl PacketArguments {
+    fn given(&self) -> impl Iterator<Item = (Setting, &'static str, &str)> {
+        let Self { sender, direction, proto, source, uid, gid } = self;
+        let all = [
+            (Setting::Sender, "sender", sender),
+            (Setting::Direction, "direction", direction),
+            (Setting::Protocol, "proto", proto),
+            (Setting::PacketSource, "source", source),
+            (Setting::SenderUid, "uid", uid),
+            (Setting::SenderGid, "gid", gid),
+        ];
+        all.into_iter().filter_map(|(setting, flag, value)| Some((setting, flag, value.as_deref()?)))
+    }
+
+    pub(crate) fn settings(&self, destination: &str) -> Raw {
+        let given = self.given().map(|(setting, flag, value)| {
+            (setting, Given { value: value.to_owned(), source: Source::Flag(flag) })
+        });
+        let to = Given { value: destination.to_owned(), source: Source::Key("DESTINATION".to_owned()) };
+        Raw::of(given.chain([(Setting::Destination, to)]))
+    }
+
+    /// Words of the same packet for `sidecar-init explain`, sent by this user of the application.
+    pub(crate) fn words(&self, user: Option<&ApplicationUser>) -> Vec<String> {
+        let given = self.given().map(|(setting, _, value)| format!("--{}={value}", setting.row().long));
+        let mut words: Vec<_> = given.collect();
+        if let Some(user) = user.filter(|user| !user.is_default()) {
+            words.extend(user.uid.map(|uid| format!("--uid={uid}")));
+            words.extend(self.gid.is_none().then(|| format!("--gid={}", user.gid)));
+        }
+        words
+    }
+
+    pub(crate) fn problems(&self, destination: &str) -> Vec<InputProblem> {
+        let subject = Subject::of_flags(self.settings(destination), Vec::new(), RemoteHost::host);
+        let host = subject.host();
+        let pod = PodContext::from_settings(&subject.raw, None, Some(&*host));
+        let mut reader = SettingReader::new(&subject.raw, Vec::new());
+        let place = QuestionContext { pod: &pod, routes: &pod, names: &|_| None };
+        let _ = packet(&mut reader, &place);
+        reader.finish().err().map(|problems| problems.0).unwrap_or_default()
+    }
 }

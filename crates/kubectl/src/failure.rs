@@ -1,7 +1,6 @@
 //! Outcome of a command, and failures that prevent an answer, each a sentence with its remedy.
 
-use crate::call::CallKind;
-use crate::kubectl::CallOutput;
+use crate::kubectl::{CallKind, CallOutput};
 use mesh::{InputProblem, Problems, visible};
 use std::process::{ExitCode, ExitStatus};
 use std::{io, time::Duration};
@@ -37,7 +36,6 @@ impl CaptureFailure {
 #[derive(Debug, thiserror::Error)]
 #[error("{command}: {cause}{}", self.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default())]
 pub(crate) struct CallFailure {
-    /// Command for copying.
     pub(crate) command: String,
     pub(crate) kind: CallKind,
     pub(crate) cause: CallCause,
@@ -140,9 +138,8 @@ impl CallFailure {
 const ADMISSION: &[&str] = &["violates PodSecurity", "denied the request", "denied request"];
 
 fn ended(status: ExitStatus) -> String {
-    status
-        .code()
-        .map_or("was killed by a signal".to_owned(), |status| format!("failed with exit status {status}"))
+    let failed = |status| format!("failed with exit status {status}");
+    status.code().map_or("was killed by a signal".to_owned(), failed)
 }
 
 /// Last line of standard error with content: kubectl appends the exit code of a remote program.

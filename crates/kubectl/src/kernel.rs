@@ -2,20 +2,17 @@
 //! documents are untrusted input.
 
 use crate::arguments::{KernelAccess, PodArguments};
-use crate::call::{CallKind, KubectlCall, items};
 use crate::failure::{CallCause, CaptureFailure, VERSION, said};
-use crate::kubectl::{CallOutput, Kubectl};
+use crate::kubectl::{CallKind, CallOutput, Kubectl, KubectlCall, items};
 use crate::pod::TargetPod;
 use command_line::output::report;
 use diagnose::Style;
 use mesh::visible;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::{
-    io::{self, IsTerminal, Write},
-    process,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::io::{self, IsTerminal, Write};
+use std::process;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Path in the images (`docker/Dockerfile`, `docker/cni/repair/Dockerfile`).
 const PROGRAM: &str = "/usr/local/bin/sidecar-init";

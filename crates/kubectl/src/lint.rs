@@ -1,9 +1,8 @@
 //! `kubectl capture lint`: suspicious pods, Services and webhooks of a cluster or of a namespace.
 
 use crate::arguments::{LintArguments, LintForm};
-use crate::call::{CallKind, KubectlCall};
 use crate::failure::{CaptureFailure, CommandOutcome, DIFFERENT};
-use crate::kubectl::Kubectl;
+use crate::kubectl::{CallKind, Kubectl, KubectlCall};
 use command_line::{columns, output::print_styled};
 use injection::Namespaces;
 use injection::cluster_lint::{ClusterQuestion, RESOURCES, config_maps, lint_cluster, sarif, text};

@@ -5,16 +5,13 @@
 
 mod answers;
 mod arguments;
-mod call;
 mod explain;
 mod failure;
 mod kernel;
 mod kubectl;
 mod lint;
-mod packet;
 mod pod;
 mod service;
-mod trace;
 
 use arguments::{CaptureArguments, CaptureCommand, SECTIONS};
 use command_line::{output::fail, program};
@@ -29,7 +26,7 @@ fn main() -> ExitCode {
     let ended = match command {
         CaptureCommand::Explain(arguments) => explain::run(&arguments),
         CaptureCommand::Status(arguments) => answers::status(&arguments),
-        CaptureCommand::Trace(arguments) => trace::run(&arguments),
+        CaptureCommand::Trace(arguments) => answers::trace(&arguments),
         CaptureCommand::Diff(arguments) => answers::diff(&arguments),
         CaptureCommand::Lint(arguments) => lint::run(&arguments),
     };

@@ -1,9 +1,7 @@
 //! Pod of a question: the word that names it, the workloads that the word may name, and the pod in the API server.
 
-use crate::arguments::PodArguments;
-use crate::call::{CallKind, KubectlCall, PodWorkload, WORKLOADS, items};
-use crate::failure::CaptureFailure;
-use crate::kubectl::Kubectl;
+use crate::kubectl::{CallKind, Kubectl, KubectlCall, PodWorkload, WORKLOADS, items};
+use crate::{arguments::PodArguments, failure::CaptureFailure};
 use diagnose::{Style, TextLine};
 use mesh::settings::nearest;
 use serde_json::Value;

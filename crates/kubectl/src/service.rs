@@ -1,16 +1,12 @@
 //! Names in destinations: Services of the cluster, resolved through the API server.
 
-use crate::call::{CallKind, KubectlCall, items};
-use crate::failure::CaptureFailure;
-use crate::kubectl::Kubectl;
-use crate::pod::TargetPod;
+use crate::kubectl::{CallKind, Kubectl, KubectlCall, items};
+use crate::{failure::CaptureFailure, pod::TargetPod};
 use diagnose::explain::authority;
 use mesh::InputProblem;
 use serde_json::Value;
-use std::{
-    collections::BTreeSet,
-    net::{IpAddr, SocketAddr},
-};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PacketTarget {
@@ -125,11 +121,8 @@ fn service(
         return Ok(resolved(given, &title, address));
     }
     let of = format!("kubernetes.io/service-name={name}");
-    let call = KubectlCall::get(
-        CallKind::ListEndpointSlices,
-        Some(namespace),
-        &["endpointslices.discovery.k8s.io", "-l", &of],
-    );
+    let words = ["endpointslices.discovery.k8s.io", "-l", &of];
+    let call = KubectlCall::get(CallKind::ListEndpointSlices, Some(namespace), &words);
     let slices = kubectl.object(&call)?;
     let slices: Vec<&Value> = items(&slices["items"]).collect();
     let ready = |slice: &&Value| -> Vec<SocketAddr> {

@@ -1,6 +1,6 @@
 //! The flags, as values.
 
-use crate::{sandbox::NodePaths, validation_failure::FailureSignature};
+use crate::{repair_queue::FailureSignature, sandbox::NodePaths};
 use clap::builder::{
     NonEmptyStringValueParser, PossibleValuesParser, RangedU64ValueParser, TypedValueParser,
 };

@@ -5,12 +5,10 @@ mod arguments;
 mod controller;
 mod lookup;
 mod metrics;
-mod overview;
 mod repair;
 mod repair_queue;
 mod repairer;
 mod sandbox;
-mod validation_failure;
 
 use arguments::{Lookup, NodeArguments, NodeCommand, Repair, SECTIONS};
 use cluster::{error::describe, logging, status, termination::Termination};

@@ -2,9 +2,8 @@
 
 use cluster::status::registered;
 use diagnose::overview::{NamespaceRow, Overview};
-use prometheus_client::{
-    metrics::counter::Counter, metrics::family::Family, metrics::gauge::Gauge, registry::Registry,
-};
+use prometheus_client::registry::Registry;
+use prometheus_client::{metrics::counter::Counter, metrics::family::Family, metrics::gauge::Gauge};
 use std::{sync::atomic::AtomicU64, time::Duration};
 
 type NodeMetricLabels<const N: usize> = [(&'static str, &'static str); N];

@@ -2,7 +2,7 @@
 
 use crate::arguments::{PodAction, PodLabel, Repair};
 use crate::repair::{PodActionFailure, PodActionOutcome, repair};
-use crate::validation_failure::ValidationFailure;
+use crate::repair_queue::ValidationFailure;
 use cluster::error::{describe, in_time, status};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};

@@ -1,8 +1,6 @@
 //! The capture of a pod and its findings. Most pods of a cluster have the same settings, so each distinct capture is linted once.
 
-use super::findings::FindingGroups;
-use super::injected::Membership;
-use super::inventory::DescribedPod;
+use super::{findings::FindingGroups, injected::Membership, inventory::DescribedPod};
 use diagnose::explain::{PodContext, RuleView};
 use diagnose::lint::{lint, of_pod};
 use mesh::pod::{Application, EXCLUDED_NAMESPACES, GivenSettings, Reading, read};
@@ -113,10 +111,8 @@ impl LintedCapture {
         match settings.resolve(&*host) {
             Ok(Resolved { capture, warnings }) => {
                 let raw = settings.raw.clone();
-                let mut findings: Vec<Finding> = warnings
-                    .iter()
-                    .map(|text| Finding::plain(Level::Warning, Code::SurprisingValue, text))
-                    .collect();
+                let warning = |text| Finding::plain(Level::Warning, Code::SurprisingValue, text);
+                let mut findings: Vec<Finding> = warnings.iter().map(warning).collect();
                 findings.extend(lint(&raw, &capture, &[]).into_iter().map(without_stand_ins));
                 let own = PodContext::new([IpAddr::V4(STAND_IN.0)], Some(&*capture));
                 let view = RuleView::of_config(&*capture, Family::V4, &own);

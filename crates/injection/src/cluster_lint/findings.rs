@@ -3,11 +3,9 @@
 use super::inventory::{DescribedPod, Inventory, ObjectName, name_in};
 use crate::webhook::Unjudged;
 use data_encoding::HEXLOWER;
-use diagnose::finding::FindingReport;
 use diagnose::lint::annotate::{self, FindingLocation};
-use diagnose::{Style, TextLine, painted};
-use mesh::pod::KubernetesObject;
-use mesh::sources::ObjectPlace;
+use diagnose::{Style, TextLine, finding::FindingReport, painted};
+use mesh::{pod::KubernetesObject, sources::ObjectPlace};
 use rules::finding::{Code, Finding, Level};
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -1,13 +1,11 @@
 //! The injectors of a cluster, by their webhooks and ConfigMaps, and findings on the webhooks.
 
-use super::findings::FindingGroups;
-use super::inventory::Inventory;
+use super::{findings::FindingGroups, inventory::Inventory};
 use crate::configuration::{Configuration, ConfigurationText, Texts};
 use crate::webhook::{
     DeployedInjector, InjectorIdentity, KnownCluster, SelectedPod, Unjudged, by_injector, judge,
 };
-use mesh::Problems;
-use mesh::pod::KubernetesObject;
+use mesh::{Problems, pod::KubernetesObject};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -2,14 +2,12 @@
 //! Services, and webhooks.
 
 use crate::admission::{Namespace, Namespaces, ObjectLabels, Workload, controller_of};
-use mesh::data::document::at;
 use mesh::pod::{ENFORCE, KubernetesObject, ManifestObject, Standard};
-use mesh::{InputProblem, Problems};
+use mesh::{InputProblem, Problems, data::document::at};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::rc::Rc;
+use std::{fmt, rc::Rc};
 
 #[derive(Default)]
 pub(super) struct Inventory<'a> {

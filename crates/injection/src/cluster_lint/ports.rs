@@ -1,12 +1,9 @@
 //! Ports of probes and Services that no proxy captures.
 
-use super::capture::PodCapture;
-use super::findings::FindingGroups;
 use super::inventory::{DescribedPod, Inventory};
+use super::{capture::PodCapture, findings::FindingGroups};
 use crate::pipeline::pod::{NETWORK_ACTIONS, PROBES, port_number};
-use mesh::Mesh;
-use mesh::pod::KubernetesObject;
-use mesh::settings::mapping::TABLE;
+use mesh::{Mesh, pod::KubernetesObject, settings::mapping::TABLE};
 use rules::finding::{Code, Finding};
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -1,12 +1,9 @@
 //! The `config` of Istio's ConfigMap: rules and templates of the injection.
 
 use super::selector;
-use crate::configuration::Configuration;
 use crate::decision::{InjectionPolicy, LabelSelector};
-use crate::template::InjectionTemplate;
-use mesh::InputProblem;
-use mesh::data::document::DocumentReader;
-use mesh::settings::nearest;
+use crate::{configuration::Configuration, template::InjectionTemplate};
+use mesh::{InputProblem, data::document::DocumentReader, settings::nearest};
 use serde_json::Value;
 
 /// `template` is for older programs and has no effect here.

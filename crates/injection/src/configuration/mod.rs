@@ -74,7 +74,6 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// Parses all three documents; returns every problem.
     pub fn read(texts: &Texts) -> Result<Self, Problems> {
         let (configuration, problems) = Self::read_in_part(texts);
         Problems::check(problems).map(|()| configuration)

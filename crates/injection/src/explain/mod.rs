@@ -12,9 +12,8 @@ use crate::webhook::{
     CONDITIONS, DeployedInjector, PodAdmission, SelectedPod, Webhook, WebhookFinding, admit, remedy, rivals,
 };
 use diagnose::Style;
-use mesh::data::document::at;
 use mesh::pod::{ENFORCE, INIT, KubernetesObject, Standard, VALIDATION};
-use mesh::{InputProblem, Problems, visible};
+use mesh::{InputProblem, Problems, data::document::at, visible};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -330,7 +329,6 @@ fn paragraph(one: &Explained) -> String {
     lines.extend(one.warnings.iter().map(|warning| line("warning", warning)));
     let assumptions = one.assumptions.iter();
     lines.extend(assumptions.map(|assumption| Style::Quiet.paint(line("note", assumption))));
-    // Alternatives: each is sufficient.
     let remedies = one.remedies.iter().enumerate();
     lines.extend(remedies.map(|(index, remedy)| line(if index == 0 { "to change" } else { "or" }, remedy)));
     lines.iter().map(|line| format!("{line}\n")).collect()

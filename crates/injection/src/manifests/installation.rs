@@ -1,9 +1,6 @@
 //! Options of an installation, parsed once, with all problems.
 
-use crate::chart;
-use crate::decision::SYSTEM_NAMESPACES;
-use crate::syntax::is_domain;
-use crate::tag;
+use crate::{chart, decision::SYSTEM_NAMESPACES, syntax::is_domain, tag};
 use mesh::{InputProblem, Problems};
 use serde_json::{Value, json};
 

@@ -3,9 +3,8 @@
 //! Istio's agent, are off by default.
 
 use super::proxy_config;
-use mesh::InputProblem;
-use mesh::data::document::DocumentReader;
 use mesh::istio::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER};
+use mesh::{InputProblem, data::document::DocumentReader};
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
@@ -34,7 +33,6 @@ impl Default for MeshConfig {
 }
 
 impl MeshConfig {
-    /// Parses the document `name`; also returns problems and warnings.
     pub(crate) fn read(name: &str, given: &Value) -> (Self, Vec<InputProblem>, Vec<String>) {
         let mut before = written_twice(name, given);
         let mut given = camel(given);

@@ -4,10 +4,8 @@
 
 use super::mesh::{camel, written_twice};
 use crate::mesh_config::without;
-use mesh::InputProblem;
 use mesh::data::document::{DocumentReader, noun};
-use mesh::settings::nearest;
-use mesh::sources::duration;
+use mesh::{InputProblem, settings::nearest, sources::duration};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -35,14 +33,7 @@ const FIELDS: &[(&str, ProxyFieldKind)] = &[
     ("configPath", ProxyFieldKind::Text),
     ("binaryPath", ProxyFieldKind::Text),
     ("serviceCluster", ProxyFieldKind::Text),
-    (
-        "tracingServiceName",
-        ProxyFieldKind::OneOf(&[
-            "APP_LABEL_AND_NAMESPACE",
-            "CANONICAL_NAME_ONLY",
-            "CANONICAL_NAME_AND_NAMESPACE",
-        ]),
-    ),
+    ("tracingServiceName", ProxyFieldKind::OneOf(TRACED_NAMES)),
     ("drainDuration", ProxyFieldKind::Seconds),
     ("parentShutdownDuration", ProxyFieldKind::Seconds),
     ("discoveryAddress", ProxyFieldKind::Address),
@@ -81,6 +72,9 @@ const FIELDS: &[(&str, ProxyFieldKind)] = &[
     ("statsCompression", ProxyFieldKind::Bool),
     ("statsEvictionInterval", ProxyFieldKind::Duration),
 ];
+
+const TRACED_NAMES: &[&str] =
+    &["APP_LABEL_AND_NAMESPACE", "CANONICAL_NAME_ONLY", "CANONICAL_NAME_AND_NAMESPACE"];
 
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FIELDS.iter().map(|(name, _)| *name)

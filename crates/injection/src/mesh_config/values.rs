@@ -2,12 +2,10 @@
 
 use super::mesh::{default_values, over_defaults};
 use crate::syntax::{LABEL_VALUE, is_label_value, quantity};
-use mesh::data::document::DocumentReader;
 use mesh::settings::mapping::{AnnotationForm, TABLE};
-use mesh::{InputProblem, Setting};
+use mesh::{InputProblem, Setting, data::document::DocumentReader};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 /// Given values over Istio's defaults. Only values used by this crate are typed.
 #[derive(Clone, Debug)]
@@ -18,7 +16,6 @@ pub struct IstioValues {
     pub tag: String,
     /// `global.variant`: the type of image, `debug` or `distroless`; empty for the tag's.
     pub variant: String,
-    /// `global.imagePullPolicy`, if set.
     pub pull_policy: Option<&'static str>,
     pub pull_secrets: Vec<String>,
     /// `global.logging.level`: for the agent and the init container.
@@ -32,7 +29,6 @@ pub struct IstioValues {
     /// `global.caAddress`, else the revision's control plane: the source of the agent's certificate.
     pub ca_address: String,
     pub proxy: ProxyValues,
-    /// `global.proxy_init`.
     pub init_image: String,
     /// Null to use the proxy's.
     pub init_resources: Value,
@@ -48,7 +44,6 @@ pub struct IstioValues {
     pub rewrite_probes: bool,
 }
 
-/// `global.proxy`.
 #[derive(Clone, Debug)]
 pub struct ProxyValues {
     /// A name below the hub, or with a slash a full reference.

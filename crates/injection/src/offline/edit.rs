@@ -3,12 +3,9 @@
 
 use mesh::data::{Tree, TreeValue, yaml::block};
 use mesh::{InputProblem, Problems};
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
-use serde_json::ser::PrettyFormatter;
-use serde_json::{Map, Serializer, Value};
-use std::collections::BTreeSet;
-use std::str::FromStr;
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::{Map, Serializer, Value, ser::PrettyFormatter};
+use std::{collections::BTreeSet, str::FromStr};
 use yaml_edit::{AsYaml, Document, Mapping, Sequence, YamlFile, YamlNode};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

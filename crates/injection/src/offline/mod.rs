@@ -8,12 +8,69 @@
 //!   └──── edit::split ─────────── text of one document ────────── edit ────────────── new text
 //! ```
 
-mod diff;
 mod edit;
 mod manifest;
-mod subject;
 
-pub use diff::diff;
 pub use edit::{Edited, edit};
+pub(crate) use manifest::AdmissionSubject;
 pub use manifest::{Manifest, Note, RefusedManifest, Surroundings, manifest};
-pub(crate) use subject::AdmissionSubject;
+
+use diagnose::Style;
+use similar::{ChangeTag, TextDiff};
+use std::fmt::Write;
+
+/// Changes of an injection, for people and for `patch`: unified diff with three lines of context, in colour; empty if there is no change.
+pub fn diff(name: &str, old: &str, new: &str) -> String {
+    let mut out = String::new();
+    if old == new {
+        return out;
+    }
+    let mut line = |style: Option<Style>, text: &str| {
+        let (text, end) = match text.strip_suffix('\n') {
+            Some(text) => (text, "\n"),
+            None => (text, "\n\\ No newline at end of file\n"),
+        };
+        let written = match style {
+            Some(style) => write!(out, "{}{end}", style.paint(text)),
+            None => write!(out, "{text}{end}"),
+        };
+        written.expect("text takes all");
+    };
+    line(Some(Style::Strong), &format!("--- {name}\n"));
+    line(Some(Style::Strong), &format!("+++ {name}\n"));
+    // `TextDiff::from_lines` would also break lines at a lone carriage return, unlike `patch`.
+    let [old, new] = [old, new].map(|text| text.split_inclusive('\n').collect::<Vec<&str>>());
+    let difference = TextDiff::from_slices(&old, &new);
+    for hunk in difference.unified_diff().iter_hunks() {
+        line(Some(Style::Quiet), &format!("{}\n", hunk.header()));
+        for change in hunk.iter_changes() {
+            let (style, sign) = match change.tag() {
+                ChangeTag::Insert => (Some(Style::Captured), '+'),
+                ChangeTag::Delete => (Some(Style::Passing), '-'),
+                ChangeTag::Equal => (None, ' '),
+            };
+            line(style, &format!("{sign}{}", change.value()));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn diffs_have_the_format_of_patch() {
+        let check = |old: &str, new: &str, expected: &str| {
+            assert_eq!(diagnose::plain(&diff("a.yaml", old, new)), expected);
+        };
+        check("a\n", "a\n", "");
+        check("a\nb\n", "a\nc\n", "--- a.yaml\n+++ a.yaml\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n");
+        check("a\rb\r\n", "a\rc\r\n", "--- a.yaml\n+++ a.yaml\n@@ -1 +1 @@\n-a\rb\r\n+a\rc\r\n");
+        check(
+            "a",
+            "a\nb",
+            "--- a.yaml\n+++ a.yaml\n@@ -1 +1,2 @@\n-a\n\\ No newline at end of file\n+a\n+b\n\\ No newline at end of file\n",
+        );
+    }
+}

@@ -3,10 +3,8 @@
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use super::users::IDS;
 use crate::sidecar::{INIT, Mode, PROXY, Sidecar};
-use mesh::Capture;
 use mesh::pod::{CaptureMethod, KubernetesObject, read};
-use mesh::sources::RemoteHost;
-use mesh::{InputProblem, Problems};
+use mesh::{Capture, InputProblem, Problems, sources::RemoteHost};
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug)]

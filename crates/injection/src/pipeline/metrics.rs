@@ -2,12 +2,9 @@
 //! own metrics from a variable.
 
 use super::pod::{CheckedPod, PodSpecItem};
-use crate::mesh_config::STATUS_PORT as DEFAULT_PORT;
-use crate::sidecar::PROXY;
-use crate::template::go;
+use crate::{mesh_config::STATUS_PORT as DEFAULT_PORT, sidecar::PROXY, template::go};
 use mesh::istio::annotations::{SCRAPE_TARGETS, STATUS_PORT};
-use mesh::sources::boolean;
-use mesh::{InputProblem, Problems};
+use mesh::{InputProblem, Problems, sources::boolean};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -14,16 +14,13 @@ pub use crate::admission::{AdmissionContext, Namespace, Workload};
 pub use crate::sidecar::PROXY;
 pub use record::{OVERRIDES, STATUS};
 
-use crate::configuration::Configuration;
 use crate::decision::{Decision, decide};
 use crate::mesh_config::{IstioValues, MeshConfig};
-use crate::sidecar::Sidecar;
 use crate::syntax::{LABEL_VALUE, is_label_value};
 use crate::template::{InjectionTemplate, TemplateContext};
+use crate::{configuration::Configuration, sidecar::Sidecar};
 use guard::Validation;
-use mesh::istio::annotations as known;
-use mesh::sources::boolean;
-use mesh::{InputProblem, Problems};
+use mesh::{InputProblem, Problems, istio::annotations as known, sources::boolean};
 use overlay::Overlaid;
 use pod::{CheckedPod, PodSpecItem, PodSpecList};
 pub(crate) use record::InjectionStatus;
@@ -199,7 +196,6 @@ fn set_proxy_variables(
     ))
 }
 
-/// Annotation with the names of a pod's templates.
 pub const TEMPLATES: &str = "inject.istio.io/templates";
 
 /// Maximum number of templates of a pod. The API server limits annotations only after it has called webhooks.

@@ -2,10 +2,8 @@
 //! a strategic merge: the older one is removed, as the API server refuses, for example, a variable with two sources.
 
 use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
-use crate::admission::Cancellation;
 use crate::merge::{SchemaKind, merge};
-use crate::mesh_config::without;
-use crate::sidecar::PROXY;
+use crate::{admission::Cancellation, mesh_config::without, sidecar::PROXY};
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

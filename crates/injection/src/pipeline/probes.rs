@@ -2,8 +2,7 @@
 //! application as described by a variable.
 
 use super::pod::{CheckedPod, NETWORK_ACTIONS, PodSpecItem, PodSpecList, object_in, port_number};
-use crate::sidecar::PROXY;
-use crate::template::go;
+use crate::{sidecar::PROXY, template::go};
 use mesh::istio::annotations::{EXCLUDE_INBOUND, INCLUDE_INBOUND};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,9 +10,8 @@ pub(crate) use exchange::{JSON, Request, Review};
 pub(crate) use tree::Depth;
 
 use crate::admission::{AdmissionContext, Namespace, path_variables};
-use crate::configuration::Configuration;
-use crate::patch;
 use crate::pipeline::{self, unread};
+use crate::{configuration::Configuration, patch};
 use mesh::Problems;
 use serde_json::Value;
 

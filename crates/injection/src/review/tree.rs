@@ -1,9 +1,8 @@
 //! Parser of a review into a tree, without fields that no webhook here needs, such as `managedFields`, which are several times as
 //! long as the variables that they describe.
 
-use crate::admission::Cancellation;
 use crate::pipeline::size::{Allowance, TooLarge};
-use crate::pipeline::unread;
+use crate::{admission::Cancellation, pipeline::unread};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::cell::{Cell, RefCell};

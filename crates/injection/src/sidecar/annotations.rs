@@ -5,11 +5,9 @@ use crate::admission::strings;
 use crate::mesh_config::{excess, listed};
 use crate::syntax::{count, quantity};
 use mesh::pod::{self, Pod, annotated};
-use mesh::settings::ANNOTATIONS;
-use mesh::settings::levels::ScopeLevel;
 use mesh::settings::mapping::AnnotationForm;
 use mesh::sources::{Raw, RemoteHost, Source, boolean};
-use mesh::{InputProblem, Problems, Setting};
+use mesh::{InputProblem, Problems, Setting, settings::ANNOTATIONS, settings::levels::ScopeLevel};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -1,12 +1,8 @@
 //! The users and groups of the proxy and the init container, and the number that identifies the proxy to the rules.
 
-use super::annotations::Annotations;
-use super::{InitMode, Mode};
-use crate::admission::Namespace;
-use crate::pipeline::pod::PodSpecItem;
-use mesh::InputProblem;
-use mesh::istio::defaults::PROXY_ID;
-use mesh::settings::mapping::PROXY;
+use super::{InitMode, Mode, annotations::Annotations};
+use crate::{admission::Namespace, pipeline::pod::PodSpecItem};
+use mesh::{InputProblem, istio::defaults::PROXY_ID, settings::mapping::PROXY};
 use serde_json::Value;
 
 /// The namespace's annotation with OpenShift's user range for its pods.

@@ -3,17 +3,12 @@
 use super::annotations::{
     Annotations, LevelFaults, of_agent, of_components, of_proxy, own_settings, volumes,
 };
-use super::identity::identities;
-use super::traffic::Traffic;
-use super::{InitMode, Mode, Sidecar};
+use super::{InitMode, Mode, Sidecar, Traffic, identity::identities};
 use crate::admission::{AdmissionContext, strings};
 use crate::mesh_config::{IstioValues, MeshConfig, Native, ProxyReadinessProbe, proxy_config};
-use crate::pipeline::NETWORK;
-use crate::syntax::is_more;
-use mesh::data::document::mapping;
-use mesh::istio::annotations as known;
+use crate::{pipeline::NETWORK, syntax::is_more};
 use mesh::sources::{Raw, RemoteHost, boolean};
-use mesh::{Problems, Setting};
+use mesh::{Problems, Setting, data::document::mapping, istio::annotations as known};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

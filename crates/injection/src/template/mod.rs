@@ -9,14 +9,12 @@ pub use built_in::BuiltIn;
 pub use context::TemplateContext;
 
 use crate::sidecar::Sidecar;
-use mesh::data::document::noun;
-use mesh::{InputProblem, Problems};
+use mesh::{InputProblem, Problems, data::document::noun};
 use serde_json::Value;
 
 #[derive(Clone, Debug)]
 pub enum InjectionTemplate {
     BuiltIn(BuiltIn),
-    /// Go template with YAML as its result, from the configuration.
     Go(go::Template),
     /// Invalid Go template, with the problems for pods that use it.
     Unreadable(Problems),

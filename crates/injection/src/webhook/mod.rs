@@ -16,7 +16,6 @@ use std::fmt;
 
 /// Label with the name of a control plane.
 pub const REVISION: &str = "istio.io/rev";
-/// Label that enables injection in a namespace.
 pub const INJECTION: &str = "istio-injection";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,18 +62,13 @@ pub struct Miss<'a> {
     pub found: Option<&'a str>,
 }
 
-impl fmt::Display for Bearer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Namespace => "namespace",
-            Self::Pod => "pod",
-        })
-    }
-}
-
 impl fmt::Display for Miss<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bearer, requirement: LabelRequirement { key, operator }, found } = self;
+        let bearer = match bearer {
+            Bearer::Namespace => "namespace",
+            Bearer::Pod => "pod",
+        };
         match found {
             Some(value) => write!(f, "the {bearer}'s label {key} is {value:?} (")?,
             None => write!(f, "the {bearer} has no label {key} (")?,

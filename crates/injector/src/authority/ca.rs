@@ -2,14 +2,11 @@
 //! Each replica makes its own and never stores it, so its key never leaves the process.
 
 use crate::serve::tls::{CertificateChain, IdentityError, ServerIdentity, validity};
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, date_time_ymd,
-};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa};
+use rcgen::{Issuer, KeyPair, KeyUsagePurpose, date_time_ymd};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use x509_cert::der::pem::{LineEnding, encode_string};
 
 /// Certificate by which others are checked, without its key.

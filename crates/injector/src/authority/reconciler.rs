@@ -1,32 +1,22 @@
 //! Loop of `--self-signed`: takes events and the time, and performs due steps one after the other.
 
-use super::{
-    AuthorityFlags,
-    ca::{self, CaError, ServedLeaf},
-    rotation::{self, Authorities},
-    webhooks::{self, Callers, WebhookService},
-};
+use super::AuthorityFlags;
+use super::ca::{self, CaError, ServedLeaf};
+use super::rotation::{self, Authorities};
+use super::webhooks::{self, Callers, WebhookService};
 use crate::serve::tls::ServerIdentity;
 use backon::ExponentialBackoff;
 use cluster::error::{describe, in_time, status};
 use cluster::watch;
-use futures::{
-    StreamExt,
-    stream::{BoxStream, select_all},
-};
+use futures::StreamExt;
+use futures::stream::{BoxStream, select_all};
 use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret};
 use k8s_openapi::jiff::Timestamp;
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams, PostParams},
-};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
 use serde_json::Value;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    error::Error,
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::{error::Error, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
 /// Field manager of all writes (`managedFields`).
@@ -160,7 +150,6 @@ impl CertificateReconciler {
         let now = Timestamp::now().as_second();
         let stored = self.stored(seen.as_ref());
         let is_stored = stored.is_some();
-        // A damaged or deleted Secret is written again.
         let mut known = stored.or_else(|| rotation::read(self.sound.as_ref()?).ok().flatten());
         let announced = known.as_ref().is_some_and(|known| self.is_announced(known));
         let step = rotation::step(&mut known, now, self.flags.ca_lifetime, announced)?;
@@ -185,7 +174,6 @@ impl CertificateReconciler {
         Ok(())
     }
 
-    /// Authorities of a Secret; `None` if it has none or is damaged.
     fn stored(&mut self, secret: Option<&Secret>) -> Option<Authorities> {
         match secret.map_or(Ok(None), rotation::read) {
             Ok(None) => None,

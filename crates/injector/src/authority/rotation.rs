@@ -11,11 +11,9 @@
 
 use super::ca::{Ca, CaError, Trusted, read_all};
 use cluster::error::describe;
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::api::ObjectMeta;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 #[derive(Debug)]
 pub(crate) struct Authorities {

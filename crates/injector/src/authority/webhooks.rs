@@ -8,10 +8,8 @@ use injection::webhook::WebhookClient;
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use tokio::time::Instant;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,10 +76,8 @@ pub(crate) fn webhooks(configuration: &Value) -> impl Iterator<Item = &Value> {
 pub(super) fn patch(configuration: &Value, service: &WebhookService, bundle: &str) -> Option<Value> {
     let behind = service.behind(configuration, bundle);
     let bundle = BASE64.encode(bundle.as_bytes());
-    let webhooks: Vec<Value> = behind
-        .into_iter()
-        .map(|name| json!({ "name": name, "clientConfig": { "caBundle": bundle } }))
-        .collect();
+    let webhook = |name| json!({ "name": name, "clientConfig": { "caBundle": bundle } });
+    let webhooks: Vec<Value> = behind.into_iter().map(webhook).collect();
     let version = configuration["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     (!webhooks.is_empty())
         .then(|| json!({ "metadata": { "resourceVersion": version }, "webhooks": webhooks }))

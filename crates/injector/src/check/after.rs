@@ -1,11 +1,8 @@
 //! Checks of an installation: its pods run, its webhooks trust its authority, and its accounts have the rights of their roles.
 
-use super::{
-    CheckedInstallation,
-    before::ExistingObject,
-    finding::{InstallationFinding, InstallationTopic},
-    rights::{Right, ServiceAccount, granted, name, title},
-};
+use super::finding::{InstallationFinding, InstallationTopic};
+use super::rights::{Right, ServiceAccount, granted, name, title};
+use super::{CheckedInstallation, before::ExistingObject};
 use crate::authority::stored;
 use cluster::error::describe;
 use k8s_openapi::{api::core::v1::Secret, jiff::Timestamp};

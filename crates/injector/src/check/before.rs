@@ -1,10 +1,8 @@
 //! Conditions of an installation: the API server's version, the rights to install, and free names.
 
-use super::{
-    CheckedInstallation,
-    finding::{InstallationFinding, InstallationTopic},
-    rights::{Right, collection, granted, name, title},
-};
+use super::CheckedInstallation;
+use super::finding::{InstallationFinding, InstallationTopic};
+use super::rights::{Right, collection, granted, name, title};
 use serde_json::Value;
 
 /// Object of the installation, and the cluster's object of the same name.

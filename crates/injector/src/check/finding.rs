@@ -1,10 +1,8 @@
 //! Findings, printed in sections of lines with a sign, and remedies below.
 
-use crate::api::ApiServer;
-use crate::authority::WebhookService;
+use crate::{api::ApiServer, authority::WebhookService};
 use cluster::error::{describe, status};
-use diagnose::Style;
-use diagnose::lint::Level;
+use diagnose::{Style, lint::Level};
 use injection::manifests::Installation;
 use serde::{Serialize, Serializer};
 use serde_json::Value;

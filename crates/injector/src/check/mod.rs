@@ -9,9 +9,8 @@ mod trial;
 mod webhooks;
 
 use crate::api::{ApiServer, CONFIGURATIONS, block_on};
-use crate::authority::WebhookService;
 use crate::output::{ColourChoice, print, print_folded};
-use crate::uninstall::InstalledFlags;
+use crate::{authority::WebhookService, manifests::InstalledFlags};
 use ::cluster::{access, error::describe};
 use clap::{Args, ValueEnum};
 use diagnose::lint::Level;
@@ -69,7 +68,7 @@ pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {
         let (client, server) = connected;
         let objects = files(&target).into_iter().flat_map(|file| file.objects).collect();
         let checked = CheckedInstallation {
-            api: ApiServer::new(client),
+            api: ApiServer(client),
             objects,
             service: WebhookService {
                 namespace: target.namespace.clone(),

@@ -5,16 +5,12 @@
 //! users of a namespace usually have. A review through the proxy of the Service would need `services/proxy`, and that proxy
 //! checks no certificate.
 
-use super::CheckedInstallation;
-use super::before::ExistingObject;
 use super::finding::{InstallationFinding, InstallationTopic};
-use super::rights::name;
+use super::{CheckedInstallation, before::ExistingObject, rights::name};
 use cluster::error::describe;
-use injection::admission::texts;
 use injection::configuration::{Configuration, ConfigurationText, Texts};
-use injection::explain::BY_PLUGIN;
-use injection::pipeline::STATUS;
 use injection::webhook::{Webhook, overlap};
+use injection::{admission::texts, explain::BY_PLUGIN, pipeline::STATUS};
 use mesh::pod::{ENFORCE, Standard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -136,7 +132,6 @@ pub(super) fn findings(
     findings
 }
 
-/// True if the values delegate the rules to the CNI plugin.
 fn sets_cni(values: &Value) -> bool {
     let text = ConfigurationText::new("values", values.as_str().unwrap_or_default());
     Configuration::read_in_part(&Texts { values: Some(text), ..Texts::default() }).0.values.has_plugin

@@ -1,10 +1,7 @@
 //! Webhook configurations of the installation, others that are called for its pods, and their order.
 
-use super::{
-    CheckedInstallation,
-    finding::{InstallationFinding, InstallationTopic},
-    rights::name,
-};
+use super::finding::{InstallationFinding, InstallationTopic};
+use super::{CheckedInstallation, rights::name};
 use crate::authority::webhooks;
 use diagnose::lint::{Code, Finding};
 use injection::manifests::ENVIRONMENT_TAG;

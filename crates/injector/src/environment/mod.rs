@@ -1,16 +1,19 @@
 //! `environment`: routes for tagged requests, offline and in a cluster.
 
-mod inspect;
 mod operator;
 mod routes;
 
-use crate::input::namespace;
-use crate::output::{ObjectFormat, document, print};
-use clap::{Args, Subcommand};
-use injection::manifests::environment_definition;
-use injection::syntax::is_domain;
 pub(crate) use operator::HostFlags;
-use std::{error::Error, process::ExitCode};
+
+use crate::output::{ObjectFormat, document, print};
+use crate::{api::block_on, input::namespace};
+use clap::{Args, Subcommand};
+use cluster::error::describe;
+use hyper::Request;
+use injection::manifests::environment_definition;
+use kube::{Client, Config};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::{error::Error, net::SocketAddr, process::ExitCode, time::Duration};
 
 #[derive(Args)]
 pub(crate) struct EnvironmentFlags {
@@ -27,7 +30,7 @@ enum EnvironmentCommand {
     /// Keep the routes of namespaces in a cluster
     Operator(operator::OperatorFlags),
     /// Query a running operator
-    Inspect(inspect::InspectFlags),
+    Inspect(InspectFlags),
 }
 
 #[derive(Args)]
@@ -41,7 +44,7 @@ pub(crate) fn run(flags: &EnvironmentFlags) -> Result<ExitCode, Box<dyn Error>> 
     match &flags.command {
         EnvironmentCommand::Routes(flags) => routes::run(flags),
         EnvironmentCommand::Operator(flags) => operator::run(flags),
-        EnvironmentCommand::Inspect(flags) => inspect::run(flags),
+        EnvironmentCommand::Inspect(flags) => inspect(flags),
         EnvironmentCommand::Crd(flags) => {
             let text = match flags.format {
                 ObjectFormat::Yaml => document(&environment_definition()),
@@ -53,7 +56,60 @@ pub(crate) fn run(flags: &EnvironmentFlags) -> Result<ExitCode, Box<dyn Error>> 
     }
 }
 
-fn name(text: &str) -> Result<String, String> {
-    let expected = "expected small letters, digits, - and ., with a letter or digit at both ends (RFC 1123)";
-    if is_domain(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+#[derive(Args)]
+struct InspectFlags {
+    #[command(subcommand)]
+    question: InspectCommand,
+    /// Address of the operator
+    #[arg(long, value_name = "ADDRESS", default_value = operator::ADDRESS, global = true)]
+    address: SocketAddr,
+}
+
+#[derive(Subcommand)]
+enum InspectCommand {
+    /// Show its active VirtualEnvironment, Services and labels of workloads
+    Status,
+    /// Show its version
+    Version,
+    /// Show or set its log level
+    Log {
+        /// level=ERROR, level=INFO or level=DEBUG
+        level: Option<String>,
+    },
+}
+
+/// Queries the operator on the same machine.
+fn inspect(flags: &InspectFlags) -> Result<ExitCode, Box<dyn Error>> {
+    let path = match &flags.question {
+        InspectCommand::Status => "/status".to_owned(),
+        InspectCommand::Version => "/version".to_owned(),
+        InspectCommand::Log { level: None } => "/log".to_owned(),
+        InspectCommand::Log { level: Some(level) } => format!("/log?{}", utf8_percent_encode(level, ESCAPED)),
+    };
+    let address = flags.address;
+    let (is_done, body) = block_on(ask(address, &path))?.map_err(|error| {
+        format!(
+            "--address {address}: no operator answers there: {}; expected the address of its --status-address",
+            describe(&error)
+        )
+    })?;
+    print(&format!("{}\n", body.strip_suffix('\n').unwrap_or(&body)))?;
+    Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Characters of a query that a request line can't have.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'=').remove(b'&').remove(b'-').remove(b'.').remove(b'_');
+
+/// Body of the answer, and true if the request succeeded.
+async fn ask(address: SocketAddr, path: &str) -> kube::Result<(bool, String)> {
+    let server = format!("http://{address}").parse().expect("an address is part of a URL");
+    let mut config = Config::new(server);
+    (config.connect_timeout, config.read_timeout) = (Some(TIMEOUT), Some(TIMEOUT));
+    let request = Request::get(path).body(Vec::new()).expect("the path is encoded");
+    match Client::try_from(config)?.request_text(request).await {
+        Err(kube::Error::Api(refusal)) => Ok((false, refusal.message)),
+        answer => answer.map(|body| (true, body)),
+    }
 }

@@ -7,19 +7,13 @@ use crate::input::read;
 use crate::output::{self, ObjectFormat, print, warn};
 use clap::Args;
 use environment::changes::{ChangeStep, changes};
-use environment::conditions::ranked;
-use environment::existing::Existing;
 use environment::inventory::{AllowedHost, InventoryWorkload, Service};
 use environment::resource::{self, EnvironmentSpec, VirtualEnvironment};
-use environment::routes::{Plan, Planned, RouteDisposition, UnroutedReason, plan};
-use environment::suggestions;
-use environment::table::table;
-use mesh::pod::KubernetesObject;
-use mesh::{InputProblem, Problems, visible};
+use environment::routes::{Plan, Planned, RouteDisposition, UnroutedReason, plan, table};
+use environment::{conditions::ranked, existing::Existing, suggestions};
+use mesh::{InputProblem, Problems, pod::KubernetesObject, visible};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::error::Error;
-use std::process::ExitCode;
+use std::{collections::BTreeMap, error::Error, process::ExitCode};
 
 /// Usual minimum width of terminals.
 const WIDTH: usize = 80;
@@ -58,7 +52,8 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     // Warnings may explain problems.
     manifests.warnings.iter().chain(&notes).map(|text| visible(text)).for_each(warn);
     // The command changes nothing, so the message does not mention changes.
-    Problems::check(problems.into_iter().map(|problem| manifests.located(problem)))
+    let located = |problem: InputProblem| InputProblem { name: manifests.at(&problem.name), ..problem };
+    Problems::check(problems.into_iter().map(located))
         .map_err(|problems| problems.headed("the manifests", "; nothing is printed"))?;
     if flags.table {
         let several = routed.len() > 1;
@@ -265,10 +260,6 @@ impl Manifests {
             Some(place) => format!("{place}: {text}"),
             None => text.to_owned(),
         }
-    }
-
-    fn located(&self, problem: InputProblem) -> InputProblem {
-        InputProblem { name: self.at(&problem.name), ..problem }
     }
 }
 

@@ -5,10 +5,8 @@ use crate::output::warn;
 use crate::sources::{ConfigurationSources, SourceTexts, configuration};
 use clap::Args;
 use cluster::error::describe;
-use injection::Namespaces;
-use injection::offline::Surroundings;
-use injection::review::runs_native_sidecars;
 use injection::webhook::{DeployedInjector, InjectorIdentity, by_injector};
+use injection::{Namespaces, offline::Surroundings, review::runs_native_sidecars};
 use mesh::{InputProblem, pod::KubernetesObject};
 use serde_json::Value;
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
@@ -50,7 +48,7 @@ impl ExplainClusterFlags {
         let connected =
             cluster::access::user_client(self.kubeconfig.as_deref(), self.context.as_deref(), SILENCE).await;
         let (client, _) = connected.map_err(|error| describe(&error))?;
-        let api = ApiServer::new(client);
+        let api = ApiServer(client);
         for name in names(manifests, &around.namespaces) {
             match api.get(&format!("/api/v1/namespaces/{name}")).await {
                 Ok(found) => found.iter().for_each(|namespace| around.namespaces.describe(namespace)),

@@ -5,22 +5,16 @@ mod cluster;
 use crate::api::block_on;
 use crate::input::{Input, revision};
 use crate::output::{self, ColourChoice, warn};
-use crate::sources::ConfigurationSources;
-use crate::sources::configuration;
+use crate::sources::{ConfigurationSources, configuration};
 use clap::{Args, ValueEnum};
 use injection::explain::{Explained, InjectionVerdict, command, explain, injected, text};
-use injection::offline::Surroundings;
-use injection::webhook::DeployedInjector;
+use injection::{offline::Surroundings, webhook::DeployedInjector};
 use mesh::data::{Tree, yaml};
 use mesh::{InputProblem, Problems};
-use std::{
-    error::Error,
-    io::{self, Write},
-    path::PathBuf,
-    process::{Command, ExitCode, Stdio},
-};
+use std::io::{self, Write};
+use std::process::{Command, ExitCode, Stdio};
+use std::{error::Error, path::PathBuf};
 
-/// Exit code if a pod is not injected.
 const NOT_INJECTED: u8 = 3;
 /// Exit code if a pod is refused, or the input is invalid.
 const PROBLEMS: u8 = 1;

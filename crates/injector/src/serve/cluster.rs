@@ -4,36 +4,21 @@
 
 use super::metrics::{ServeMetrics, WatchMetrics};
 use crate::authority::SILENCE;
-use clap::{
-    Args, ValueEnum,
-    builder::{PossibleValuesParser, TypedValueParser},
-};
-use cluster::{access, store::Store, termination::spawn_essential, watch};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use cluster::{access, termination::spawn_essential, watch, watch::Store};
 use futures::StreamExt;
-use injection::{
-    Namespace,
-    configuration::Native,
-    review::{self, runs_native_sidecars},
-};
+use injection::review::{self, runs_native_sidecars};
+use injection::{Namespace, configuration::Native};
 use k8s_openapi::api::core::v1::{Namespace as Space, Node};
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    core::PartialObjectMeta,
-    runtime::watcher::{Config, Event},
-};
+use kube::runtime::watcher::{Config, Event};
+use kube::{Api, Client, Resource, ResourceExt, core::PartialObjectMeta};
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
-use std::{
-    collections::BTreeMap,
-    error::Error,
-    fmt::Debug,
-    path::Path,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::{Duration, Instant},
-};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, error::Error, fmt::Debug, path::Path, sync::atomic::AtomicBool};
 
 #[derive(Args, Clone, Debug)]
 #[group(skip)]

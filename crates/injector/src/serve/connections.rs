@@ -1,20 +1,17 @@
 //! Connections: a limited number at once, over TLS, by HTTP/1.1 or HTTP/2. Each has time limits, and a shutdown lets requests
 //! in flight be answered.
 
-use super::io_timeout::IoTimeout;
-use super::routes::WebhookServer;
-use super::tls::HTTP_2;
+use super::{routes::WebhookServer, tls::HTTP_2};
 use cluster::slots::{Slot, Slots};
 use hyper::{Request, Version, body::Incoming, header::CONNECTION, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use std::{convert::Infallible, io, pin::pin, sync::Arc};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{Notify, watch},
-    task::JoinSet,
-    time,
-};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::io::InspectReader;
 
@@ -99,7 +96,7 @@ impl AcceptedConnection {
             return;
         }
         let agreed = tokio::select! {
-            agreed = time::timeout(self.server.timeout, tls.accept(stream)) => {
+            agreed = timeout(self.server.timeout, tls.accept(stream)) => {
                 agreed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             }
             () = self.slot.evicted() => Err(io::ErrorKind::ConnectionAborted.into()),
@@ -162,5 +159,111 @@ impl AcceptedConnection {
         if let Some(Err(error)) = ended {
             tracing::debug!(error, "a connection was aborted");
         }
+    }
+}
+
+/// Longer than Go's client keeps an unused connection (90 s), so that the client ends it: no request is sent into a closing
+/// connection.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Time for a client to agree on the end of a connection without requests (GOAWAY of HTTP/2).
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Deadline of a connection: for the begin of a request, the end of its head, and its body and answer.
+///
+/// An idle connection is kept for long, because the API server keeps its own. Once a request has begun, the limit is short: a client
+/// that sends a head byte by byte holds a connection no longer than one that sends none. HTTP/2 also sends bytes between requests
+/// (PING), so there a request begins with its complete head.
+#[derive(Debug)]
+struct IoTimeout {
+    timeout: Duration,
+    deadline: watch::Sender<Instant>,
+    /// True if no bytes have come since the last answer.
+    idle: AtomicBool,
+    in_flight: AtomicUsize,
+    bytes_begin_request: bool,
+    is_shutting_down: AtomicBool,
+}
+
+impl IoTimeout {
+    fn new(timeout: Duration, bytes_begin_request: bool) -> Self {
+        Self {
+            timeout,
+            deadline: watch::Sender::new(Instant::now() + timeout),
+            idle: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            bytes_begin_request,
+            is_shutting_down: AtomicBool::new(false),
+        }
+    }
+
+    fn bytes_received(&self) {
+        if self.bytes_begin_request && self.idle.swap(false, Ordering::Relaxed) {
+            self.deadline.send_replace(Instant::now() + self.timeout);
+        }
+    }
+
+    /// Called after a complete head: allows time for the body and the answer.
+    fn begin_request(&self) {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.deadline.send_replace(Instant::now() + 2 * self.timeout);
+    }
+
+    /// Called when an answer is ready, or its client has cancelled it.
+    fn end_request(&self) {
+        if self.in_flight.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.idle.store(true, Ordering::Relaxed);
+            let is_ending = self.is_shutting_down.load(Ordering::Relaxed);
+            let timeout = if is_ending { SHUTDOWN_TIMEOUT } else { IDLE_TIMEOUT };
+            self.deadline.send_replace(Instant::now() + timeout);
+        }
+    }
+
+    /// Called before the end of the connection: requests in flight keep their time; an idle connection, or one whose time is
+    /// up, has little.
+    fn shut_down(&self) {
+        self.is_shutting_down.store(true, Ordering::Relaxed);
+        let is_idle = self.in_flight.load(Ordering::Relaxed) == 0 && self.idle.load(Ordering::Relaxed);
+        let (now, most) = (Instant::now(), if is_idle { SHUTDOWN_TIMEOUT } else { 2 * self.timeout });
+        self.deadline
+            .send_modify(|deadline| *deadline = (*deadline).max(now + SHUTDOWN_TIMEOUT).min(now + most));
+    }
+
+    async fn expired(&self) {
+        let mut changes = self.deadline.subscribe();
+        loop {
+            let deadline = *changes.borrow_and_update();
+            tokio::select! {
+                () = sleep_until(deadline) => return,
+                changed = changes.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(10);
+
+    fn left(timer: &IoTimeout) -> Duration {
+        timer.deadline.borrow().duration_since(Instant::now())
+    }
+
+    #[test]
+    fn a_shutdown_leaves_time_to_requests_in_flight_and_to_one_that_has_begun() {
+        let timer = IoTimeout::new(TIMEOUT, true);
+        timer.begin_request();
+        timer.begin_request();
+        timer.end_request();
+        timer.shut_down();
+        assert!(left(&timer) > TIMEOUT);
+
+        let timer = IoTimeout::new(TIMEOUT, true);
+        timer.begin_request();
+        timer.end_request();
+        timer.bytes_received();
+        timer.shut_down();
+        assert!(left(&timer) > TIMEOUT / 2 && left(&timer) <= TIMEOUT);
     }
 }

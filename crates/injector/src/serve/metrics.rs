@@ -5,10 +5,8 @@
 use crate::authority::CallerCount;
 use cluster::status::{self, Reply, registered};
 use injection::review::ReviewOutcome;
-use prometheus_client::{
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::Registry,
-};
+use prometheus_client::{metrics::counter::Counter, metrics::family::Family, metrics::gauge::Gauge};
+use prometheus_client::{metrics::histogram::Histogram, registry::Registry};
 use std::time::Duration;
 
 /// Upper bounds of the histogram in seconds: around the expected time of a review, and far above.

@@ -7,16 +7,14 @@ mod body;
 mod cluster;
 mod configuration;
 mod connections;
-mod io_timeout;
 mod metrics;
 mod reload;
 mod routes;
 mod size_class;
 pub(crate) mod tls;
 
-use crate::authority;
 use crate::logging::{self, LoggingFlags};
-use crate::sources::ConfigurationSources;
+use crate::{authority, sources::ConfigurationSources};
 use ::cluster::{
     error::describe,
     listen::listen,
@@ -32,15 +30,10 @@ use parking_lot::RwLock;
 use reload::{FileContents, Files, Watched, WatchedFile};
 use routes::WebhookServer;
 use size_class::SizeClasses;
-use std::{
-    error::Error,
-    net::{Ipv6Addr, SocketAddr},
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::{Arc, atomic::AtomicBool, atomic::Ordering::Relaxed},
-    thread,
-    time::Duration,
-};
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::{error::Error, process::ExitCode, sync::Arc, sync::atomic::AtomicBool};
+use std::{sync::atomic::Ordering::Relaxed, thread, time::Duration};
 use tls::ServerIdentity;
 use tokio::{runtime::Builder, sync::watch, task::LocalSet, time::sleep};
 use tokio_rustls::TlsAcceptor;

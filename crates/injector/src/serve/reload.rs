@@ -87,7 +87,6 @@ pub(super) struct WatchedFile {
     /// Key in a ConfigMap or a Secret.
     pub(super) key: &'static str,
     pub(super) path: PathBuf,
-    /// True if absence is valid; otherwise it is an error.
     pub(super) optional: bool,
 }
 

@@ -1,37 +1,22 @@
 //! Paths and their answers.
 
-use super::body;
-use super::cluster::ClusterState;
-use super::connections::InFlightRequest;
-use super::metrics::ServeMetrics;
 use super::size_class::{Share, SizeClasses};
 use super::tls::ServerIdentity;
+use super::{body, cluster::ClusterState, connections::InFlightRequest, metrics::ServeMetrics};
 use crate::authority::{CallerCount, Callers};
 use cluster::status::{Reply, TEXT, refuse_method, reply};
-use hyper::{
-    Request, StatusCode,
-    body::Incoming,
-    header::{CONNECTION, CONTENT_TYPE, HeaderValue},
-    http::request::Parts,
-};
-use injection::Configuration;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
+use hyper::{Request, StatusCode, body::Incoming, http::request::Parts};
 use injection::review::{self, Answer, Cancellation, ReviewOutcome, ReviewReport, WebhookCall};
-use injection::tag;
+use injection::{Configuration, tag};
 use parking_lot::RwLock;
 use percent_encoding::percent_decode_str;
 use prometheus_client::metrics::counter::Counter;
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::{Duration, Instant},
-};
-use tokio::{
-    task::{JoinError, spawn_blocking},
-    time::timeout_at,
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+use std::{sync::Arc, sync::atomic::AtomicBool, sync::atomic::Ordering::Relaxed};
+use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::timeout_at;
 
 /// Default time that an API server waits for an answer: the default of `timeoutSeconds`.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);

@@ -5,8 +5,7 @@
 //! longest time is evicted; if all are complete, the new one waits for an answer to one of them.
 
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Maximum body of each class, and the memory of the class, in bytes. A pod with a few containers is short. The last class

@@ -3,14 +3,11 @@
 //! A connection keeps the certificate of its handshake; the next one gets the new one. This module reads no files.
 
 use parking_lot::RwLock;
-use rustls::{
-    ServerConfig,
-    crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject},
-    server::{ClientHello, ResolvesServerCert},
-    sign::CertifiedKey,
-    version::{TLS12, TLS13},
-};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, pki_types::pem::PemObject, sign::CertifiedKey};
 use std::{ops::Range, sync::Arc};
 use x509_cert::{Certificate, der::Decode, time::Time};
 

@@ -1,10 +1,9 @@
 //! Shared parts of the built-in templates: the init container, the placement of the proxy, annotations for a plugin, and access
 //! to a pod's metadata and to the values.
 
-use crate::configuration::selector::is_empty;
-use crate::pipeline::pod::PodSpecItem;
 use crate::sidecar::{Identity, InitMode, Mode};
 use crate::template::context::{TemplateContext, with_network};
+use crate::{configuration::selector::is_empty, pipeline::pod::PodSpecItem};
 use mesh::InputProblem;
 use serde_json::{Map, Value, json};
 

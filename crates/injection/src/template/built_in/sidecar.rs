@@ -2,16 +2,12 @@
 //! Lightstep and Datadog, Google's workload certificates, and core dumps by a privileged container.
 
 use super::context::{RenderContext, TemplateParts, is_on, pod_field, resource_limit, set, variable};
-use crate::admission::Workload;
-use crate::configuration::selector::is_empty;
 use crate::merge::{MOUNT_PATH, identity};
-use crate::mesh_config::MeshConfig;
-use crate::template::context::TemplateContext;
-use crate::template::opentelemetry;
+use crate::template::{TemplateContext, opentelemetry};
+use crate::{admission::Workload, configuration::selector::is_empty, mesh_config::MeshConfig};
 use mesh::istio::annotations::{USER_MOUNTS, USER_VOLUMES};
 use serde_json::{Map, Value, json};
-use std::borrow::Cow;
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 const BOOTSTRAP: &str = "sidecar.istio.io/bootstrapOverride";
 const CORE_DUMP: &str = "sidecar.istio.io/enableCoreDump";

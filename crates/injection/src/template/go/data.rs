@@ -1,14 +1,11 @@
 //! The data of templates: Istio's names, filled from a pod and its context like the Go structures that templates are written for:
 //! with Go's field names, zeros for unset fields, and Go's order.
 
-use crate::mesh_config::proxy_config;
-use crate::pipeline::unread;
-use crate::template::context::TemplateContext;
+use crate::{mesh_config::proxy_config, pipeline::unread, template::TemplateContext};
 use gtmpl_ng::{Func, FuncError, Value};
 use mesh::istio::annotations::{PROXY_CONFIG, PROXY_IMAGE, PROXY_IMAGE_TYPE};
 use serde_json::Value as Json;
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::{collections::HashMap, sync::LazyLock};
 
 pub(crate) fn plain(value: &Json) -> Value {
     with(value, str::to_owned)

@@ -18,15 +18,12 @@ pub(crate) use functions::codings::as_go_writes;
 pub use functions::names as functions;
 pub(crate) use functions::refused;
 
-use super::context::TemplateContext;
-use crate::admission::Cancellation;
-use crate::pipeline::unread;
+use super::TemplateContext;
+use crate::{admission::Cancellation, pipeline::unread};
 use gtmpl_ng::{Context, ExecError, Func, Limits, ParseError};
 use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// Limits of one rendering: far above the needs of pods' templates, and low enough to end soon.
 const LIMITS: Limits = {

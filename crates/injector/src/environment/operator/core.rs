@@ -6,19 +6,15 @@
 
 use super::store::{Lost, ObjectStore, Ranking, Resource};
 use backon::ExponentialBackoff;
-use environment::{
-    changes::{Changes, adoptions, changes, orphans},
-    conditions::{conditions, idle, status},
-    inventory::AllowedHost,
-    routes::{Plan, plan},
-};
+use environment::changes::{Changes, adoptions, changes, orphans};
+use environment::conditions::{conditions, idle, status};
+use environment::inventory::AllowedHost;
+use environment::routes::{Plan, plan};
 use kube::runtime::watcher::Event;
 use mesh::Problems;
 use serde_json::Value;
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// Maximum delay of work by events, in debounce intervals.
 const MAX_DEBOUNCES: u32 = 6;

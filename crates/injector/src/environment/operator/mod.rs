@@ -5,49 +5,38 @@
 //! store       the objects that decide about routes
 //! core        due work and its time            pure; the library makes the plan
 //! writes      the calls of the work            as long as this process leads
-//! rounds      the loop over these parts
 //! inspection  the status pages
 //! ```
 
 mod core;
 mod inspection;
-mod rounds;
 mod store;
 #[cfg(test)]
 mod tests;
 mod watch;
 mod writes;
 
+use self::core::{Core, WorkOutcome};
 use crate::logging;
 use clap::Args;
-use cluster::{
-    access,
-    error::{describe, in_time},
-    lease::LeaseCandidate,
-    logging::LogLevelHandle,
-    status,
-    termination::Termination,
-};
+use cluster::error::{describe, in_time};
+use cluster::{access, lease::LeaseCandidate, logging::LogLevelHandle, status, termination::Termination};
 use environment::inventory::AllowedHost;
+use futures::{StreamExt, future::OptionFuture};
+use injection::syntax::is_domain;
 use inspection::Inspection;
+use kube::{Client, runtime::watcher::Event};
 use mesh::sources::duration;
 use prometheus_client::registry::Registry;
-use rounds::EnvironmentOperator;
+use std::pin::{Pin, pin};
+use std::time::{Duration, Instant};
 use std::{
-    cell::RefCell,
-    error::Error,
-    fs,
-    net::SocketAddr,
-    path::PathBuf,
-    process::ExitCode,
-    rc::Rc,
-    sync::Arc,
-    time::{Duration, Instant},
+    cell::RefCell, error::Error, fs, net::SocketAddr, path::PathBuf, process::ExitCode, rc::Rc, sync::Arc,
 };
-use tokio::{
-    runtime::Builder,
-    task::{self, LocalSet},
-};
+use tokio::sync::watch::{Receiver, Sender};
+use tokio::task::{self, LocalSet};
+use tokio::{runtime::Builder, time};
+use watch::WatchScope;
 use writes::Metrics;
 
 #[derive(Args, Clone, Debug)]
@@ -75,7 +64,7 @@ pub(crate) struct OperatorFlags {
     #[command(flatten)]
     hosts: HostFlags,
     /// Lease for the election of a leader
-    #[arg(long, value_name = "NAME", default_value = "sidecar-injector-environment", value_parser = super::name)]
+    #[arg(long, value_name = "NAME", default_value = "sidecar-injector-environment", value_parser = name)]
     lease: String,
     /// Namespace of the Lease [default: --namespace, else that of the kubeconfig, or of the pod]
     #[arg(long, value_name = "NAME", value_parser = super::namespace)]
@@ -93,7 +82,7 @@ pub(crate) struct OperatorFlags {
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = within(SECOND, HOUR))]
     call_timeout: Duration,
     /// Address that answers `environment inspect`
-    #[arg(long, value_name = "ADDRESS", default_value = super::inspect::ADDRESS)]
+    #[arg(long, value_name = "ADDRESS", default_value = ADDRESS)]
     status_address: SocketAddr,
     /// Address of /metrics, /healthz and /readyz, such as `[::]:8383`
     #[arg(long, value_name = "ADDRESS")]
@@ -102,6 +91,8 @@ pub(crate) struct OperatorFlags {
     logging: logging::LoggingFlags,
 }
 
+/// Default address of the status pages, as upstream's.
+pub(super) const ADDRESS: &str = "127.0.0.1:8000";
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 /// Limit of the client (`kube::api::WatchParams`): under 295 seconds.
@@ -114,6 +105,11 @@ fn within(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, 
         let expected = "expected a duration such as 5s, 500ms or 1m30s";
         found.ok_or_else(|| format!("{expected}, from {}s to {}s", least.as_secs_f64(), most.as_secs_f64()))
     }
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let expected = "expected small letters, digits, - and ., with a letter or digit at both ends (RFC 1123)";
+    if is_domain(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }
 
 fn lease_duration(text: &str) -> Result<Duration, String> {
@@ -139,7 +135,7 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     let watching = access::client(kubeconfig, flags.watch_timeout + flags.call_timeout).await?;
     let own = client.default_namespace().to_owned();
     let namespace = (!flags.all).then(|| flags.namespace.clone().unwrap_or_else(|| own.clone()));
-    let core = core::Core::new(flags.debounce, flags.hosts.allow_hosts.clone());
+    let core = Core::new(flags.debounce, flags.hosts.allow_hosts.clone());
     let core = Rc::new(RefCell::new(core));
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
@@ -160,16 +156,11 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     let mut candidate =
         LeaseCandidate::new(client, &lease_namespace, flags.lease.clone(), identity, flags.lease_duration);
     // Effectively unlimited.
-    let always =
-        tokio::sync::watch::Sender::new(Instant::now().checked_add(Duration::from_secs(100 * 365 * 86_400)));
+    let always = Sender::new(Instant::now().checked_add(Duration::from_secs(100 * 365 * 86_400)));
     let leads_until = if flags.no_lease { always.subscribe() } else { candidate.until() };
     let operator = Rc::new(EnvironmentOperator {
         client: watching,
-        scope: watch::WatchScope {
-            namespace,
-            timeout: flags.watch_timeout,
-            call_timeout: flags.call_timeout,
-        },
+        scope: WatchScope { namespace, timeout: flags.watch_timeout, call_timeout: flags.call_timeout },
         core,
         metrics,
         leads_until,
@@ -197,4 +188,78 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
 fn identity() -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{:016x}", host.trim(), fastrand::u64(..))
+}
+
+/// The loop: events go to the core, and due work is done, one namespace at a time, while events continue.
+struct EnvironmentOperator {
+    /// Its read timeout exceeds a watch's.
+    client: Client,
+    scope: WatchScope,
+    core: Rc<RefCell<Core>>,
+    metrics: Metrics,
+    leads_until: Receiver<Option<Instant>>,
+}
+
+type InProgress = (String, Pin<Box<dyn Future<Output = WorkOutcome>>>);
+
+impl EnvironmentOperator {
+    /// `unlisted` is held until all resources are listed, which blocks readiness.
+    async fn run(self: Rc<Self>, unlisted: Arc<str>) {
+        let mut unlisted = Some(unlisted);
+        let mut events = pin!(watch::events(&self.client, &self.scope));
+        let mut lead = self.leads_until.clone();
+        let mut in_progress: Option<InProgress> = None;
+        loop {
+            let now = Instant::now();
+            let leads_until = *lead.borrow_and_update();
+            let leads = leads_until.is_some_and(|until| now < until);
+            self.metrics.leading.set(leads.into());
+            self.core.borrow_mut().lead(leads, now);
+            if !leads {
+                // Another replica may act from now on: work in progress ends here.
+                in_progress = None;
+            } else if in_progress.is_none() {
+                in_progress = self.start_work(now);
+            }
+            let due = self.core.borrow().next_due().filter(|_| in_progress.is_none());
+            tokio::select! {
+                Some((resource, event)) = events.next() => match event {
+                    Ok(event) => {
+                        let is_done = matches!(event, Event::InitDone);
+                        self.core.borrow_mut().handle(resource, event, Instant::now());
+                        if is_done && self.core.borrow().store.is_complete() {
+                            drop(unlisted.take());
+                        }
+                    }
+                    Err(failure) => {
+                        self.metrics.watch_failed(watch::resource(resource).plural, failure.kind);
+                    }
+                },
+                Some(outcome) = OptionFuture::from(in_progress.as_mut().map(|(_, work)| work)) => {
+                    if let Some((namespace, _)) = in_progress.take() {
+                        self.core.borrow_mut().finished(&namespace, outcome, Instant::now());
+                    }
+                }
+                Some(()) = sleep_until(due) => {}
+                Some(()) = sleep_until(leads_until.filter(|_| leads)) => {}
+                // The sender lives as long as the process.
+                Ok(()) = lead.changed() => {}
+            }
+        }
+    }
+
+    fn start_work(self: &Rc<Self>, now: Instant) -> Option<InProgress> {
+        let work = self.core.borrow_mut().start(now)?;
+        self.metrics.rounds.inc();
+        let namespace = work.namespace.clone();
+        tracing::debug!(namespace, steps = work.changes.steps.len(), "evaluated");
+        for note in work.notes() {
+            tracing::debug!(namespace, note, "suspicious configuration");
+        }
+        Some((namespace, Box::pin(Rc::clone(self).work(work))))
+    }
+}
+
+fn sleep_until(time: Option<Instant>) -> OptionFuture<time::Sleep> {
+    time.map(|time| time::sleep_until(time.into())).into()
 }

@@ -1,11 +1,7 @@
 //! Objects of a cluster that decide about routes, and the changes by each event.
 
-use environment::{
-    conditions::ranked,
-    existing::Existing,
-    inventory::{InventoryWorkload, Service},
-    resource::VirtualEnvironment,
-};
+use environment::inventory::{InventoryWorkload, Service};
+use environment::{conditions::ranked, existing::Existing, resource::VirtualEnvironment};
 use kube::runtime::watcher::Event;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +30,7 @@ impl Resource {
 }
 
 type NamespacedName = (String, String);
-type ResourceTable = cluster::store::Store<NamespacedName, WatchedObject>;
+type ResourceTable = cluster::watch::Store<NamespacedName, WatchedObject>;
 
 /// Parts of an object that decide about routes.
 #[derive(Debug)]
@@ -185,10 +181,8 @@ impl ObjectStore {
     /// Namespaces with a VirtualEnvironment, or with an object of the operator.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
         let objects = self.0.iter().flat_map(ResourceTable::known).filter(|(_, fact)| fact.is_ours());
-        self.with_environments()
-            .into_iter()
-            .chain(objects.map(|((namespace, _), _)| namespace.clone()))
-            .collect()
+        let of_objects = objects.map(|((namespace, _), _)| namespace.clone());
+        self.with_environments().into_iter().chain(of_objects).collect()
     }
 }
 

@@ -1,24 +1,17 @@
 //! Writes of the operator: one call per step, while this process leads; and its metrics.
 
 use super::core::{NamespaceWork, WorkOutcome};
-use super::rounds::EnvironmentOperator;
-use super::store::Resource;
-use super::watch;
+use super::{EnvironmentOperator, store::Resource, watch};
 use cluster::error::{describe, in_time};
 use cluster::status::registered;
-use environment::changes::ChangeStep;
-use environment::existing::MANAGER;
+use environment::{changes::ChangeStep, existing::MANAGER};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Error};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use prometheus_client::{metrics::counter::Counter, metrics::family::Family, metrics::gauge::Gauge};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
-use std::rc::Rc;
-use std::time::Instant;
+use std::{collections::BTreeSet, rc::Rc, time::Instant};
 
 type Unwritten = (WorkOutcome, String);
 

@@ -3,10 +3,7 @@
 use crate::admission::Cancellation;
 use crate::template::go::{data, standin};
 use gtmpl_ng::{Func, FuncError, Value};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::mem;
-use std::ops::RangeInclusive;
+use std::{cell::RefCell, collections::BTreeMap, mem, ops::RangeInclusive};
 
 pub(super) type FunctionResult = Result<Value, String>;
 

@@ -1,8 +1,7 @@
 //! Functions that write and read JSON, YAML and base 64, and checksums, which cause new pods when a configuration changes; no
 //! secret depends on the checksums.
 
-use super::values::union;
-use super::{ANY, Fields, FunctionResult, functions, text};
+use super::{ANY, Fields, FunctionResult, functions, text, values::union};
 use crate::template::go::data::{self, fields_in_order, json_fields};
 use crate::template::go::standin;
 use data_encoding::{BASE64, HEXLOWER};

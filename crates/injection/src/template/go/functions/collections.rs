@@ -1,11 +1,9 @@
 //! Functions of lists and maps. None changes a map in place: `set`, `unset` and the merging ones return a new one. The module
 //! `text` rewrites a template's calls of them to assignments, so that variables change as with sprig.
 
-use super::texts::texts;
 use super::values::{go, union};
-use super::{
-    ANY, Fields, FunctionResult, field, fields, functions, is_empty, list, list_of, spend, text, whole,
-};
+use super::{ANY, Fields, FunctionResult, field, fields, functions, is_empty, list, list_of, spend, text};
+use super::{texts::texts, whole};
 use crate::template::go::data::STRUCT;
 use gtmpl_ng::Value;
 use std::collections::BTreeMap;

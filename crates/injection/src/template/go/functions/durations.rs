@@ -3,8 +3,7 @@
 use crate::syntax::canonical_quantity;
 use gtmpl_ng::{FuncError, Value};
 use mesh::sources::duration::nanoseconds;
-use std::collections::HashMap;
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 pub(super) fn written(nanos: i64) -> String {
     const MINUTE: u64 = 60_000_000_000;

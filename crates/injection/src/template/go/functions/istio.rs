@@ -7,9 +7,8 @@ use super::{
     Fields, FunctionResult, RENDERING, durations, field, functions, is_nothing, list, printed, text,
 };
 use crate::mesh_config::MeshConfig;
-use crate::template::context::with_network;
 use crate::template::go::{data, standin};
-use crate::template::opentelemetry;
+use crate::template::{context::with_network, opentelemetry};
 use gtmpl_ng::Value;
 use mesh::sources::duration::nanoseconds;
 use serde_json::Value as Json;

@@ -14,8 +14,7 @@ pub(super) use call::{MAX_OUTPUT, begin, remarks};
 
 use call::{ANY, FunctionOwner, FunctionResult, FunctionTable, RENDERING, functions, passes, reads, spend};
 use gtmpl_ng::{Func, FuncError, Value, funcs};
-use std::collections::BTreeSet;
-use std::sync::LazyLock;
+use std::{collections::BTreeSet, sync::LazyLock};
 use values::{Fields, field, fields, is_empty, is_nothing, list, list_of, printed, text, whole};
 
 pub(super) fn all() -> impl Iterator<Item = (&'static str, Func)> {
