@@ -69,21 +69,8 @@ pub(crate) const KEYS: [PluginKey; 9] = [
 ];
 
 /// Keys of the specification, or added by runtimes and `libcni`.
-const OTHERS: [&str; 13] = [
-    "cniVersion",
-    "cniVersions",
-    "name",
-    "type",
-    "args",
-    "capabilities",
-    "disableCheck",
-    "disableGC",
-    "dns",
-    "ipMasq",
-    "ipam",
-    "prevResult",
-    "runtimeConfig",
-];
+const OTHERS: &str = "cniVersion cniVersions name type args capabilities disableCheck disableGC dns ipMasq ipam prevResult \
+                      runtimeConfig";
 
 const RESERVED: &str = "cni.dev/";
 
@@ -92,7 +79,7 @@ pub(crate) fn has_key(entry: &str, keys: &[&str]) -> bool {
 }
 
 pub(super) fn complaint(name: &str) -> Option<String> {
-    let known = || KEYS.iter().map(|key| key.name).chain(OTHERS);
+    let known = || KEYS.iter().map(|key| key.name).chain(OTHERS.split(' '));
     if name.starts_with(RESERVED) || known().any(|key| key == name) {
         return None;
     }
