@@ -2,7 +2,7 @@
 
 use super::report::{self, Format};
 use super::run::{self, Run};
-use super::{Exit, RunResult, host::System, live::live_routing};
+use super::{Exit, RunResult, host::System};
 use command_line::output::print_part;
 use diagnose::explain::{PodContext, VerdictKind};
 use diagnose::trace::{
@@ -17,7 +17,7 @@ use sidecar_init::backend::nftables::tracing::{Aim, FIRST, LAST, TABLE, Tracing}
 use sidecar_init::backend::{self, Kernel};
 use sidecar_init::sys::wait::{Requests, Woken};
 use sidecar_init::sys::{nflog, process};
-use sidecar_init::{backend::nftables::Refusal, engine::RuleIndex, sys::user::OwnerIds};
+use sidecar_init::{backend::nftables::Refusal, engine::RuleIndex, observe, sys::user::OwnerIds};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant, SystemTime};
 use std::{collections::BTreeSet, io};
@@ -253,13 +253,9 @@ impl Enabled {
         let (group, owners) = (LOG_GROUP + 1..LOG_GROUP + 9)
             .find_map(|group| Some((group, nflog::NflogListener::open(group).ok()?)))
             .unzip();
-        let destination = filter.destination;
-        let aim = Aim {
-            protocol: filter.protocol.as_deref().and_then(number),
-            network: destination.and_then(|to| to.network),
-            port: destination.and_then(|to| to.port),
-            every_packet,
-        };
+        let protocol = filter.protocol.as_deref().and_then(number);
+        let (network, port) = filter.destination.map(|to| (to.network, to.port)).unwrap_or_default();
+        let aim = Aim { protocol, network, port, every_packet };
         let started = Tracing::start(&aim, group).map_err(|refusal| match refusal {
             Refusal::Conflict(source) if source.kind() == io::ErrorKind::AlreadyExists => {
                 TraceFailure::AnotherTrace
@@ -366,7 +362,7 @@ impl Rules for LiveRules {
     }
 
     fn routing(&self, family: Family) -> Routing {
-        live_routing(&self.routes, family, &self.pod)
+        observe::routing(&self.routes, family, &self.pod.addresses)
     }
 
     fn chain(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<usize> {

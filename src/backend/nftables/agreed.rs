@@ -99,7 +99,6 @@ fn module<'a>(expression: &'a Expression, kind: &str, attribute_of_name: u16) ->
     }
 }
 
-/// True for an extension of iptables, false for a verdict or a chain.
 fn is_extension(action: &Action) -> bool {
     match action {
         Action::Target(Target::Accept | Target::Drop | Target::Return) => false,
