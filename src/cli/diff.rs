@@ -296,11 +296,8 @@ fn also(compared: &LiveComparison, owner: &Ownership) -> String {
     };
     let reasons =
         [Reason::Missing, Reason::Extra, Reason::Changed, Reason::Moved, Reason::ForeignBefore].into_iter();
-    let counted: Vec<String> = reasons
-        .map(|reason| (count(reason), reason))
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, reason)| format!("{count} {reason}"))
-        .collect();
+    let counted = reasons.map(|reason| (count(reason), reason)).filter(|(count, _)| *count > 0);
+    let counted: Vec<String> = counted.map(|(count, reason)| format!("{count} {reason}")).collect();
     match (counted.is_empty(), differences.is_empty()) {
         (true, false) => "chains".to_owned(),
         _ => counted.join(", "),

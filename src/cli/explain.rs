@@ -182,9 +182,10 @@ fn answer(
     let is_empty =
         is_live && all.iter().all(|rule_view| rule_view.view.chains().iter().all(|c| c.rules.is_empty()));
     let head = match form {
-        ExplainFormat::Text | ExplainFormat::Picture if is_alone => basis.line(report::line_width()),
-        ExplainFormat::Svg if is_alone => format!("{}\n", render::as_comment(&basis.to_string())),
-        _ => String::new(),
+        _ if !is_alone => String::new(),
+        ExplainFormat::Text | ExplainFormat::Picture => basis.line(report::line_width()),
+        ExplainFormat::Svg => format!("{}\n", render::as_comment(&basis.to_string())),
+        ExplainFormat::Data(_) => String::new(),
     };
     let Some(question) = question else {
         let traffic = traffic(all, subject, request);

@@ -89,10 +89,8 @@ fn options(reader: &mut SettingReader<'_>) -> TraceOptions {
 }
 
 fn number(name: &str) -> Option<u8> {
-    [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58)]
-        .into_iter()
-        .find(|(of, _)| *of == name)
-        .map(|(_, n)| n)
+    let numbers = [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58)];
+    numbers.into_iter().find(|(of, _)| *of == name).map(|(_, number)| number)
 }
 
 fn show(run: &Run, options: &TraceOptions) -> Result<(), TraceFailure> {
@@ -192,18 +190,12 @@ impl TraceSource for Reports {
         let reports = self.listener.take()?;
         let now = SystemTime::now();
         let ended: Vec<_> = reports.into_iter().filter_map(|report| self.groups.take(report, now)).collect();
-        Ok(ended
-            .iter()
-            .map(|reports| known.describe(|rules| of_reports(reports, SystemTime::now(), rules)))
-            .collect())
+        Ok(ended.iter().map(|reports| known.describe(|rules| of_reports(reports, now, rules))).collect())
     }
 
     fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block> {
-        self.groups
-            .end(now)
-            .iter()
-            .map(|reports| known.describe(|rules| of_reports(reports, SystemTime::now(), rules)))
-            .collect()
+        let (ended, now) = (self.groups.end(now), SystemTime::now());
+        ended.iter().map(|reports| known.describe(|rules| of_reports(reports, now, rules))).collect()
     }
 
     fn has_open(&self) -> bool {

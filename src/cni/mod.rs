@@ -112,11 +112,8 @@ fn input(verb: Verb) -> Result<Vec<u8>> {
     if verb == Verb::Version && stdin.is_terminal() {
         return Ok(input);
     }
-    stdin
-        .lock()
-        .take(MAX_BYTES + 1)
-        .read_to_end(&mut input)
-        .map_err(|error| CniError::caused(CniErrorCode::Io, "standard input can't be read", &error))?;
+    let read = stdin.lock().take(MAX_BYTES + 1).read_to_end(&mut input);
+    read.map_err(|error| CniError::caused(CniErrorCode::Io, "standard input can't be read", &error))?;
     if files::is_longer(&input, MAX_BYTES) {
         let msg = format!("the network configuration on standard input is longer than {MAX_BYTES} bytes");
         return Err(CniError::new(CniErrorCode::Decode, msg, "nothing of it was used"));

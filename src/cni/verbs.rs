@@ -301,11 +301,8 @@ fn record_with_same_rules(
     key: &AttachmentKey,
     stored: &StoredRecord,
 ) -> Result<Option<StoredRecord>> {
-    for other in state
-        .keys()?
-        .iter()
-        .filter(|other| *other != key && other.attachment.container == key.attachment.container)
-    {
+    let (keys, container) = (state.keys()?, &key.attachment.container);
+    for other in keys.iter().filter(|other| *other != key && other.attachment.container == *container) {
         let theirs = state.record(other)?;
         let differs = matches!((stored.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);
         if theirs != StoredRecord::Absent && !differs {

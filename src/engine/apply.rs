@@ -122,6 +122,9 @@ pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) ->
         }),
         None => 0,
     };
+    // `--replace` joins the ownerships of other meshes to the owner's.
+    let owner = desired.owner.alone();
+    let removed = before.others(&owner, desired.owner.joined);
     Ok(Summary {
         backend: target.contents.as_ref().map(|contents| contents.backend()),
         families: desired.families().collect(),
@@ -129,11 +132,7 @@ pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) ->
         steps,
         forgotten_flows,
         left: Vec::new(),
-        // `--replace` joins the ownerships of other meshes to the owner's.
-        removed: before
-            .others(&desired.owner.alone(), desired.owner.joined)
-            .map(|(other, _)| other)
-            .collect(),
+        removed: removed.map(|(other, _)| other).collect(),
     })
 }
 

@@ -26,11 +26,7 @@ fn part(name: &str, lines: Vec<Compared<String>>) -> DifferingPart {
 
 /// True if two tables are equal, whatever the order of their sets and chains.
 pub fn same(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> bool {
-    let (live, desired) = match (live, desired) {
-        (None, None) => return true,
-        (Some(live), Some(desired)) => (live, desired),
-        (Some(_), None) | (None, Some(_)) => return false,
-    };
+    let (Some(live), Some(desired)) = (live, desired) else { return live.is_none() && desired.is_none() };
     (&live.name, live.flags, live.sets.len(), live.chains.len())
         == (&desired.name, desired.flags, desired.sets.len(), desired.chains.len())
         && desired.sets.iter().all(|set| live.sets.iter().any(|other| other == set))

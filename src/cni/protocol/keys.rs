@@ -106,10 +106,8 @@ impl<'a> PluginFields<'a> {
 
     /// A field's value; `None` if it is missing, or `null`, which Go writes for an unset field.
     pub(crate) fn value(&self, name: &str) -> Option<&'a RawValue> {
-        self.iter()
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| value)
-            .filter(|value| value.get() != "null")
+        let (_, value) = self.iter().find(|(key, _)| *key == name)?;
+        Some(value).filter(|value| value.get() != "null")
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
