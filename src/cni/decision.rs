@@ -1,6 +1,6 @@
 //! Decides if a container's traffic is captured, and by which settings, from the runtime's call and its configuration.
 
-use super::protocol::{ANNOTATIONS, CniError, CniErrorCode, PluginConfiguration, Result, RuntimePod};
+use super::protocol::{ANNOTATIONS, CniError, CniErrorCode, CniResult, PluginConfiguration, RuntimePod};
 use mesh::pod::{self, annotated};
 use mesh::sources::{Given, Raw, SettingReader, Source};
 use mesh::{Capture, Host, InputProblem, Setting};
@@ -15,8 +15,8 @@ pub(super) enum CaptureDecision {
 pub(super) fn decide(
     configuration: &PluginConfiguration<'_>,
     pod: &RuntimePod,
-    look_up_pod: impl FnOnce(&Path, &str, &str) -> Result<pod::Pod>,
-) -> Result<CaptureDecision> {
+    look_up_pod: impl FnOnce(&Path, &str, &str) -> CniResult<pod::Pod>,
+) -> CniResult<CaptureDecision> {
     let PluginConfiguration { annotations, capture, defaults, excluded_namespaces, kubeconfig, .. } =
         configuration;
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
@@ -86,7 +86,11 @@ pub(super) struct ResolvedCapture {
     pub(super) warnings: Vec<String>,
 }
 
-pub(super) fn resolve(raw: Raw, before: Vec<InputProblem>, addresses: &[IpAddr]) -> Result<ResolvedCapture> {
+pub(super) fn resolve(
+    raw: Raw,
+    before: Vec<InputProblem>,
+    addresses: &[IpAddr],
+) -> CniResult<ResolvedCapture> {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let pod_ips = Given { value: addresses.join(","), source: Source::Default(Setting::PodIps) };
     let raw = raw.over(Raw::of([(Setting::PodIps, pod_ips)]));

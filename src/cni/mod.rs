@@ -15,8 +15,8 @@ pub(crate) use traces::count_repair;
 
 pub(crate) use protocol::help;
 use protocol::{
-    AttachmentTarget, CniError, CniErrorCode, CniRequest, CniVersion, MAX_BYTES, PartialConfiguration,
-    Result, Verb,
+    AttachmentTarget, CniError, CniErrorCode, CniRequest, CniResult, CniVersion, MAX_BYTES,
+    PartialConfiguration, Verb,
 };
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use state::AttachmentStore;
@@ -59,7 +59,7 @@ pub(crate) fn main() -> ExitCode {
     if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn serve(watch: &TimedCall) -> Result<Done> {
+fn serve(watch: &TimedCall) -> CniResult<Done> {
     let request = CniRequest::read(|name| env::var_os(name))?;
     let verb = request.verb;
     watch.note(|progress| {
@@ -107,7 +107,7 @@ fn serve(watch: &TimedCall) -> Result<Done> {
 }
 
 /// All of standard input, except for VERSION from a terminal.
-fn input(verb: Verb) -> Result<Vec<u8>> {
+fn input(verb: Verb) -> CniResult<Vec<u8>> {
     let (mut input, stdin) = (Vec::new(), io::stdin());
     if verb == Verb::Version && stdin.is_terminal() {
         return Ok(input);

@@ -4,7 +4,7 @@
 use super::NODE_PROGRAM;
 use super::decision::{CaptureDecision, ResolvedCapture, decide, resolve};
 use super::namespace::{self, ADD_COMMAND, choice, enter_existing};
-use super::protocol::{self, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration, Result};
+use super::protocol::{self, AttachmentTarget, CniError, CniErrorCode, CniResult, PluginConfiguration};
 use super::state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord};
 use super::watch::{Done, Undo};
 use mesh::pod::{self, Pod, annotated};
@@ -31,7 +31,7 @@ impl CallContext {
         target: &AttachmentTarget,
         netns: &Path,
         configuration: &PluginConfiguration<'_>,
-    ) -> Result<Done> {
+    ) -> CniResult<Done> {
         let skipped = |reason: String| Done::new("skipped", reason).answering(result(configuration));
         let (raw, problems) = match self.decide(configuration, target)? {
             CaptureDecision::Nothing(reason) => return Ok(skipped(reason)),
@@ -62,7 +62,7 @@ impl CallContext {
     }
 
     /// Record of an attachment before ADD; an error for one of another mesh, because DEL removes the rules of only one.
-    fn before(&self, key: &AttachmentKey, mesh: Mesh) -> Result<StoredRecord> {
+    fn before(&self, key: &AttachmentKey, mesh: Mesh) -> CniResult<StoredRecord> {
         let stored = self.state.record(key)?;
         if let Some(earlier) = stored.mesh().filter(|earlier| *earlier != mesh) {
             let (earlier, now) = (earlier.ownership().name, mesh.ownership().name);
@@ -79,7 +79,7 @@ impl CallContext {
         &self,
         configuration: &PluginConfiguration<'_>,
         target: &AttachmentTarget,
-    ) -> Result<CaptureDecision> {
+    ) -> CniResult<CaptureDecision> {
         let time = self.timeout.mul_f64(0.75);
         decide(configuration, &target.pod, |kubeconfig, namespace, name| {
             ask_for_pod(kubeconfig, namespace, name, time)
@@ -92,7 +92,7 @@ impl CallContext {
         target: &AttachmentTarget,
         netns: &Path,
         configuration: &PluginConfiguration<'_>,
-    ) -> Result<Done> {
+    ) -> CniResult<Done> {
         let stored = self.state.record(&key(target, &configuration.name))?;
         if let StoredRecord::Unreadable(why) = &stored {
             tracing::warn!(target: "state", "what ADD has written can't be read ({why}); resolved again");
@@ -131,7 +131,12 @@ impl CallContext {
     }
 
     /// DEL: removes our rules from the namespace, if it still exists, and the record from the node.
-    pub(super) fn del(&self, target: &AttachmentTarget, netns: Option<&Path>, network: &str) -> Result<Done> {
+    pub(super) fn del(
+        &self,
+        target: &AttachmentTarget,
+        netns: Option<&Path>,
+        network: &str,
+    ) -> CniResult<Done> {
         let key = key(target, network);
         let nothing = || Ok(Done::new("nothing", "nothing was done for it"));
         let entered = netns.map(namespace::enter);
@@ -166,7 +171,7 @@ impl CallContext {
     }
 
     /// The removal for DEL; `None` if no ADD has set rules for this attachment.
-    fn removal(&self, key: &AttachmentKey) -> Result<Option<Removal>> {
+    fn removal(&self, key: &AttachmentKey) -> CniResult<Option<Removal>> {
         let stored = self.state.record(key)?;
         let is_shared = record_with_same_rules(&self.state, key, &stored)?.is_some();
         let owner = match stored {
@@ -199,7 +204,7 @@ impl CallContext {
     }
 
     /// GC: removes the records of attachments that the runtime does not list.
-    pub(super) fn gc(&self, configuration: &PluginConfiguration<'_>) -> Result<Done> {
+    pub(super) fn gc(&self, configuration: &PluginConfiguration<'_>) -> CniResult<Done> {
         let Some(valid) = &configuration.valid else {
             let msg = "GC is called without valid attachments";
             let details = "expected cni.dev/valid-attachments, a list of objects, each with a containerID and an ifname";
@@ -230,7 +235,7 @@ impl CallContext {
     }
 
     /// STATUS: reports if ADD could work, by setting rules in a new namespace.
-    pub(super) fn status(&self, configuration: &PluginConfiguration<'_>) -> Result<Done> {
+    pub(super) fn status(&self, configuration: &PluginConfiguration<'_>) -> CniResult<Done> {
         let unavailable = |what: &str, fault: &dyn std::error::Error| {
             CniError::caused(CniErrorCode::NotAvailable, what, fault)
         };
@@ -271,7 +276,7 @@ fn undo_add(
     before: StoredRecord,
     session: &mut Session,
     is_changed: bool,
-) -> Result<()> {
+) -> CniResult<()> {
     match before {
         StoredRecord::Absent => {
             if is_changed {
@@ -300,7 +305,7 @@ fn record_with_same_rules(
     state: &AttachmentStore,
     key: &AttachmentKey,
     stored: &StoredRecord,
-) -> Result<Option<StoredRecord>> {
+) -> CniResult<Option<StoredRecord>> {
     let (keys, container) = (state.keys()?, &key.attachment.container);
     for other in keys.iter().filter(|other| *other != key && other.attachment.container == *container) {
         let theirs = state.record(other)?;
@@ -313,14 +318,14 @@ fn record_with_same_rules(
 }
 
 /// Sets the rules of a record, unless another version has written it for an unknown backend.
-fn restore(session: &mut Session, record: &AttachmentRecord) -> Result<()> {
+fn restore(session: &mut Session, record: &AttachmentRecord) -> CniResult<()> {
     let Some(backend) = record.backend() else { return Ok(()) };
     let ResolvedCapture { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
     session.options.choice = backend;
     set(session, &*capture, &raw).map(drop)
 }
 
-fn set(session: &mut Session, capture: &dyn CapturePolicy, raw: &Raw) -> Result<Summary> {
+fn set(session: &mut Session, capture: &dyn CapturePolicy, raw: &Raw) -> CniResult<Summary> {
     let at = diagnose::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), ADD_COMMAND, mesh::settings_text(raw), &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
@@ -329,7 +334,7 @@ fn set(session: &mut Session, capture: &dyn CapturePolicy, raw: &Raw) -> Result<
         .map_err(|error| namespace::engine_error("the container's traffic can't be captured", error))
 }
 
-fn clean(session: &mut Session) -> Result<Summary> {
+fn clean(session: &mut Session) -> CniResult<Summary> {
     session.clean().map_err(|error| namespace::engine_error("our rules can't be removed", error))
 }
 
@@ -350,7 +355,7 @@ fn warn_of_preceding_rules(session: &mut Session) {
 
 const BAD_INPUT: i32 = 2;
 
-fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -> Result<Pod> {
+fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -> CniResult<Pod> {
     let kubeconfig = kubeconfig.to_string_lossy();
     let milliseconds = time.as_millis().to_string();
     let call = ["pod", "--kubeconfig", &kubeconfig, "--timeout", &milliseconds];

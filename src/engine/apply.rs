@@ -10,7 +10,7 @@ use crate::backend::{
 use rules::{Family, Ownership, Table, desired::Desired};
 use std::fmt;
 
-pub type Result<T, E = EngineError> = std::result::Result<T, E>;
+pub type EngineResult<T> = Result<T, EngineError>;
 
 const MAX_ATTEMPTS: u32 = 5;
 
@@ -89,7 +89,7 @@ pub struct Summary {
 }
 
 /// Plans the steps to the desired state. Changes nothing.
-pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<ApplyPlan> {
+pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> EngineResult<ApplyPlan> {
     let before = readable(backend)?;
     let others: Vec<_> = before.others(&desired.owner, options.known_owners).collect();
     if !others.is_empty() {
@@ -111,7 +111,7 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
 }
 
 /// Brings a namespace to the desired state, or leaves it in the old one. Idempotent: a second call finds nothing to do.
-pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> Result<Summary> {
+pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> EngineResult<Summary> {
     let ApplyPlan { before, target, steps } =
         plan_and_commit(backend, |backend| plan(backend, desired, options))?;
     let forgotten_flows = match &desired.stale_flows {
@@ -141,7 +141,7 @@ pub fn plan_clean(
     backend: &mut dyn Backend,
     owner: Ownership,
     known_owners: &'static [Ownership],
-) -> Result<ApplyPlan> {
+) -> EngineResult<ApplyPlan> {
     let (before, target) = (readable(backend)?, DesiredState::nothing(owner));
     for (other, evidence) in before.others(&owner, known_owners) {
         tracing::info!(target: "backend", "{} captures here ({evidence}), which stays", other.name);
@@ -158,7 +158,11 @@ pub fn plan_clean(
 }
 
 /// Removes the owner's objects, whatever options made them, and objects that are certainly its predecessor's. Idempotent.
-pub fn clean(backend: &mut dyn Backend, owner: Ownership, known: &'static [Ownership]) -> Result<Summary> {
+pub fn clean(
+    backend: &mut dyn Backend,
+    owner: Ownership,
+    known: &'static [Ownership],
+) -> EngineResult<Summary> {
     let ApplyPlan { before, steps, .. } =
         plan_and_commit(backend, |backend| plan_clean(backend, owner, known))?;
     let left = doubtful(&before, &owner);
@@ -166,7 +170,7 @@ pub fn clean(backend: &mut dyn Backend, owner: Ownership, known: &'static [Owner
     Ok(Summary { backend: None, families: Vec::new(), rules: 0, steps, forgotten_flows: 0, left, removed })
 }
 
-pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> Result<LiveComparison> {
+pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> EngineResult<LiveComparison> {
     let snapshot = readable(backend)?;
     let name = choice.backend(backend, &snapshot, &desired.owner);
     let target = DesiredState::of(desired, name, &snapshot);
@@ -179,7 +183,7 @@ fn require_effective(
     before: &Snapshot,
     target: &DesiredState,
     steps: Vec<CommitStep>,
-) -> Result<Vec<CommitStep>> {
+) -> EngineResult<Vec<CommitStep>> {
     match blocking(before, target, &steps) {
         tables if tables.is_empty() => Ok(steps),
         tables => Err(EngineError::BlockedTables(tables)),
@@ -187,7 +191,7 @@ fn require_effective(
 }
 
 /// The complete snapshot: an unreadable table is not absent.
-fn readable(backend: &mut dyn Backend) -> Result<Snapshot> {
+fn readable(backend: &mut dyn Backend) -> EngineResult<Snapshot> {
     let snapshot = backend.read()?;
     if snapshot.unreadable.is_empty() { Ok(snapshot) } else { Err(EngineError::Unreadable) }
 }
@@ -197,7 +201,7 @@ fn require_listable(
     live: &Snapshot,
     target: &DesiredState,
     is_relevant: impl Fn(&UnlistableTable) -> bool,
-) -> Result<()> {
+) -> EngineResult<()> {
     let nft = BackendName::Iptables(Variant::Nft);
     for (&(family, table), unlistable) in &live.unlistable {
         let is_target = target.iptables(nft, family).chains(table).next().is_some();
@@ -210,8 +214,8 @@ fn require_listable(
 
 fn plan_and_commit(
     backend: &mut dyn Backend,
-    mut plan: impl FnMut(&mut dyn Backend) -> Result<ApplyPlan>,
-) -> Result<ApplyPlan> {
+    mut plan: impl FnMut(&mut dyn Backend) -> EngineResult<ApplyPlan>,
+) -> EngineResult<ApplyPlan> {
     backend.hold()?;
     let mut attempts = MAX_ATTEMPTS;
     loop {

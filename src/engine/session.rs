@@ -1,6 +1,6 @@
 //! One network namespace, opened for an owner: the operations of every front end, and the choice of the backend.
 
-use super::apply::{self, ApplyPlan, Options, Result, Summary};
+use super::apply::{self, ApplyPlan, EngineResult, Options, Summary};
 use super::{compare::LiveComparison, provenance::preceding_rules};
 use crate::backend::iptables::Lock;
 use crate::backend::{self, Backend, BackendName, Kernel, Snapshot, Variant};
@@ -22,20 +22,20 @@ impl Session {
         Ok(Self { kernel: Kernel::open(lock, owner)?, options: Options::replacing(choice, known_owners) })
     }
 
-    pub fn apply(&mut self, desired: &Desired) -> Result<Summary> {
+    pub fn apply(&mut self, desired: &Desired) -> EngineResult<Summary> {
         apply::apply(&mut self.kernel, desired, &self.options)
     }
 
-    pub fn check(&mut self, desired: &Desired) -> Result<LiveComparison> {
+    pub fn check(&mut self, desired: &Desired) -> EngineResult<LiveComparison> {
         apply::check(&mut self.kernel, desired, self.options.choice)
     }
 
-    pub fn clean(&mut self) -> Result<Summary> {
+    pub fn clean(&mut self) -> EngineResult<Summary> {
         let owner = self.kernel.owner();
         apply::clean(&mut self.kernel, owner, self.options.known_owners)
     }
 
-    pub fn plan_clean(&mut self) -> Result<ApplyPlan> {
+    pub fn plan_clean(&mut self) -> EngineResult<ApplyPlan> {
         let owner = self.kernel.owner();
         apply::plan_clean(&mut self.kernel, owner, self.options.known_owners)
     }
