@@ -4,7 +4,7 @@ mod listing;
 
 use super::iptables::{self, FoundTables, Lock, Programs, Shown};
 use super::nftables::{self, BlockedTable, Counts, Nftables, RuleHandles, Tables, VisibleTable};
-use super::{Backend, CommitStep, During, Error, Snapshot, UnlistableTable, Variant};
+use super::{Backend, CommitStep, During, Error, Result, Snapshot, UnlistableTable, Variant};
 use crate::sys::exec::{self, Runner};
 use crate::sys::lock::{self, LockGuard};
 use crate::sys::route::{FoundRoutes, NamespaceRouting};
@@ -38,7 +38,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    pub fn open(lock: Lock, owner: Ownership) -> Result<Self, Error> {
+    pub fn open(lock: Lock, owner: Ownership) -> Result<Self> {
         let routes = NamespaceRouting::open(owner).during("opening a netlink socket")?;
         let runner = Runner::new(lock.timeout);
         Ok(Self {
@@ -66,7 +66,7 @@ impl Kernel {
         cell.get_or_init(|| iptables::find(variant, self.lock.version, &self.runner)).as_ref()
     }
 
-    fn needed(&self, variant: Variant) -> Result<&Programs, Error> {
+    fn needed(&self, variant: Variant) -> Result<&Programs> {
         self.programs(variant).ok_or_else(|| {
             Error::NoProgram(format!(
                 "{variant} is not on PATH; install iptables, or choose another backend with --backend or \
@@ -76,7 +76,7 @@ impl Kernel {
     }
 
     /// Connection to nf_tables; `None` if the kernel has no netfilter over netlink, such as gVisor.
-    fn nftables(&mut self) -> Result<Option<&mut Nftables>, Error> {
+    fn nftables(&mut self) -> Result<Option<&mut Nftables>> {
         if self.nftables.is_none() {
             self.nftables = match Nftables::open(self.owner.table) {
                 Err(error) if lacks_netlink(&error) => return Ok(None),
@@ -86,21 +86,16 @@ impl Kernel {
         Ok(self.nftables.as_mut())
     }
 
-    fn needed_nftables(&mut self) -> Result<&mut Nftables, Error> {
+    fn needed_nftables(&mut self) -> Result<&mut Nftables> {
         self.nftables()?.ok_or(Error::NoNftables)
     }
 
-    fn look_at_tables(&mut self) -> Result<Option<Tables>, Error> {
+    fn look_at_tables(&mut self) -> Result<Option<Tables>> {
         let Some(nftables) = self.nftables()? else { return Ok(None) };
         nftables.tables().during("listing the tables of nf_tables")
     }
 
-    fn commit_iptables(
-        &mut self,
-        variant: Variant,
-        family: Family,
-        changes: &[TableChange],
-    ) -> Result<(), Error> {
+    fn commit_iptables(&mut self, variant: Variant, family: Family, changes: &[TableChange]) -> Result<()> {
         if variant == Variant::Nft {
             // The programs raise the generation by an unknown number of steps.
             self.listing_generation = None;
@@ -115,7 +110,7 @@ impl Kernel {
     }
 
     /// Removes rules of iptables (nft) without its programs; false if the programs have to do it.
-    fn remove_listed(&mut self, families: &[(Family, Vec<TableChange>)]) -> Result<bool, Error> {
+    fn remove_listed(&mut self, families: &[(Family, Vec<TableChange>)]) -> Result<bool> {
         let Some(listed) = self.listing_generation.take() else { return Ok(false) };
         self.needed_nftables()?;
         let (known, nftables) = (&self.known, self.nftables.as_mut());
@@ -129,20 +124,20 @@ impl Kernel {
 }
 
 /// Existing legacy tables. If the kernel's list can't be read, those of `unlisted` are tried.
-fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<FoundTables>, Error> {
+fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<FoundTables>> {
     let found = iptables::legacy_tables(family, unlisted).during("listing the tables of iptables-legacy")?;
     Ok(Some(found).filter(|found| !found.tables.is_empty()))
 }
 
 impl Backend for Kernel {
-    fn hold(&mut self) -> Result<(), Error> {
+    fn hold(&mut self) -> Result<()> {
         if self.lock_guard.is_none() {
             self.lock_guard = Some(lock::hold(Duration::from_secs(self.lock.wait.into()))?);
         }
         Ok(())
     }
 
-    fn read(&mut self) -> Result<Snapshot, Error> {
+    fn read(&mut self) -> Result<Snapshot> {
         let FoundRoutes { ours, of_others, unexpected, lo_has_ipv6 } =
             self.routes.read().during("reading rules, routes and addresses")?;
         let mut snapshot = Snapshot::default();
@@ -193,7 +188,7 @@ impl Backend for Kernel {
         Ok(snapshot)
     }
 
-    fn commit(&mut self, step: &CommitStep) -> Result<(), Error> {
+    fn commit(&mut self, step: &CommitStep) -> Result<()> {
         tracing::debug!(target: "backend", %step, "commit");
         match step {
             CommitStep::Iptables { variant, family, changes } => {
@@ -223,8 +218,8 @@ impl Backend for Kernel {
             CommitStep::CleanUnlistable(tables) => {
                 let owner = self.owner;
                 let nftables = self.needed_nftables()?;
-                for (family, table) in tables {
-                    nftables.clean_unlistable(*family, *table, &owner)?;
+                for place in tables {
+                    nftables.clean_unlistable(*place, &owner)?;
                 }
                 nftables.remove_empty_iptables_tables().map_err(Error::from)
             }
@@ -257,7 +252,7 @@ impl Backend for Kernel {
         Family::BOTH.into_iter().all(|family| xtables::is_to_be_had(family, Table::Nat.name()))
     }
 
-    fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error> {
+    fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize> {
         forget(stale).during("deleting flows from conntrack")
     }
 }
@@ -282,13 +277,13 @@ const TRIES: u32 = 3;
 
 impl Kernel {
     /// Every rule of iptables (legacy) of a family, of any program, with its counters; `None` if there are no tables.
-    pub fn legacy_listing(&self, family: Family) -> Result<Option<Listing>, Error> {
+    pub fn legacy_listing(&self, family: Family) -> Result<Option<Listing>> {
         let Some(found) = legacy(family, &Table::ALL)? else { return Ok(None) };
         let listed = iptables::listing(self.needed(Variant::Legacy)?, family, &found, iptables::COUNTERS);
         listed.map(|shown| Some(shown.listing))
     }
 
-    pub fn has_chain(&mut self, family: Family, table: Table, chain: &str) -> Result<bool, Error> {
+    pub fn has_chain(&mut self, family: Family, table: Table, chain: &str) -> Result<bool> {
         let has = |counts: &Counts| counts.get(table.name()).is_some_and(|chains| chains.contains_key(chain));
         let in_nft = self.look_at_tables()?.is_some_and(|tables| tables.of_iptables(family).contains(&table));
         if in_nft && has(&self.counts(Variant::Nft, family, &[table])?) {
@@ -299,7 +294,7 @@ impl Kernel {
     }
 
     /// Policy rules, routes and addresses equal to the owner's, of any program.
-    pub fn routing(&mut self) -> Result<BTreeSet<Object>, Error> {
+    pub fn routing(&mut self) -> Result<BTreeSet<Object>> {
         let FoundRoutes { ours, of_others, .. } =
             self.routes.read().during("reading rules, routes and addresses")?;
         Ok(ours.into_iter().chain(of_others).map(|entry| entry.object).collect())
@@ -307,7 +302,7 @@ impl Kernel {
 
     /// Every table of nf_tables that packets of a family pass, with counters: iptables' tables as its program prints them if that
     /// agrees with the kernel; otherwise as our own reader decodes them.
-    pub fn nftables_listing(&mut self, family: Family) -> Result<(Option<Listing>, Vec<LiveTable>), Error> {
+    pub fn nftables_listing(&mut self, family: Family) -> Result<(Option<Listing>, Vec<LiveTable>)> {
         let mut tries = TRIES;
         loop {
             let Some(nftables) = self.nftables()? else { return Ok((None, Vec::new())) };
@@ -334,7 +329,7 @@ impl Kernel {
     }
 
     /// Rules of iptables (nft) as its program prints them; `None` without a program that can print all its tables.
-    fn printed(&self, family: Family) -> Result<Option<Listing>, Error> {
+    fn printed(&self, family: Family) -> Result<Option<Listing>> {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
         let none = FoundTables { tables: Vec::new(), is_listed: true };
         match programs.map(|programs| iptables::listing(programs, family, &none, iptables::COUNTERS)) {
@@ -344,7 +339,7 @@ impl Kernel {
     }
 
     /// True if chains other than the owner's and the usual ones of iptables do NAT, or both variants exist (unknown order).
-    pub fn has_foreign_nat(&mut self) -> Result<bool, Error> {
+    pub fn has_foreign_nat(&mut self) -> Result<bool> {
         let tables = match self.tables.take() {
             // Beside legacy tables, later additions matter.
             Some(tables) if !self.had_legacy => tables,
@@ -369,19 +364,19 @@ impl Kernel {
     }
 
     /// Tables of nf_tables whose rules are not in effect as written: see [`crate::backend::nftables::Obstacle`].
-    pub fn blocked_tables(&mut self) -> Result<Vec<BlockedTable>, Error> {
+    pub fn blocked_tables(&mut self) -> Result<Vec<BlockedTable>> {
         let owner = self.owner;
         Ok(self.look_at_tables()?.unwrap_or_default().blocked_tables(&owner))
     }
 
-    pub fn handles(&mut self) -> Result<(u32, RuleHandles), Error> {
+    pub fn handles(&mut self) -> Result<(u32, RuleHandles)> {
         let nftables = self.needed_nftables()?;
         let found = nftables.generation().and_then(|id| Ok((id, nftables.rule_handles(NFPROTO_UNSPEC)?)));
         found.during("listing the rules of nf_tables")
     }
 
     /// Removes leftovers of a trace that could not tie its table to its socket; false if there were none.
-    pub fn remove_leftover_trace(&mut self) -> Result<bool, Error> {
+    pub fn remove_leftover_trace(&mut self) -> Result<bool> {
         let Some(nftables) = self.nftables()? else { return Ok(false) };
         nftables.remove_leftover_trace().map_err(Error::from)
     }

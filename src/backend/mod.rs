@@ -10,4 +10,4 @@ mod step;
 pub use kernel::Kernel;
 pub use snapshot::{Contents, Snapshot, UnlistableTable, of_iptables};
 pub(crate) use step::During;
-pub use step::{Backend, BackendName, CommitStep, Error, Variant};
+pub use step::{Backend, BackendName, CommitStep, Error, Result, Variant};

@@ -139,12 +139,12 @@ fn tables(changes: &[TableChange]) -> String {
 
 pub trait Backend {
     /// Keeps other runs of this program out of the namespace until it is dropped: two runs would both add missing rules.
-    fn hold(&mut self) -> Result<(), Error>;
+    fn hold(&mut self) -> Result<()>;
 
-    fn read(&mut self) -> Result<Snapshot, Error>;
+    fn read(&mut self) -> Result<Snapshot>;
 
     /// Commits one step. A failed step may have taken effect in part, table by table.
-    fn commit(&mut self, step: &CommitStep) -> Result<(), Error>;
+    fn commit(&mut self, step: &CommitStep) -> Result<()>;
 
     /// Prepares the step after the next commit; `None` discards the prepared one.
     fn prepare(&mut self, _: Option<&CommitStep>) {}
@@ -157,7 +157,7 @@ pub trait Backend {
     }
 
     /// Deletes conntrack's flows that bypass the rules that should capture them; returns their number.
-    fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize, Error>;
+    fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize>;
 }
 
 /// One of the two kernel interfaces behind iptables. Rules of both can exist side by side, and all take effect.
@@ -208,6 +208,8 @@ impl fmt::Display for BackendName {
     }
 }
 
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -253,11 +255,11 @@ impl Error {
 }
 
 pub(crate) trait During<T> {
-    fn during(self, what: &(impl ToString + ?Sized)) -> Result<T, Error>;
+    fn during(self, what: &(impl ToString + ?Sized)) -> Result<T>;
 }
 
 impl<T> During<T> for io::Result<T> {
-    fn during(self, what: &(impl ToString + ?Sized)) -> Result<T, Error> {
+    fn during(self, what: &(impl ToString + ?Sized)) -> Result<T> {
         self.map_err(|source| Error::Netlink { what: what.to_string(), source })
     }
 }

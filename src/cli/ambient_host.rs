@@ -36,10 +36,8 @@ pub(super) fn run(raw: &Raw, problems: Vec<mesh::InputProblem>) -> RunResult {
 }
 
 fn change(reader: &mut SettingReader<'_>) -> Option<SnatChange> {
-    let add: BTreeSet<IpAddr> =
-        reader.list(Setting::HostAdd, SettingReader::address_item).into_iter().collect();
-    let remove: BTreeSet<IpAddr> =
-        reader.list(Setting::HostRemove, SettingReader::address_item).into_iter().collect();
+    let [add, remove]: [BTreeSet<IpAddr>; 2] = [Setting::HostAdd, Setting::HostRemove]
+        .map(|setting| reader.list(setting, SettingReader::address_item).into_iter().collect());
     for (setting, addresses) in [(Setting::HostAdd, &add), (Setting::HostRemove, &remove)] {
         let (_, source) = reader.items(setting);
         // Packets have the IPv4 address within an IPv4-mapped IPv6 address.
@@ -66,15 +64,9 @@ fn change(reader: &mut SettingReader<'_>) -> Option<SnatChange> {
         }
         return None;
     }
-    Some(SnatChange {
-        table: defaults::HOST_TABLE,
-        comment: Reason::Probe.name(),
-        add,
-        remove,
-        v4,
-        v6,
-        defaults: (defaults::PROBE_V4, defaults::PROBE_V6),
-    })
+    let (table, comment) = (defaults::HOST_TABLE, Reason::Probe.name());
+    let defaults = (defaults::PROBE_V4, defaults::PROBE_V6);
+    Some(SnatChange { table, comment, add, remove, v4, v6, defaults })
 }
 
 fn done(change: Option<&SnatChange>) -> Result<AmbientHostReport, Error> {
@@ -93,6 +85,6 @@ fn sentence(AmbientHostReport { table, pods, probe_addresses, .. }: &AmbientHost
         return format!("the table inet {table} is removed");
     }
     let (count, plural) = (pods.len(), if pods.len() == 1 { "" } else { "es" });
-    let from: Vec<String> = probe_addresses.iter().map(ToString::to_string).collect();
-    format!("calls of host processes to {count} pod address{plural} come from {}", from.join(" and "))
+    let from = probe_addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
+    format!("calls of host processes to {count} pod address{plural} come from {from}")
 }

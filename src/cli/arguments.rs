@@ -242,10 +242,8 @@ impl Parser {
 
     fn read_command(&mut self, word: &str) -> Option<HelpRequest> {
         let is_first = self.group.is_none();
-        let word = FORMER_NAMES
-            .iter()
-            .find(|(former, _)| is_first && *former == word)
-            .map_or(word, |(_, name)| *name);
+        let former = FORMER_NAMES.iter().find(|(former, _)| is_first && *former == word);
+        let word = former.map_or(word, |(_, name)| *name);
         self.entry = COMMANDS.iter().find(|entry| entry.within() == (self.group.as_deref(), word));
         if let Some(entry) = self.entry {
             self.flags = entry.flags(self.mesh);

@@ -233,17 +233,13 @@ fn parts(differences: &Differences) -> Vec<PartReport> {
     differences.parts.iter().map(PartReport::of).collect()
 }
 
-fn with_live(
-    report: DiffReport,
-    subject: &Subject,
-    call: &ResolvedCall,
-) -> Result<DiffReport, Box<dyn Error>> {
+fn with_live(base: DiffReport, subject: &Subject, call: &ResolvedCall) -> Result<DiffReport, Box<dyn Error>> {
     let ResolvedCall { run, capture, .. } = call;
     let owner = capture.owner();
     let desired = |pod: &PodContext| ComparedSide::of_subject(subject, capture, pod);
     if subject.skip().is_some() {
         let comparison = live::changed_verdicts(run, capture, desired)?;
-        return Ok(DiffReport { equal: comparison.changes.is_empty(), comparison, ..report });
+        return Ok(DiffReport { equal: comparison.changes.is_empty(), comparison, ..base });
     }
     let mut session = run.session(owner)?;
     let compared = session.check(&capture.desired())?;
@@ -269,7 +265,7 @@ fn with_live(
         parts: parts(&compared.differences),
         before,
         others,
-        ..report
+        ..base
     })
 }
 
@@ -300,11 +296,8 @@ fn also(compared: &LiveComparison, owner: &Ownership) -> String {
     };
     let reasons =
         [Reason::Missing, Reason::Extra, Reason::Changed, Reason::Moved, Reason::ForeignBefore].into_iter();
-    let counted: Vec<String> = reasons
-        .map(|reason| (count(reason), reason))
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, reason)| format!("{count} {reason}"))
-        .collect();
+    let counted = reasons.map(|reason| (count(reason), reason)).filter(|(count, _)| *count > 0);
+    let counted: Vec<String> = counted.map(|(count, reason)| format!("{count} {reason}")).collect();
     match (counted.is_empty(), differences.is_empty()) {
         (true, false) => "chains".to_owned(),
         _ => counted.join(", "),

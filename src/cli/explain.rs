@@ -88,7 +88,7 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let forms = [text, json, yaml, ExplainFormat::Picture, ExplainFormat::Svg];
     let form = run::one_of(&mut reader, Setting::ExplainFormat, &forms).unwrap_or(text);
     let expected = run::one_of(&mut reader, Setting::Expect, &[true, false]);
-    let is_summary = run::one_of(&mut reader, Setting::PictureOf, &[false, true]);
+    let is_summary = run::one_of(&mut reader, Setting::PictureOf, &[false, true]) == Some(true);
     let contradictions = [
         (live, file.is_some(), Setting::Live, "--from-save"),
         (live, subject.title.is_some(), Setting::Live, "--filename"),
@@ -115,18 +115,7 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let warnings = reader.finish()?;
     // Warnings about a configuration matter only if its rules are walked.
     let warnings = if of_words { warnings } else { Vec::new() };
-    Ok(ExplainRequest {
-        run,
-        warnings,
-        basis,
-        capture,
-        file,
-        form,
-        expected,
-        is_summary: is_summary == Some(true),
-        pod,
-        question,
-    })
+    Ok(ExplainRequest { run, warnings, basis, capture, file, form, expected, is_summary, pod, question })
 }
 
 impl ExplainRequest {
@@ -216,15 +205,11 @@ fn answer(
     let is_captured = explained.is_captured().filter(|_| no_route.is_none());
     let report = PacketReport::new(basis, question, no_route, explained.report());
     let note = |form: fn(&str) -> String| report.note().map(|note| form(&note) + "\n").unwrap_or_default();
+    let picture = || traffic(all, subject, request).with_path(&explained);
     let body = match form {
         ExplainFormat::Text => report.text(report::line_width()),
-        ExplainFormat::Picture => {
-            note(str::to_owned)
-                + &traffic(all, subject, request).with_path(&explained).text(columns::of_terminal())
-        }
-        ExplainFormat::Svg => {
-            note(render::as_comment) + &traffic(all, subject, request).with_path(&explained).svg()
-        }
+        ExplainFormat::Picture => note(str::to_owned) + &picture().text(columns::of_terminal()),
+        ExplainFormat::Svg => note(render::as_comment) + &picture().svg(),
         ExplainFormat::Data(_) => report::document(Encoding::Json, &report),
     };
     (head + &body, is_captured)

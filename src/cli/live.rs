@@ -9,12 +9,11 @@ use mesh::{Capture, recognition::named, visible};
 use nix::libc::{EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH};
 use nix::net::if_::if_nametoindex;
 use rules::saved::{Saved, saved};
-use rules::simulate::{LOOPBACK, Routing};
-use rules::{Family, Mark, nft::protocol_number, routing::Object};
+use rules::{Family, Mark, nft::protocol_number, simulate::LOOPBACK};
 use sidecar_init::sys::link::{self, unread};
 use sidecar_init::sys::route_lookup::{self, ResolvedRoute, RouteQuery};
-use sidecar_init::{backend, engine, observe::local_marks, sys::address, sys::namespace::lacks_ipv6};
-use std::{collections::BTreeSet, error::Error, fs, io, net::IpAddr};
+use sidecar_init::{backend, engine, observe::routing, sys::address, sys::namespace::lacks_ipv6};
+use std::{error::Error, fs, io, net::IpAddr};
 
 /// Rules of a listing; of standard input for `-`.
 pub(super) fn from_save(file: &str, pod: &PodContext) -> Result<Vec<RuleView>, Box<dyn Error>> {
@@ -53,14 +52,9 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
         for text in engine::other_captures(&view, &owner) {
             tracing::info!(target: "backend", %family, "{text}");
         }
-        let routing = live_routing(&routes, family, pod);
-        Ok(RuleView { family, view, routing })
+        Ok(RuleView { family, view, routing: routing(&routes, family, &pod.addresses) })
     };
     Family::BOTH.into_iter().map(rule_view).collect()
-}
-
-pub(super) fn live_routing(routes: &BTreeSet<Object>, family: Family, pod: &PodContext) -> Routing {
-    Routing { local_marks: local_marks(routes, family), addresses: pod.addresses.clone() }
 }
 
 pub(super) fn changed_verdicts(
@@ -195,12 +189,8 @@ impl Routes for KernelRoutes {
                 )),
             };
         };
-        let flow = RouteQuery {
-            from: Some(from),
-            mark: packet.mark,
-            at: Some(&interface),
-            ..RouteQuery::to(packet.to)
-        };
+        let (mark, at) = (packet.mark, Some(&*interface));
+        let flow = RouteQuery { from: Some(from), mark, at, ..RouteQuery::to(packet.to) };
         match route_lookup::of(&flow) {
             Ok(found) => Ok(Arrival { local: found.is_local, interface }),
             Err(error) => {

@@ -65,13 +65,8 @@ pub(super) fn as_comment(title: &str) -> String {
 
 fn prepare(subject: &Subject) -> Result<(Language, ResolvedCall), Problems> {
     let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
-    let languages = [
-        Language::Rules(Preview::Restore),
-        Language::Rules(Preview::Commands),
-        Language::Rules(Preview::Nft),
-        Language::Data(Encoding::Json),
-        Language::Data(Encoding::Yaml),
-    ];
+    let rules = [Preview::Restore, Preview::Commands, Preview::Nft].map(Language::Rules);
+    let languages = [&rules[..], &[Encoding::Json, Encoding::Yaml].map(Language::Data)].concat();
     let language = run::one_of(&mut reader, Setting::RenderFormat, &languages).unwrap_or(languages[0]);
     let call = run::finish(reader, &*subject.host())?;
     Ok((language, call))
@@ -152,12 +147,10 @@ struct RenderedRule {
 
 impl RenderedRules {
     fn of(config: &dyn CapturePolicy) -> Self {
-        let of_family = |family: Family| OfFamily {
-            family: family.word(),
-            chains: Table::LISTED
-                .into_iter()
-                .flat_map(|table| chains(&config.rules(family), table))
-                .collect(),
+        let of_family = |family: Family| {
+            let rules = config.rules(family);
+            let chains = Table::LISTED.into_iter().flat_map(|table| chains(&rules, table)).collect();
+            OfFamily { family: family.word(), chains }
         };
         Self { families: config.families().map(of_family).collect() }
     }

@@ -2,7 +2,7 @@
 
 use super::report::{self, Format};
 use super::run::{self, Run};
-use super::{Exit, RunResult, host::System, live::live_routing};
+use super::{Exit, RunResult, host::System};
 use command_line::output::print_part;
 use diagnose::explain::{PodContext, VerdictKind};
 use diagnose::trace::{
@@ -17,7 +17,7 @@ use sidecar_init::backend::nftables::tracing::{Aim, FIRST, LAST, TABLE, Tracing}
 use sidecar_init::backend::{self, Kernel};
 use sidecar_init::sys::wait::{Requests, Woken};
 use sidecar_init::sys::{nflog, process};
-use sidecar_init::{backend::nftables::Refusal, engine::RuleIndex, sys::user::OwnerIds};
+use sidecar_init::{backend::nftables::Refusal, engine::RuleIndex, observe, sys::user::OwnerIds};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant, SystemTime};
 use std::{collections::BTreeSet, io};
@@ -89,10 +89,8 @@ fn options(reader: &mut SettingReader<'_>) -> TraceOptions {
 }
 
 fn number(name: &str) -> Option<u8> {
-    [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58)]
-        .into_iter()
-        .find(|(of, _)| *of == name)
-        .map(|(_, n)| n)
+    let numbers = [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmpv6", 58)];
+    numbers.into_iter().find(|(of, _)| *of == name).map(|(_, number)| number)
 }
 
 fn show(run: &Run, options: &TraceOptions) -> Result<(), TraceFailure> {
@@ -192,18 +190,12 @@ impl TraceSource for Reports {
         let reports = self.listener.take()?;
         let now = SystemTime::now();
         let ended: Vec<_> = reports.into_iter().filter_map(|report| self.groups.take(report, now)).collect();
-        Ok(ended
-            .iter()
-            .map(|reports| known.describe(|rules| of_reports(reports, SystemTime::now(), rules)))
-            .collect())
+        Ok(ended.iter().map(|reports| known.describe(|rules| of_reports(reports, now, rules))).collect())
     }
 
     fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block> {
-        self.groups
-            .end(now)
-            .iter()
-            .map(|reports| known.describe(|rules| of_reports(reports, SystemTime::now(), rules)))
-            .collect()
+        let (ended, now) = (self.groups.end(now), SystemTime::now());
+        ended.iter().map(|reports| known.describe(|rules| of_reports(reports, now, rules))).collect()
     }
 
     fn has_open(&self) -> bool {
@@ -253,13 +245,9 @@ impl Enabled {
         let (group, owners) = (LOG_GROUP + 1..LOG_GROUP + 9)
             .find_map(|group| Some((group, nflog::NflogListener::open(group).ok()?)))
             .unzip();
-        let destination = filter.destination;
-        let aim = Aim {
-            protocol: filter.protocol.as_deref().and_then(number),
-            network: destination.and_then(|to| to.network),
-            port: destination.and_then(|to| to.port),
-            every_packet,
-        };
+        let protocol = filter.protocol.as_deref().and_then(number);
+        let (network, port) = filter.destination.map(|to| (to.network, to.port)).unwrap_or_default();
+        let aim = Aim { protocol, network, port, every_packet };
         let started = Tracing::start(&aim, group).map_err(|refusal| match refusal {
             Refusal::Conflict(source) if source.kind() == io::ErrorKind::AlreadyExists => {
                 TraceFailure::AnotherTrace
@@ -366,7 +354,7 @@ impl Rules for LiveRules {
     }
 
     fn routing(&self, family: Family) -> Routing {
-        live_routing(&self.routes, family, &self.pod)
+        observe::routing(&self.routes, family, &self.pod.addresses)
     }
 
     fn chain(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<usize> {

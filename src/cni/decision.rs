@@ -1,6 +1,6 @@
 //! Decides if a container's traffic is captured, and by which settings, from the runtime's call and its configuration.
 
-use super::protocol::{ANNOTATIONS, CniError, CniErrorCode, PluginConfiguration, RuntimePod};
+use super::protocol::{ANNOTATIONS, CniError, CniErrorCode, CniResult, PluginConfiguration, RuntimePod};
 use mesh::pod::{self, annotated};
 use mesh::sources::{Given, Raw, SettingReader, Source};
 use mesh::{Capture, Host, InputProblem, Setting};
@@ -15,8 +15,8 @@ pub(super) enum CaptureDecision {
 pub(super) fn decide(
     configuration: &PluginConfiguration<'_>,
     pod: &RuntimePod,
-    look_up_pod: impl FnOnce(&Path, &str, &str) -> Result<pod::Pod, CniError>,
-) -> Result<CaptureDecision, CniError> {
+    look_up_pod: impl FnOnce(&Path, &str, &str) -> CniResult<pod::Pod>,
+) -> CniResult<CaptureDecision> {
     let PluginConfiguration { annotations, capture, defaults, excluded_namespaces, kubeconfig, .. } =
         configuration;
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
@@ -88,13 +88,13 @@ pub(super) struct ResolvedCapture {
 
 pub(super) fn resolve(
     raw: Raw,
-    problems: Vec<InputProblem>,
+    before: Vec<InputProblem>,
     addresses: &[IpAddr],
-) -> Result<ResolvedCapture, CniError> {
+) -> CniResult<ResolvedCapture> {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let pod_ips = Given { value: addresses.join(","), source: Source::Default(Setting::PodIps) };
     let raw = raw.over(Raw::of([(Setting::PodIps, pod_ips)]));
-    let mut reader = SettingReader::new(&raw, problems);
+    let mut reader = SettingReader::new(&raw, before);
     let capture = mesh::configure(&mut reader, &NodeHost, /* numbers_only */ true);
     match reader.finish() {
         Ok(warnings) => Ok(ResolvedCapture { capture, raw, warnings }),

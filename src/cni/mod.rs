@@ -15,7 +15,8 @@ pub(crate) use traces::count_repair;
 
 pub(crate) use protocol::help;
 use protocol::{
-    AttachmentTarget, CniError, CniErrorCode, CniRequest, CniVersion, MAX_BYTES, PartialConfiguration, Verb,
+    AttachmentTarget, CniError, CniErrorCode, CniRequest, CniResult, CniVersion, MAX_BYTES,
+    PartialConfiguration, Verb,
 };
 use sidecar_init::sys::signals::ignore_file_size_limit;
 use state::AttachmentStore;
@@ -58,7 +59,7 @@ pub(crate) fn main() -> ExitCode {
     if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn serve(watch: &TimedCall) -> Result<Done, CniError> {
+fn serve(watch: &TimedCall) -> CniResult<Done> {
     let request = CniRequest::read(|name| env::var_os(name))?;
     let verb = request.verb;
     watch.note(|progress| {
@@ -106,16 +107,13 @@ fn serve(watch: &TimedCall) -> Result<Done, CniError> {
 }
 
 /// All of standard input, except for VERSION from a terminal.
-fn input(verb: Verb) -> Result<Vec<u8>, CniError> {
+fn input(verb: Verb) -> CniResult<Vec<u8>> {
     let (mut input, stdin) = (Vec::new(), io::stdin());
     if verb == Verb::Version && stdin.is_terminal() {
         return Ok(input);
     }
-    stdin
-        .lock()
-        .take(MAX_BYTES + 1)
-        .read_to_end(&mut input)
-        .map_err(|error| CniError::caused(CniErrorCode::Io, "standard input can't be read", &error))?;
+    let read = stdin.lock().take(MAX_BYTES + 1).read_to_end(&mut input);
+    read.map_err(|error| CniError::caused(CniErrorCode::Io, "standard input can't be read", &error))?;
     if files::is_longer(&input, MAX_BYTES) {
         let msg = format!("the network configuration on standard input is longer than {MAX_BYTES} bytes");
         return Err(CniError::new(CniErrorCode::Decode, msg, "it was ignored"));

@@ -1,6 +1,6 @@
 //! A container's network namespace: entering it, and opening a session of the engine there.
 
-use super::protocol::{CniError, CniErrorCode};
+use super::protocol::{CniError, CniErrorCode, CniResult};
 use mesh::{Mesh, OWNERS};
 use nix::errno::Errno;
 use rules::Ownership;
@@ -21,7 +21,7 @@ const MAY_BE_HOST: &str = "may be the runtime's own network namespace, where rul
                            traffic; mount /proc to check it";
 
 /// Moves this thread into the namespace behind `CNI_NETNS`, for good. Returns false if there is none.
-pub(super) fn enter(path: &Path) -> Result<bool, CniError> {
+pub(super) fn enter(path: &Path) -> CniResult<bool> {
     let shown = path.display().to_string();
     let refused =
         |text: &str| CniError::new(CniErrorCode::Environment, format!("CNI_NETNS: {shown:?} {text}"), "");
@@ -57,7 +57,7 @@ pub(super) fn refuse_host_namespace() -> Result<(), &'static str> {
     }
 }
 
-pub(super) fn enter_existing(path: &Path) -> Result<(), CniError> {
+pub(super) fn enter_existing(path: &Path) -> CniResult<()> {
     if enter(path)? {
         return Ok(());
     }
@@ -72,7 +72,7 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// Addresses of all interfaces, in the kernel's order; an error if all are loopback addresses.
-pub(super) fn addresses() -> Result<Vec<IpAddr>, CniError> {
+pub(super) fn addresses() -> CniResult<Vec<IpAddr>> {
     let found = address::all().map_err(|error| {
         CniError::caused(CniErrorCode::Namespace, "the container's interfaces can't be listed", &error)
     })?;
@@ -101,7 +101,7 @@ pub(super) fn mesh_set_by_add() -> io::Result<Option<Mesh>> {
 }
 
 /// Like [`open`], with the namespace's lock until the session is dropped.
-pub(super) fn open_locked(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
+pub(super) fn open_locked(timeout: Duration, owner: Ownership, choice: Choice) -> CniResult<Session> {
     let mut session = open(timeout, owner, choice)?;
     session.kernel.hold().map_err(|error| engine_error("the namespace can't be changed", error))?;
     Ok(session)
@@ -112,7 +112,7 @@ pub(super) fn choice(backend: &str) -> Choice {
 }
 
 /// Opens this thread's namespace for an owner. The wait for a lock ends shortly before the call's time limit.
-pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> Result<Session, CniError> {
+pub(super) fn open(timeout: Duration, owner: Ownership, choice: Choice) -> CniResult<Session> {
     let wait = u32::try_from(timeout.as_secs().saturating_sub(1)).unwrap_or(u32::MAX);
     Session::open(Lock { timeout, ..Lock::on_node(wait) }, owner, choice, OWNERS)
         .map_err(|error| engine_error("the namespace can't be read", error))

@@ -3,7 +3,7 @@
 //! together, under the lock of the attachment's namespace.
 
 use super::files::{self, Durability, Links, UnreadableFile};
-use super::protocol::{Attachment, CniError, CniErrorCode, MAX_BYTES};
+use super::protocol::{Attachment, CniError, CniErrorCode, CniResult, MAX_BYTES};
 use mesh::Mesh;
 use mesh::settings::{self, Setting};
 use mesh::sources::{Given, Raw, Source};
@@ -115,7 +115,7 @@ impl AttachmentStore {
         files::make_folder(&self.folder)
     }
 
-    pub(super) fn record(&self, key: &AttachmentKey) -> Result<StoredRecord, CniError> {
+    pub(super) fn record(&self, key: &AttachmentKey) -> CniResult<StoredRecord> {
         // The settings came in a call of at most this length.
         let text = match files::read(&self.folder.join(key.file()), MAX_BYTES, Links::Refused) {
             Ok(Some(text)) => text,
@@ -136,18 +136,18 @@ impl AttachmentStore {
     }
 
     /// On failure the old record remains, or the new one, which a failure of the machine may undo.
-    pub(super) fn keep(&self, key: &AttachmentKey, record: &AttachmentRecord) -> Result<(), CniError> {
+    pub(super) fn keep(&self, key: &AttachmentKey, record: &AttachmentRecord) -> CniResult<()> {
         let text = serde_json::to_vec(record).expect("our own data has text keys");
         self.prepare()
             .and_then(|()| files::put(&self.folder, &key.file(), &text, Durability::Kept))
             .map_err(|error| write_error(&error))
     }
 
-    pub(super) fn forget(&self, key: &AttachmentKey) -> Result<(), CniError> {
+    pub(super) fn forget(&self, key: &AttachmentKey) -> CniResult<()> {
         files::remove(&self.folder.join(key.file())).map_err(|error| write_error(&error))
     }
 
-    pub(super) fn keys(&self) -> Result<Vec<AttachmentKey>, CniError> {
+    pub(super) fn keys(&self) -> CniResult<Vec<AttachmentKey>> {
         let entries = files::present(fs::read_dir(&self.folder)).map_err(|error| read_error(&error))?;
         let keys = entries.into_iter().flatten().filter_map(|entry| {
             let name = entry.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -156,7 +156,7 @@ impl AttachmentStore {
         keys.collect()
     }
 
-    pub(super) fn sweep(&self) -> Result<(), CniError> {
+    pub(super) fn sweep(&self) -> CniResult<()> {
         let folders = self.folder.ancestors().take(2).filter(|folder| folder.is_dir());
         let sweep = |folder: &Path| files::sweep(folder, ABANDONED);
         folders.into_iter().try_for_each(sweep).map_err(|error| read_error(&error))

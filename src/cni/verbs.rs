@@ -4,7 +4,7 @@
 use super::NODE_PROGRAM;
 use super::decision::{CaptureDecision, ResolvedCapture, decide, resolve};
 use super::namespace::{self, ADD_COMMAND, choice, enter_existing};
-use super::protocol::{self, AttachmentTarget, CniError, CniErrorCode, PluginConfiguration};
+use super::protocol::{self, AttachmentTarget, CniError, CniErrorCode, CniResult, PluginConfiguration};
 use super::state::{AttachmentKey, AttachmentRecord, AttachmentStore, StoredRecord};
 use super::watch::{Done, Undo};
 use mesh::pod::{self, Pod, annotated};
@@ -31,7 +31,7 @@ impl CallContext {
         target: &AttachmentTarget,
         netns: &Path,
         configuration: &PluginConfiguration<'_>,
-    ) -> Result<Done, CniError> {
+    ) -> CniResult<Done> {
         let skipped = |reason: String| Done::new("skipped", reason).answering(result(configuration));
         let (raw, problems) = match self.decide(configuration, target)? {
             CaptureDecision::Nothing(reason) => return Ok(skipped(reason)),
@@ -62,7 +62,7 @@ impl CallContext {
     }
 
     /// Record of an attachment before ADD; an error for one of another mesh, because DEL removes the rules of only one.
-    fn before(&self, key: &AttachmentKey, mesh: Mesh) -> Result<StoredRecord, CniError> {
+    fn before(&self, key: &AttachmentKey, mesh: Mesh) -> CniResult<StoredRecord> {
         let stored = self.state.record(key)?;
         if let Some(earlier) = stored.mesh().filter(|earlier| *earlier != mesh) {
             let (earlier, now) = (earlier.ownership().name, mesh.ownership().name);
@@ -78,7 +78,7 @@ impl CallContext {
         &self,
         configuration: &PluginConfiguration<'_>,
         target: &AttachmentTarget,
-    ) -> Result<CaptureDecision, CniError> {
+    ) -> CniResult<CaptureDecision> {
         let time = self.timeout.mul_f64(0.75);
         decide(configuration, &target.pod, |kubeconfig, namespace, name| {
             ask_for_pod(kubeconfig, namespace, name, time)
@@ -91,7 +91,7 @@ impl CallContext {
         target: &AttachmentTarget,
         netns: &Path,
         configuration: &PluginConfiguration<'_>,
-    ) -> Result<Done, CniError> {
+    ) -> CniResult<Done> {
         let stored = self.state.record(&key(target, &configuration.name))?;
         if let StoredRecord::Unreadable(why) = &stored {
             tracing::warn!(target: "state", "the record of ADD can't be read ({why}); resolving the settings again");
@@ -134,7 +134,7 @@ impl CallContext {
         target: &AttachmentTarget,
         netns: Option<&Path>,
         network: &str,
-    ) -> Result<Done, CniError> {
+    ) -> CniResult<Done> {
         let key = key(target, network);
         let nothing = || Ok(Done::new("nothing", "it has no rules"));
         let entered = netns.map(namespace::enter);
@@ -169,7 +169,7 @@ impl CallContext {
     }
 
     /// The removal for DEL; `None` if no ADD has set rules for this attachment.
-    fn removal(&self, key: &AttachmentKey) -> Result<Option<Removal>, CniError> {
+    fn removal(&self, key: &AttachmentKey) -> CniResult<Option<Removal>> {
         let stored = self.state.record(key)?;
         let is_shared = record_with_same_rules(&self.state, key, &stored)?.is_some();
         let owner = match stored {
@@ -202,7 +202,7 @@ impl CallContext {
     }
 
     /// GC: removes the records of attachments that the runtime does not list.
-    pub(super) fn gc(&self, configuration: &PluginConfiguration<'_>) -> Result<Done, CniError> {
+    pub(super) fn gc(&self, configuration: &PluginConfiguration<'_>) -> CniResult<Done> {
         let Some(valid) = &configuration.valid else {
             let msg = "GC was called without valid attachments";
             let details = "expected cni.dev/valid-attachments, a list of objects, each with a containerID and an ifname";
@@ -233,7 +233,7 @@ impl CallContext {
     }
 
     /// STATUS: reports if ADD could work, by setting rules in a new namespace.
-    pub(super) fn status(&self, configuration: &PluginConfiguration<'_>) -> Result<Done, CniError> {
+    pub(super) fn status(&self, configuration: &PluginConfiguration<'_>) -> CniResult<Done> {
         let unavailable = |what: &str, fault: &dyn std::error::Error| {
             CniError::caused(CniErrorCode::NotAvailable, what, fault)
         };
@@ -274,7 +274,7 @@ fn undo_add(
     before: StoredRecord,
     session: &mut Session,
     is_changed: bool,
-) -> Result<(), CniError> {
+) -> CniResult<()> {
     match before {
         StoredRecord::Absent => {
             if is_changed {
@@ -303,12 +303,9 @@ fn record_with_same_rules(
     state: &AttachmentStore,
     key: &AttachmentKey,
     stored: &StoredRecord,
-) -> Result<Option<StoredRecord>, CniError> {
-    for other in state
-        .keys()?
-        .iter()
-        .filter(|other| *other != key && other.attachment.container == key.attachment.container)
-    {
+) -> CniResult<Option<StoredRecord>> {
+    let (keys, container) = (state.keys()?, &key.attachment.container);
+    for other in keys.iter().filter(|other| *other != key && other.attachment.container == *container) {
         let theirs = state.record(other)?;
         let differs = matches!((stored.mesh(), theirs.mesh()), (Some(ours), Some(theirs)) if ours != theirs);
         if theirs != StoredRecord::Absent && !differs {
@@ -319,14 +316,14 @@ fn record_with_same_rules(
 }
 
 /// Sets the rules of a record, unless another version has written it for an unknown backend.
-fn restore(session: &mut Session, record: &AttachmentRecord) -> Result<(), CniError> {
+fn restore(session: &mut Session, record: &AttachmentRecord) -> CniResult<()> {
     let Some(backend) = record.backend() else { return Ok(()) };
     let ResolvedCapture { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
     session.options.choice = backend;
     set(session, &*capture, &raw).map(drop)
 }
 
-fn set(session: &mut Session, capture: &dyn CapturePolicy, raw: &Raw) -> Result<Summary, CniError> {
+fn set(session: &mut Session, capture: &dyn CapturePolicy, raw: &Raw) -> CniResult<Summary> {
     let at = diagnose::trace::utc(SystemTime::now());
     let made = mesh::made(env!("CARGO_PKG_VERSION"), ADD_COMMAND, mesh::settings_text(raw), &at);
     let desired = Desired { made: Some(made), ..capture.desired() };
@@ -335,7 +332,7 @@ fn set(session: &mut Session, capture: &dyn CapturePolicy, raw: &Raw) -> Result<
         .map_err(|error| namespace::engine_error("the container's traffic can't be captured", error))
 }
 
-fn clean(session: &mut Session) -> Result<Summary, CniError> {
+fn clean(session: &mut Session) -> CniResult<Summary> {
     session.clean().map_err(|error| namespace::engine_error("our rules can't be removed", error))
 }
 
@@ -356,20 +353,11 @@ fn warn_of_preceding_rules(session: &mut Session) {
 
 const BAD_INPUT: i32 = 2;
 
-fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -> Result<Pod, CniError> {
+fn ask_for_pod(kubeconfig: &Path, namespace: &str, name: &str, time: Duration) -> CniResult<Pod> {
     let kubeconfig = kubeconfig.to_string_lossy();
     let milliseconds = time.as_millis().to_string();
-    let arguments = [
-        "pod",
-        "--kubeconfig",
-        &kubeconfig,
-        "--namespace",
-        namespace,
-        "--name",
-        name,
-        "--timeout",
-        &milliseconds,
-    ];
+    let call = ["pod", "--kubeconfig", &kubeconfig, "--timeout", &milliseconds];
+    let arguments = [&call[..], &["--namespace", namespace, "--name", name]].concat();
     let answer =
         Runner::new(time).run(&super::beside(NODE_PROGRAM), &arguments).map_err(|error| unknown(&error))?;
     let unreadable = "the API server's answer about the pod can't be read";

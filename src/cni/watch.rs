@@ -1,7 +1,7 @@
 //! Time limit of a call: the work or the limit ends it, and the first of the two writes a result. At the limit the process ends
 //! like a killed one: a change under way is completed by the next ADD or removed by DEL.
 
-use super::protocol::{CniError, CniErrorCode, CniVersion, Places, TIMEOUT};
+use super::protocol::{CniError, CniErrorCode, CniResult, CniVersion, Places, TIMEOUT};
 use super::traces::{self, FAILED, LogEntry};
 use diagnose::trace::utc;
 use sidecar_init::sys::streams::write_stdout;
@@ -56,7 +56,7 @@ impl TimedCall {
     }
 
     /// Prints the answer, or undoes the work. Does not return if the time limit came first.
-    pub(super) fn answer(&self, outcome: Result<Done, CniError>) -> Result<Done, CniError> {
+    pub(super) fn answer(&self, outcome: CniResult<Done>) -> CniResult<Done> {
         let end = self.started + self.progress().timeout;
         if !self.is_first() {
             loop {
@@ -89,7 +89,7 @@ impl TimedCall {
         is_first
     }
 
-    pub(super) fn leave_traces(&self, outcome: &Result<Done, CniError>) {
+    pub(super) fn leave_traces(&self, outcome: &CniResult<Done>) {
         let (outcome, reason, details) = match outcome {
             Ok(done) => (done.outcome, done.reason.clone(), String::new()),
             Err(fault) => (FAILED, fault.msg.clone(), fault.details.clone()),
@@ -178,7 +178,7 @@ pub(super) struct Done {
     pub(super) undo: Option<Undo>,
 }
 
-pub(super) type Undo = Box<dyn FnOnce() -> Result<(), CniError>>;
+pub(super) type Undo = Box<dyn FnOnce() -> CniResult<()>>;
 
 impl Done {
     pub(super) fn new(outcome: &'static str, reason: impl Into<String>) -> Self {

@@ -10,6 +10,8 @@ use crate::backend::{
 use rules::{Family, Ownership, Table, desired::Desired};
 use std::fmt;
 
+pub type EngineResult<T> = Result<T, EngineError>;
+
 const MAX_ATTEMPTS: u32 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,11 +89,7 @@ pub struct Summary {
 }
 
 /// Plans the steps to the desired state. Changes nothing.
-pub fn plan(
-    backend: &mut dyn Backend,
-    desired: &Desired,
-    options: &Options,
-) -> Result<ApplyPlan, EngineError> {
+pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> EngineResult<ApplyPlan> {
     let before = readable(backend)?;
     let others: Vec<_> = before.others(&desired.owner, options.known_owners).collect();
     if !others.is_empty() {
@@ -113,11 +111,7 @@ pub fn plan(
 }
 
 /// Brings a namespace to the desired state, or leaves it in the old one. Idempotent: a second call finds nothing to do.
-pub fn apply(
-    backend: &mut dyn Backend,
-    desired: &Desired,
-    options: &Options,
-) -> Result<Summary, EngineError> {
+pub fn apply(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> EngineResult<Summary> {
     let ApplyPlan { before, target, steps } =
         plan_and_commit(backend, |backend| plan(backend, desired, options))?;
     let forgotten_flows = match &desired.stale_flows {
@@ -128,6 +122,9 @@ pub fn apply(
         }),
         None => 0,
     };
+    // `--replace` joins the ownerships of other meshes to the owner's.
+    let owner = desired.owner.alone();
+    let removed = before.others(&owner, desired.owner.joined);
     Ok(Summary {
         backend: target.contents.as_ref().map(|contents| contents.backend()),
         families: desired.families().collect(),
@@ -135,11 +132,7 @@ pub fn apply(
         steps,
         forgotten_flows,
         left: Vec::new(),
-        // `--replace` joins the ownerships of other meshes to the owner's.
-        removed: before
-            .others(&desired.owner.alone(), desired.owner.joined)
-            .map(|(other, _)| other)
-            .collect(),
+        removed: removed.map(|(other, _)| other).collect(),
     })
 }
 
@@ -148,7 +141,7 @@ pub fn plan_clean(
     backend: &mut dyn Backend,
     owner: Ownership,
     known_owners: &'static [Ownership],
-) -> Result<ApplyPlan, EngineError> {
+) -> EngineResult<ApplyPlan> {
     let (before, target) = (readable(backend)?, DesiredState::nothing(owner));
     for (other, evidence) in before.others(&owner, known_owners) {
         tracing::info!(target: "backend", "{} captures here ({evidence}), which is kept", other.name);
@@ -168,20 +161,16 @@ pub fn plan_clean(
 pub fn clean(
     backend: &mut dyn Backend,
     owner: Ownership,
-    known_owners: &'static [Ownership],
-) -> Result<Summary, EngineError> {
+    known: &'static [Ownership],
+) -> EngineResult<Summary> {
     let ApplyPlan { before, steps, .. } =
-        plan_and_commit(backend, |backend| plan_clean(backend, owner, known_owners))?;
+        plan_and_commit(backend, |backend| plan_clean(backend, owner, known))?;
     let left = doubtful(&before, &owner);
     let removed = owner.each().filter(|one| before.evidence_of(one).is_some()).collect();
     Ok(Summary { backend: None, families: Vec::new(), rules: 0, steps, forgotten_flows: 0, left, removed })
 }
 
-pub fn check(
-    backend: &mut dyn Backend,
-    desired: &Desired,
-    choice: Choice,
-) -> Result<LiveComparison, EngineError> {
+pub fn check(backend: &mut dyn Backend, desired: &Desired, choice: Choice) -> EngineResult<LiveComparison> {
     let snapshot = readable(backend)?;
     let name = choice.backend(backend, &snapshot, &desired.owner);
     let target = DesiredState::of(desired, name, &snapshot);
@@ -194,7 +183,7 @@ fn require_effective(
     before: &Snapshot,
     target: &DesiredState,
     steps: Vec<CommitStep>,
-) -> Result<Vec<CommitStep>, EngineError> {
+) -> EngineResult<Vec<CommitStep>> {
     match blocking(before, target, &steps) {
         tables if tables.is_empty() => Ok(steps),
         tables => Err(EngineError::BlockedTables(tables)),
@@ -202,7 +191,7 @@ fn require_effective(
 }
 
 /// The complete snapshot: an unreadable table is not absent.
-fn readable(backend: &mut dyn Backend) -> Result<Snapshot, EngineError> {
+fn readable(backend: &mut dyn Backend) -> EngineResult<Snapshot> {
     let snapshot = backend.read()?;
     if snapshot.unreadable.is_empty() { Ok(snapshot) } else { Err(EngineError::Unreadable) }
 }
@@ -212,7 +201,7 @@ fn require_listable(
     live: &Snapshot,
     target: &DesiredState,
     is_relevant: impl Fn(&UnlistableTable) -> bool,
-) -> Result<(), EngineError> {
+) -> EngineResult<()> {
     let nft = BackendName::Iptables(Variant::Nft);
     for (&(family, table), unlistable) in &live.unlistable {
         let is_target = target.iptables(nft, family).chains(table).next().is_some();
@@ -225,8 +214,8 @@ fn require_listable(
 
 fn plan_and_commit(
     backend: &mut dyn Backend,
-    mut plan: impl FnMut(&mut dyn Backend) -> Result<ApplyPlan, EngineError>,
-) -> Result<ApplyPlan, EngineError> {
+    mut plan: impl FnMut(&mut dyn Backend) -> EngineResult<ApplyPlan>,
+) -> EngineResult<ApplyPlan> {
     backend.hold()?;
     let mut attempts = MAX_ATTEMPTS;
     loop {

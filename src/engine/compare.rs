@@ -52,7 +52,8 @@ pub fn compare(snapshot: &Snapshot, desired: &DesiredState) -> Differences {
     let of_table = nftables::differences(snapshot.nftables(), desired.nftables());
     differences.unfinished &= of_table.is_empty() || snapshot.nftables().is_none();
     differences.parts.extend(of_table);
-    for blocked in dormant_targets(snapshot, desired) {
+    let dormant = snapshot.blocked_tables.iter().filter(|one| one.obstacle == Obstacle::Dormant);
+    for blocked in dormant.filter(|one| desired_in(desired, &one.table)) {
         differences.unfinished = false;
         differences.parts.push(nftables::dormant(&blocked.table));
     }
@@ -183,14 +184,6 @@ pub(super) fn blocking(before: &Snapshot, desired: &DesiredState, steps: &[Commi
         Obstacle::OfBridge => false,
     };
     before.blocked_tables.iter().filter(is_blocking).cloned().collect()
-}
-
-fn dormant_targets<'a>(
-    before: &'a Snapshot,
-    desired: &'a DesiredState,
-) -> impl Iterator<Item = &'a BlockedTable> {
-    let is_dormant = |one: &&BlockedTable| one.obstacle == Obstacle::Dormant;
-    before.blocked_tables.iter().filter(is_dormant).filter(|one| desired_in(desired, &one.table))
 }
 
 fn desired_in(desired: &DesiredState, table: &str) -> bool {

@@ -12,8 +12,8 @@ mod steps;
 mod support;
 
 pub use apply::{
-    Aftermath, ApplyPlan, CommitFailure, EngineError, OnDrift, Options, Summary, apply, check, clean, plan,
-    plan_clean,
+    Aftermath, ApplyPlan, CommitFailure, EngineError, EngineResult, OnDrift, Options, Summary, apply, check,
+    clean, plan, plan_clean,
 };
 pub use compare::{DesiredState, Differences, LiveComparison, compare, compare_desired};
 pub use probe::{

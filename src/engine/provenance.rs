@@ -73,17 +73,16 @@ pub fn doubtful(snapshot: &Snapshot, owner: &Ownership) -> Vec<String> {
 
 /// Evidence of other owners that capture in the rules of a packet's path.
 pub fn other_captures(view: &View, owner: &Ownership) -> BTreeSet<String> {
-    let known = |table: &str, chain: &str| {
+    let known = |content: &ViewChain| {
+        let ViewChain { table, chain, .. } = content;
         let is_in = |tables: &[&str]| table.strip_prefix("inet ").is_some_and(|name| tables.contains(&name));
         if let Some(predecessor) = owner.predecessor.filter(|predecessor| is_in(predecessor.tables)) {
             return Some(format!("table {table} belongs to {} (native mode)", predecessor.name));
         }
-        let exists =
-            |name: &str| view.chains().iter().any(|other| other.table == table && other.chain == name);
         owner.others().find_map(|other| {
             let is_its_table =
                 is_in(&[other.table]) || other.predecessor.is_some_and(|one| is_in(one.tables));
-            let is_its_chain = || other.owns_chain_among(chain, &exists);
+            let is_its_chain = || owns_chain(view, content, &other);
             match is_its_table {
                 true => Some(format!("table {table} belongs to {}", other.name)),
                 false => {
@@ -92,11 +91,11 @@ pub fn other_captures(view: &View, owner: &Ownership) -> BTreeSet<String> {
             }
         })
     };
-    view.chains().iter().filter_map(|chain| known(&chain.table, &chain.chain)).collect()
+    view.chains().iter().filter_map(known).collect()
 }
 
-pub fn remedy_of(other: &Ownership) -> String {
-    format!("sidecar-init clean --mesh {} removes it; to prevent its return: {}", other.mesh, other.opt_out)
+pub fn remedy_of(Ownership { mesh, opt_out, .. }: &Ownership) -> String {
+    format!("sidecar-init clean --mesh {mesh} removes it; to prevent its return: {opt_out}")
 }
 
 /// Descriptions of other programs' chains that may precede ours and redirect packets, which ends NAT for a connection; each place

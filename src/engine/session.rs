@@ -1,6 +1,6 @@
 //! One network namespace, opened for an owner: the operations of every front end, and the choice of the backend.
 
-use super::apply::{self, ApplyPlan, EngineError, Options, Summary};
+use super::apply::{self, ApplyPlan, EngineResult, Options, Summary};
 use super::{compare::LiveComparison, provenance::preceding_rules};
 use crate::backend::iptables::Lock;
 use crate::backend::{self, Backend, BackendName, Kernel, Snapshot, Variant};
@@ -22,20 +22,20 @@ impl Session {
         Ok(Self { kernel: Kernel::open(lock, owner)?, options: Options::replacing(choice, known_owners) })
     }
 
-    pub fn apply(&mut self, desired: &Desired) -> Result<Summary, EngineError> {
+    pub fn apply(&mut self, desired: &Desired) -> EngineResult<Summary> {
         apply::apply(&mut self.kernel, desired, &self.options)
     }
 
-    pub fn check(&mut self, desired: &Desired) -> Result<LiveComparison, EngineError> {
+    pub fn check(&mut self, desired: &Desired) -> EngineResult<LiveComparison> {
         apply::check(&mut self.kernel, desired, self.options.choice)
     }
 
-    pub fn clean(&mut self) -> Result<Summary, EngineError> {
+    pub fn clean(&mut self) -> EngineResult<Summary> {
         let owner = self.kernel.owner();
         apply::clean(&mut self.kernel, owner, self.options.known_owners)
     }
 
-    pub fn plan_clean(&mut self) -> Result<ApplyPlan, EngineError> {
+    pub fn plan_clean(&mut self) -> EngineResult<ApplyPlan> {
         let owner = self.kernel.owner();
         apply::plan_clean(&mut self.kernel, owner, self.options.known_owners)
     }
@@ -119,15 +119,10 @@ impl Choice {
 }
 
 /// The forced variant, or the one with the owner's rules; else legacy if in use or the only one, else nft if it has programs.
-fn variant(
-    backend: &dyn Backend,
-    snapshot: &Snapshot,
-    owner: &Ownership,
-    forced: Option<Variant>,
-) -> Variant {
-    match forced.or_else(|| snapshot.variants_of(owner).next()) {
+fn variant(backend: &dyn Backend, live: &Snapshot, owner: &Ownership, forced: Option<Variant>) -> Variant {
+    match forced.or_else(|| live.variants_of(owner).next()) {
         Some(variant) => variant,
-        None if snapshot.is_in_use(Variant::Legacy) || snapshot.lacks_nftables => Variant::Legacy,
+        None if live.is_in_use(Variant::Legacy) || live.lacks_nftables => Variant::Legacy,
         None if backend.has_programs(Variant::Nft) => Variant::Nft,
         None => Variant::Legacy,
     }

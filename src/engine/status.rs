@@ -60,14 +60,8 @@ fn held_of(snapshot: &Snapshot, views: &ByFamily<View>, owner: Ownership) -> Vec
         if let Some(table) = contents.table().filter(|table| table.name == owner.table) {
             let families = families_of(views, &format!("inet {}", table.name));
             let record = table.record.as_deref().cloned().zip(table.is_as_made());
-            found.push(OwnRules {
-                owner,
-                place,
-                families,
-                rules: table.rule_count(),
-                maker: Maker::Owner,
-                record,
-            });
+            let (rules, maker) = (table.rule_count(), Maker::Owner);
+            found.push(OwnRules { owner, place, families, rules, maker, record });
         }
     }
     for name in snapshot.inherited_tables(&owner) {
@@ -94,18 +88,13 @@ fn families_of(views: &ByFamily<View>, table: &str) -> Vec<Family> {
     views.iter().filter(|(_, view)| is_for(view)).map(|(family, _)| family).collect()
 }
 
-fn findings(
-    snapshot: &Snapshot,
-    views: &ByFamily<View>,
-    owner: &Ownership,
-    held: &[OwnRules],
-) -> Vec<Finding> {
+fn findings(live: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &[OwnRules]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let present: Vec<Ownership> =
         owner.each().filter(|one| held.iter().any(|held| held.owner == *one)).collect();
-    findings.extend(unreadable(snapshot, owner));
-    findings.extend(snapshot.blocked_tables.iter().map(|one| {
-        let level = if disables(one, snapshot, owner) { Level::Failure } else { Level::Warning };
+    findings.extend(unreadable(live, owner));
+    findings.extend(live.blocked_tables.iter().map(|one| {
+        let level = if disables(one, live, owner) { Level::Failure } else { Level::Warning };
         Finding { level, ..Finding::warning(Code::BlockedTable, "", one.to_string(), one.remedy()) }
     }));
     for one in &present {
@@ -122,23 +111,23 @@ fn findings(
         let text = "lo is down: traffic to the proxy passes it";
         findings.push(Finding::failure(Code::MissingRouting, "", text, "ip link set lo up"));
     }
-    findings.extend(present.iter().flat_map(|one| foreign_rules(snapshot, one)));
+    findings.extend(present.iter().flat_map(|one| foreign_rules(live, one)));
     // Without any rules, other rules would precede the owner's.
     let captures = if present.is_empty() { vec![owner.alone()] } else { present.clone() };
     findings.extend(foreign_chains([&views.v4, &views.v6], owner, &captures));
     for one in owner.each() {
         let held: Vec<&OwnRules> = held.iter().filter(|held| held.owner == one).collect();
-        findings.extend(of_routing(snapshot, owner, &one, &held));
+        findings.extend(of_routing(live, owner, &one, &held));
     }
-    for object in &snapshot.duplicates {
+    for object in &live.duplicates {
         let text = format!("{object} exists more than once");
         let remedy = "sidecar-init apply with the pod's flags removes the copies";
         findings.push(Finding::warning(Code::SpareRouting, "", text, remedy));
     }
-    findings.extend(doubtful_objects(snapshot, owner));
+    findings.extend(doubtful_objects(live, owner));
     if present.len() > 1 {
         let evidence = |one: &Ownership| {
-            let by_what = snapshot.evidence_of(one).map(|by_what| format!(" ({by_what})"));
+            let by_what = live.evidence_of(one).map(|by_what| format!(" ({by_what})"));
             format!("{}{}", one.name, by_what.unwrap_or_default())
         };
         let text = format!(

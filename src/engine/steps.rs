@@ -106,10 +106,9 @@ impl<'a> Migration<'a> {
                 (BackendName::IPTABLES_NFT, None | Some(Contents::Nftables(_))) => migration.clear(),
                 _ => migration.migrate_backend(backend, None, false),
             });
-            let joined: Vec<_> = migration.now.joined().cloned().collect();
-            joined
-                .into_iter()
-                .for_each(|table| migration.push(CommitStep::Nftables { live: Some(table), desired: None }));
+            for table in migration.now.joined().cloned().collect::<Vec<_>>() {
+                migration.push(CommitStep::Nftables { live: Some(table), desired: None });
+            }
         });
         if let Some(contents) = kept {
             migration.after_in_flight(|migration| {

@@ -8,8 +8,11 @@ use rules::{Chain, Family, Hook, Table};
 use std::fs;
 
 pub fn support(kernel: &Kernel) -> Vec<Finding> {
-    let mut findings = vec![host()];
-    findings.extend(rights());
+    let mut findings = vec![
+        host(),
+        right(process::NET_ADMIN, "NET_ADMIN", Level::Failure, "nothing can be changed without it"),
+        right(process::NET_RAW, "NET_RAW", Level::Warning, "the legacy variant of iptables needs it"),
+    ];
     findings.extend(programs(kernel));
     findings.extend(extensions());
     findings.push(ipv6());
@@ -35,13 +38,6 @@ fn host() -> Finding {
             Finding::warning(Code::HostNamespace, "", text, "give the pod's with --network-namespace")
         }
     }
-}
-
-fn rights() -> [Finding; 2] {
-    [
-        right(process::NET_ADMIN, "NET_ADMIN", Level::Failure, "nothing can be changed without it"),
-        right(process::NET_RAW, "NET_RAW", Level::Warning, "the legacy variant of iptables needs it"),
-    ]
 }
 
 fn right(capability: u32, name: &str, level: Level, need: &str) -> Finding {

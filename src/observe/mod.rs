@@ -16,7 +16,7 @@ use nix::libc;
 pub use node::NodeObserver;
 use rules::finding::{Code, Finding};
 use rules::simulate::{Routing, View};
-use rules::{ByFamily, Family, Mark, Ownership, routing::Object};
+use rules::{ByFamily, Family, Ownership, desired::Made, routing::Object};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{io, path::PathBuf};
@@ -56,10 +56,7 @@ impl NamespaceObserver {
         let rule_view = |family: Family, view: View| RuleView {
             family,
             view: named(view),
-            routing: Routing {
-                local_marks: local_marks(&seen.routing, family),
-                addresses: addresses.clone(),
-            },
+            routing: routing(&seen.routing, family, &addresses),
         };
         let rules =
             ByFamily { v4: rule_view(Family::V4, seen.views.v4), v6: rule_view(Family::V6, seen.views.v6) };
@@ -89,11 +86,9 @@ impl NamespaceObserver {
         }
         let found = process::of_users(&uids, self.processes.as_deref())?.into_iter();
         let others = found.filter(|process| process.id != std::process::id());
-        let process = |RunningProcess { id, name, uid, is_here }| UserProcess {
-            id,
-            name,
-            uid,
-            is_here: is_here.is_some(),
+        let process = |RunningProcess { id, name, uid, is_here }| {
+            let is_here = is_here.is_some();
+            UserProcess { id, name, uid, is_here }
         };
         Ok(others.map(process).collect())
     }
@@ -141,12 +136,8 @@ fn listed<T>(found: io::Result<T>, what: &str, findings: &mut Vec<Finding>) -> O
             Some(libc::EPERM | libc::EACCES) => "run this as root",
             _ => "check the kernel's log",
         };
-        findings.push(Finding::warning(
-            Code::Unreadable,
-            "",
-            format!("{what} can't be listed: {error}"),
-            remedy,
-        ));
+        let text = format!("{what} can't be listed: {error}");
+        findings.push(Finding::warning(Code::Unreadable, "", text, remedy));
     };
     found.inspect_err(warning).ok()
 }
@@ -166,39 +157,28 @@ fn rules_of(held: &OwnRules) -> status::InstalledRules {
     };
     let families = families.iter().map(|family| family.word().into()).collect();
     let made = record.as_ref().map(|(record, is_as_made)| record_of(record, *is_as_made));
-    status::InstalledRules {
-        mesh: owner.mesh.into(),
-        backend: place.clone(),
-        families,
-        rules: *rules,
-        program,
-        made,
-    }
+    let (mesh, backend) = (owner.mesh.into(), place.clone());
+    status::InstalledRules { mesh, backend, families, rules: *rules, program, made }
 }
 
 fn record_of(record: &nftables::TableRecord, is_as_made: bool) -> Record {
+    let (changed_since, record) = (!is_as_made, record.clone());
     let nftables::TableRecord { made, settings_digest, rules_digest, settings } = record;
-    Record {
-        program_version: made.version.clone(),
-        command: made.command.clone(),
-        at: made.at.clone(),
-        settings: settings.clone(),
-        settings_digest: settings_digest.clone(),
-        rules_digest: rules_digest.clone(),
-        changed_since: !is_as_made,
-    }
+    let Made { version: program_version, command, at, .. } = made;
+    Record { program_version, command, at, settings, settings_digest, rules_digest, changed_since }
 }
 
-/// Marks of packets that are delivered locally: those of policy rules that lead to a table with a local default route.
-pub fn local_marks(routes: &BTreeSet<Object>, of_family: Family) -> Vec<Mark> {
-    let marks = routes.iter().filter_map(|object| match object {
+/// Routing of a family. Packets are delivered locally if their mark is that of a policy rule that leads to a table with a local
+/// default route.
+pub fn routing(routes: &BTreeSet<Object>, of_family: Family, addresses: &[IpAddr]) -> Routing {
+    let local_marks = routes.iter().filter_map(|object| match object {
         Object::Rule { family, mark, table, .. } if *family == of_family => {
             let route = Object::Route { family: *family, table: *table };
             routes.contains(&route).then_some(*mark)
         }
         Object::Rule { .. } | Object::Route { .. } | Object::Address(_) => None,
     });
-    marks.collect()
+    Routing { local_marks: local_marks.collect(), addresses: addresses.to_owned() }
 }
 
 #[cfg(test)]

@@ -66,12 +66,8 @@ fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
 }
 
 fn values(arg: &Arg, before: &str, start: &str) -> Proposals {
-    let known: Vec<String> = arg
-        .get_possible_values()
-        .iter()
-        .filter(|value| !value.is_hide_set())
-        .map(|value| value.get_name().to_owned())
-        .collect();
+    let known = arg.get_possible_values().into_iter().filter(|value| !value.is_hide_set());
+    let known: Vec<String> = known.map(|value| value.get_name().to_owned()).collect();
     let name = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
     match (arg.get_value_hint(), name) {
         _ if !known.is_empty() => Proposals::starting(known, start, before),

@@ -7,13 +7,8 @@ use mesh::{InputProblem, Problems};
 use std::{error::Error as _, ffi::OsString};
 
 /// Returns all problems with the arguments. clap stops at the first one, so they are parsed again without the refused flag.
-pub fn all_problems(
-    command: &mut Command,
-    words: &[OsString],
-    first: Error,
-    commands: &[String],
-) -> Problems {
-    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+pub fn all_problems(command: &mut Command, words: &[OsString], first: Error, known: &[String]) -> Problems {
+    let commands: Vec<&str> = known.iter().map(String::as_str).collect();
     let (mut found, mut removed): (Vec<InputProblem>, Vec<String>) = (Vec::new(), Vec::new());
     let (mut words, mut error) = (words.to_vec(), first);
     loop {

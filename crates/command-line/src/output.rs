@@ -40,7 +40,6 @@ fn ignoring_closed_pipes(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Prints to standard error; on a terminal, folded to its width.
 pub fn report(text: impl Display) {
     let text = fold(&text.to_string(), 4, columns::of_line(&io::stderr()));
     // Errors are ignored: the output and the exit code carry the result.

@@ -56,7 +56,6 @@ pub fn parse<P: CommandFactory + FromArgMatches>(
     }
 }
 
-/// The help of the command that the words name, or a topic.
 fn help(command: &mut Command, words: Vec<&str>, sections: &[CommandHelp]) -> Result<String, Problems> {
     let (program, mut commands) = (program_name(command), Vec::new());
     collect_names(command, &mut commands);

@@ -75,7 +75,6 @@ impl Shell {
 }
 
 impl Proposals {
-    /// Words that begin with `start`, each prefixed with `before`.
     pub fn starting<W: Into<String> + AsRef<str>>(
         words: impl IntoIterator<Item = W>,
         start: &str,

@@ -19,7 +19,6 @@ pub fn pointer(program: &str) -> String {
 pub struct HelpTopic {
     pub name: String,
     pub title: String,
-    /// The heading and the lines below it.
     pub text: String,
 }
 
@@ -71,12 +70,8 @@ pub fn text(
             topic_sections(TROUBLESHOOTING).into_iter().find(|(_, text)| text.contains(&format!("`{name}`")));
         let all = format!("{program} {HELP} findings lists all codes.");
         let text = section.map_or(&*all, |(_, text)| text);
-        return Ok(HelpTopic::new(
-            name,
-            format!("{name}: {}", code.about()),
-            &plain_text(text, program, width),
-        )
-        .text);
+        let title = format!("{name}: {}", code.about());
+        return Ok(HelpTopic::new(name, title, &plain_text(text, program, width)).text);
     }
     let begun: Vec<&HelpTopic> = topics.iter().filter(|topic| topic.name.starts_with(name)).collect();
     match (begun.iter().find(|topic| topic.name == name), &begun[..]) {

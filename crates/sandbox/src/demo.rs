@@ -41,7 +41,8 @@ pub(super) fn run(
 ) -> Result<u8, SandboxFailure> {
     let pod = OpenNamespace::own().map_err(SandboxFailure::Lost)?;
     start("the application", &pod, || serve(demo, scenarios))?;
-    let pause = pause(scenarios.len());
+    let each = MAX_TOTAL / u32::try_from(scenarios.len() + 1).unwrap_or(u32::MAX);
+    let pause = if io::stdout().is_terminal() { each.min(MAX_PAUSE) } else { Duration::ZERO };
     fcntl(log.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
         .map_err(|error| SandboxFailure::Lost(error.into()))?;
     // A closed output receives no more.
@@ -79,11 +80,6 @@ pub(super) fn run(
     Ok(if printed && wrong == 0 { 0 } else { FAILED })
 }
 
-fn pause(scenarios: usize) -> Duration {
-    let each = MAX_TOTAL / u32::try_from(scenarios + 1).unwrap_or(u32::MAX);
-    if io::stdout().is_terminal() { each.min(MAX_PAUSE) } else { Duration::ZERO }
-}
-
 fn serve(demo: &Demo<'_>, scenarios: &[Scenario]) -> io::Result<()> {
     assume(demo.users.app)?;
     let ports = scenarios.iter().filter_map(Scenario::port_in_the_pod).collect();
@@ -108,7 +104,6 @@ impl Demo<'_> {
         DemoExpectation { captured: explained.is_captured(), head: explained.report().head() }
     }
 
-    /// Includes the duration on a terminal.
     fn introduction(&self) -> String {
         let capture = &self.options.capture;
         let both = |v4: String, v6: String| if capture.ipv6() { format!("{v4} and {v6}") } else { v4 };

@@ -14,14 +14,12 @@ pub(super) const WORLD_V4: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 pub(super) const POD_V6: Ipv6Addr = Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1);
 pub(super) const WORLD_V6: Ipv6Addr = Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2);
 
-const LENGTH_V4: u8 = 24;
-const LENGTH_V6: u8 = 64;
 const VETH: &str = "eth0";
 
 /// Addresses of the pod and of the world, with the prefix length, in each family.
 fn ends(ipv6: bool) -> Vec<(IpAddr, IpAddr, u8)> {
-    let v6 = ipv6.then_some((POD_V6.into(), WORLD_V6.into(), LENGTH_V6));
-    [(POD_V4.into(), WORLD_V4.into(), LENGTH_V4)].into_iter().chain(v6).collect()
+    let v6 = ipv6.then_some((POD_V6.into(), WORLD_V6.into(), 64));
+    [(POD_V4.into(), WORLD_V4.into(), 24)].into_iter().chain(v6).collect()
 }
 
 /// True if the kernel was built or booted without IPv6 (`ipv6.disable=1`), and so has no IPv6 sockets.

@@ -37,7 +37,6 @@ pub(super) fn accept<Name: Copy + Send + 'static>(
                 let each = each.clone();
                 match listener.accept() {
                     Ok((client, _)) => on_thread(move || each(name, &client)),
-                    // Most likely no descriptor is left.
                     Err(_) => thread::sleep(RETRY_INTERVAL),
                 }
             }

@@ -5,7 +5,7 @@ use mesh::{CapturePolicy, Proxy};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use sys::fork::fork;
-use sys::user::{self, IdMapRange, Subordinate};
+use sys::user::{self, IdMapRange};
 use sys::{exec, process};
 
 pub(super) type ProcessIdentity = (u32, u32);
@@ -122,11 +122,11 @@ const NOTHING_MAPPED: u8 = 1;
 const HALF_MAPPED: u8 = 2;
 
 /// The application has the caller's number, so that it can read the caller's files; the others get subordinate numbers.
-fn ranges(own: u32, app: u32, proxy: u32, given: Subordinate) -> Vec<IdMapRange> {
+fn ranges(own: u32, app: u32, proxy: u32, first: u32) -> Vec<IdMapRange> {
     let one = |inside, outside| IdMapRange { inside, outside, count: 1 };
-    let mut ranges = vec![one(0, given.first), one(app, own)];
+    let mut ranges = vec![one(0, first), one(app, own)];
     if proxy != 0 {
-        ranges.push(one(proxy, given.first + 1));
+        ranges.push(one(proxy, first + 1));
     }
     ranges
 }
@@ -144,9 +144,8 @@ mod tests {
 
     #[test]
     fn no_user_is_mapped_twice() {
-        let given = Subordinate { first: 100_000, count: 2 };
         let pairs = |proxy| {
-            let ranges = ranges(501, 501, proxy, given);
+            let ranges = ranges(501, 501, proxy, 100_000);
             ranges.iter().map(|range| (range.inside, range.outside)).collect::<Vec<_>>()
         };
         assert_eq!(pairs(1337), [(0, 100_000), (501, 501), (1337, 100_001)]);

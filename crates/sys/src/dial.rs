@@ -186,7 +186,6 @@ pub fn original_destination(stream: &TcpStream) -> Option<SocketAddr> {
     }
 }
 
-/// Original destination of an accepted connection; its local address if nothing was redirected.
 pub fn destination_or_own(stream: &TcpStream) -> io::Result<SocketAddr> {
     original_destination(stream).map_or_else(|| stream.local_addr(), Ok)
 }
@@ -237,7 +236,6 @@ fn connected(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
     }
 }
 
-/// Makes closing the connection reset it, dropping data in flight.
 pub fn reset_at_end(stream: &impl AsFd) {
     let _ = setsockopt(stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 });
 }

@@ -89,7 +89,8 @@ impl Runner {
         let child = fork::fork(|| {
             // The child's copy of the pipe's end would hide the parent's end from the leader.
             self.group().iter_mut().for_each(|group| drop(group.alive.take()));
-            let begun = fork::join_group(number).and_then(|()| fork::limit_memory(MAX_OUTPUT));
+            let joined = setpgid(Pid::from_raw(0), Pid::from_raw(number)).map_err(io::Error::from);
+            let begun = joined.and_then(|()| fork::limit_memory(MAX_OUTPUT));
             let returned = begun.map_err(|error| error.to_string()).and_then(|()| work());
             let _ = writer.write_all(returned.as_ref().err().map_or("", |error| tail(error)).as_bytes());
             u8::from(returned.is_err())

@@ -2,10 +2,10 @@
 //! a lock of another thread would remain locked in the child; each fork checks that.
 
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process, setpgid};
-use nix::{libc, sys::prctl};
+use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork as fork_process};
 use rustix::io::retry_on_intr;
 use rustix::process::{self, WaitOptions};
 use std::fs::{self, File};
@@ -129,10 +129,6 @@ pub fn end_with_parent(alive: &impl AsFd) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::other("the parent has ended")),
     }
-}
-
-pub(super) fn join_group(number: libc::pid_t) -> io::Result<()> {
-    Ok(setpgid(Pid::from_raw(0), Pid::from_raw(number))?)
 }
 
 /// Limits the address space of this process and its children to their base need plus `bytes`.

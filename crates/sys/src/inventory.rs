@@ -107,7 +107,6 @@ pub struct ContainerFiles {
 }
 
 impl ContainerFiles {
-    /// Default folders of containerd, CRI-O and Docker.
     pub fn usual() -> Vec<Self> {
         [
             ("/run/containerd/io.containerd.runtime.v2.task/k8s.io", CONFIGURATION),
@@ -127,7 +126,6 @@ const MAX_LENGTH: u64 = 4 << 20;
 #[derive(Deserialize)]
 struct ContainerRecord {
     annotations: Option<PodKeys>,
-    /// In Docker's file.
     #[serde(rename = "Config")]
     config: Option<DockerConfig>,
 }
@@ -162,7 +160,6 @@ pub(super) fn of_container(
     })
 }
 
-/// Pod named in a file; `None` if the file is missing or names none.
 fn read(path: &Path) -> Option<SandboxedPod> {
     let mut text = Vec::new();
     // Opening a pipe would wait for its writer.

@@ -10,7 +10,6 @@ use rules::Family;
 use std::os::fd::{AsFd, AsRawFd};
 use std::{fs, io, net::IpAddr};
 
-/// Flags of a request that creates an object and fails if it exists.
 const NEW: i32 = NLM_F_CREATE | NLM_F_EXCL;
 
 pub struct NamespaceLinks {

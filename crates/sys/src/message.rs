@@ -47,7 +47,6 @@ impl Messages {
         self.attribute(kind, &octets(address))
     }
 
-    /// Adds a string with a trailing NUL.
     pub fn text(&mut self, kind: u16, text: &str) -> &mut Self {
         self.head(kind, text.len() + 1);
         self.bytes.extend_from_slice(text.as_bytes());

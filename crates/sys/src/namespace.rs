@@ -85,7 +85,6 @@ pub fn within_new<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     on_new_thread(|| enter_new().map(|()| work()))
 }
 
-/// Runs `work` on a new thread, which may change its own namespaces or users.
 pub(super) fn on_new_thread<T: Send, E: From<io::Error> + Send>(
     work: impl FnOnce() -> Result<T, E> + Send,
 ) -> Result<T, E> {

@@ -82,7 +82,7 @@ impl NetlinkSocket {
             |source: io::Error| Rejection { sequence: sequences.start, message: None, offset: None, source };
         self.sequence = sequences.end - 1;
         self.prepare(bytes.len()).map_err(plain)?;
-        self.send_bytes(bytes).map_err(plain)?;
+        send(&self.descriptor, bytes, SendFlags::empty()).map_err(|error| plain(error.into()))?;
         let mut rejection = None;
         let received = self.receive(|message| match message.kind {
             NLMSG_ERROR if sequences.contains(&message.sequence) => match outcome(message) {
@@ -199,11 +199,7 @@ impl NetlinkSocket {
         let mut messages = Messages::default();
         messages.message(kind, flags, self.sequence, head);
         fill(&mut messages);
-        self.send_bytes(messages.bytes())
-    }
-
-    fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
-        send(&self.descriptor, bytes, SendFlags::empty())?;
+        send(&self.descriptor, messages.bytes(), SendFlags::empty())?;
         Ok(())
     }
 

@@ -112,10 +112,8 @@ pub(super) fn sockets(folder: &Path) -> impl Iterator<Item = u64> {
 pub fn folders(proc: &Path) -> io::Result<Vec<PathBuf>> {
     let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     let entries = fs::read_dir(proc)?.flatten();
-    Ok(entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_number))
-        .map(|entry| entry.path())
-        .collect())
+    let entries = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_number));
+    Ok(entries.map(|entry| entry.path()).collect())
 }
 
 pub(super) fn parent(folder: &Path) -> Option<PathBuf> {

@@ -1,21 +1,14 @@
 //! Signals read one by one, for a process between a caller and a command; and the file size limit as an error.
 
+use nix::sys::signal::Signal::{
+    SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ,
+};
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io;
 
 /// Signals forwarded to the command, and SIGCHLD.
-const HELD: [Signal; 9] = [
-    Signal::SIGHUP,
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGTERM,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-    Signal::SIGALRM,
-    Signal::SIGWINCH,
-    Signal::SIGCHLD,
-];
+const HELD: [Signal; 9] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGCHLD];
 
 /// `SI_KERNEL` (`asm-generic/siginfo.h`): a terminal signals its whole foreground process group.
 const SI_KERNEL: i32 = 0x80;
@@ -58,6 +51,6 @@ impl Signals {
 #[expect(unsafe_code, reason = "a signal's disposition belongs to the whole process")]
 pub fn ignore_file_size_limit() -> io::Result<()> {
     // SAFETY: no handler is installed, so no code of ours ever runs in a signal's context.
-    unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }?;
+    unsafe { signal(SIGXFSZ, SigHandler::SigIgn) }?;
     Ok(())
 }

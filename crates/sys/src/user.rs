@@ -123,13 +123,6 @@ pub struct IdMapRange {
     pub count: u32,
 }
 
-/// Subordinate IDs that an administrator has assigned to a user (`subuid(5)`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Subordinate {
-    pub first: u32,
-    pub count: u32,
-}
-
 pub fn own() -> (u32, u32) {
     (Uid::effective().as_raw(), Gid::effective().as_raw())
 }
@@ -154,19 +147,20 @@ pub fn words(process: i32, ranges: &[IdMapRange]) -> Vec<String> {
     [process.to_string()].into_iter().chain(ranges.iter().flat_map(of_range)).collect()
 }
 
-/// First range of at least `count` IDs that a file such as `/etc/subuid` assigns to a user.
-pub fn subordinate(file: &Path, uid: u32, count: u32) -> Option<Subordinate> {
+/// First of at least `count` subordinate IDs that a file such as `/etc/subuid` assigns to a user (`subuid(5)`).
+pub fn subordinate(file: &Path, uid: u32, count: u32) -> Option<u32> {
     let name = User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name);
     given(&fs::read_to_string(file).ok()?, name.as_deref(), uid, count)
 }
 
-fn given(text: &str, name: Option<&str>, uid: u32, count: u32) -> Option<Subordinate> {
-    let is_ours = |whose: &str| name == Some(whose) || whose.parse() == Ok(uid);
+fn given(text: &str, name: Option<&str>, uid: u32, count: u32) -> Option<u32> {
     text.lines().find_map(|line| {
         let mut words = line.trim().split(':');
-        let (whose, first, number) =
-            (words.next()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        (is_ours(whose) && number >= count).then_some(Subordinate { first, count: number })
+        let whose = words.next()?;
+        let is_its = name == Some(whose) || whose.parse() == Ok(uid);
+        let mut number = || words.next()?.parse::<u32>().ok();
+        let (first, found) = (number()?, number()?);
+        (is_its && found >= count).then_some(first)
     })
 }
 
@@ -198,7 +192,7 @@ mod tests {
     #[test]
     fn subordinate_ids_are_found_by_user_name_or_number() {
         let text = "root:1:2\n# nothing\nada:100000:65536\n1001:200000:65536\nada:3:\n";
-        let given = |name, uid, count| given(text, name, uid, count).map(|found| found.first);
+        let given = |name, uid, count| given(text, name, uid, count);
         assert_eq!(given(Some("ada"), 1000, 2), Some(100_000));
         assert_eq!(given(Some("bob"), 1001, 2), Some(200_000));
         assert_eq!(given(None, 1002, 2), None);

@@ -173,29 +173,17 @@ fn entries(socket: &OwnedFd, family: Family, table: &str, size: u32) -> io::Resu
 
 /// Reads an option selected by the content of `value`, which the kernel overwrites.
 #[expect(unsafe_code, reason = "nix has no option whose value is a question as well")]
-fn get(
-    socket: &impl AsFd,
-    family: Family,
-    option: libc::c_int,
-    table: &str,
-    value: &mut [u8],
-) -> io::Result<()> {
+fn get(socket: &impl AsFd, family: Family, option: i32, table: &str, value: &mut [u8]) -> io::Result<()> {
     // The kernel ends the name with a zero.
     let name = &table.as_bytes()[..table.len().min(NAME - 1)];
     value[..name.len()].copy_from_slice(name);
     let level = if family == Family::V4 { SOL_IP } else { SOL_IPV6 };
     let mut length = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
+    let descriptor = socket.as_fd().as_raw_fd();
     // SAFETY: the descriptor is open while `socket` is borrowed; the kernel reads and writes no more than `length` bytes, which
     // is the size of `value`, and the length itself, which is there until the call returns.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            option,
-            value.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
+    let result =
+        unsafe { libc::getsockopt(descriptor, level, option, value.as_mut_ptr().cast(), &raw mut length) };
     Ok(Errno::result(result).map(drop)?)
 }
 

@@ -2,7 +2,7 @@
 
 mod programs;
 
-use super::{Error, Variant};
+use super::{Error, Result, Variant};
 use crate::sys::exec::{self, ExecError};
 use crate::sys::{process, xtables};
 use rules::{Family, Listing, Table, TableChange, Version, parse, render, saved};
@@ -81,13 +81,13 @@ pub(super) fn listing(
     family: Family,
     there: &FoundTables,
     counters: &[&str],
-) -> Result<Shown, Error> {
+) -> Result<Shown> {
     let save_one = |table: &Table| save(programs, family, &[counters, &["-t", table.name()]].concat());
     let mut all = Shown { listing: Listing::empty(family), unlistable: BTreeMap::new() };
-    if programs.variant() == Variant::Legacy {
+    if programs.variant == Variant::Legacy {
         let text = match there.is_listed {
             true => save(programs, family, counters)?,
-            false => there.tables.iter().map(save_one).collect::<Result<String, Error>>()?,
+            false => there.tables.iter().map(save_one).collect::<Result<String>>()?,
         };
         return Ok(Shown { listing: understood(programs, family, &text)?, ..all });
     }
@@ -123,7 +123,7 @@ fn complaint(failure: &ExecError) -> String {
     }
 }
 
-fn shown(programs: &Programs, family: Family, text: &str) -> Result<Shown, Error> {
+fn shown(programs: &Programs, family: Family, text: &str) -> Result<Shown> {
     let made_with_nft = |table| (table, "it has rules made with nft".to_owned());
     let mut unlistable: BTreeMap<Table, String> =
         text.lines().filter_map(saved::incompatible).map(made_with_nft).collect();
@@ -155,34 +155,30 @@ fn blocks(text: &str) -> impl Iterator<Item = (Table, &str)> {
     })
 }
 
-fn save(programs: &Programs, family: Family, arguments: &[&str]) -> Result<String, Error> {
-    let output = programs.runner().run(programs.save(family)?, arguments);
+fn save(programs: &Programs, family: Family, arguments: &[&str]) -> Result<String> {
+    let output = programs.runner.run(programs.save(family)?, arguments);
     output.map_err(|error| explain(error, programs, ""))
 }
 
-fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing, Error> {
+fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing> {
     let program = programs.save(family)?.display().to_string();
     parse::listing(text, family).map_err(|source| Error::Output { program, source })
 }
 
 /// Starts the program that commits changes of one family's tables. Before its input it changes nothing and holds no lock.
-pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<exec::Waiting, Error> {
+pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<exec::Waiting> {
     let program = programs.restore(family)?;
     // Shorter than the program's time limit. Up to 1.8.9, zero or no number means to wait forever.
     let wait = u64::from(lock.wait).min(lock.timeout.as_secs().saturating_sub(1)).max(1);
     let wait = format!("--wait={wait}");
-    let arguments: &[&str] = if programs.waits() { &["--noflush", &wait] } else { &["--noflush"] };
+    let arguments: &[&str] = if programs.waits { &["--noflush", &wait] } else { &["--noflush"] };
     let file = lock.file.as_deref().filter(|_| programs.moves_lock(lock.version)).map(Path::as_os_str);
     let variables: Vec<(&str, &OsStr)> = file.into_iter().map(|file| ("XTABLES_LOCKFILE", file)).collect();
-    let waiting = programs.runner().start(program, arguments, &variables);
+    let waiting = programs.runner.start(program, arguments, &variables);
     waiting.map_err(|error| explain(error, programs, ""))
 }
 
-pub(super) fn commit(
-    writer: exec::Waiting,
-    programs: &Programs,
-    changes: &[TableChange],
-) -> Result<(), Error> {
+pub(super) fn commit(writer: exec::Waiting, programs: &Programs, changes: &[TableChange]) -> Result<()> {
     let script: String = changes.iter().map(render::iptables::change).collect();
     writer.finish(&script).map(drop).map_err(|error| explain(error, programs, &script))
 }
@@ -192,10 +188,10 @@ pub(super) fn explain(error: ExecError, programs: &Programs, script: &str) -> Er
         ExecError::Status { stderr, .. } if is_conflict(stderr) => {
             return Error::Conflict { source: error.into() };
         }
-        ExecError::Start { .. } => format!("{} can't be run", programs.variant()),
-        ExecError::Late { .. } => format!("{} did not finish", programs.variant()),
-        ExecError::Long { .. } => format!("{} printed too much", programs.variant()),
-        ExecError::Status { stderr, status, .. } => hint(stderr, status.code(), programs.variant(), script),
+        ExecError::Start { .. } => format!("{} can't be run", programs.variant),
+        ExecError::Late { .. } => format!("{} did not finish", programs.variant),
+        ExecError::Long { .. } => format!("{} printed too much", programs.variant),
+        ExecError::Status { stderr, status, .. } => hint(stderr, status.code(), programs.variant, script),
     };
     Error::Program { hint, source: error }
 }

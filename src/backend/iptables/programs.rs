@@ -1,7 +1,7 @@
 //! The iptables programs of one variant: their files and capabilities.
 
 use super::Variant;
-use crate::backend::Error;
+use crate::backend::{Error, Result};
 use crate::sys::exec::{self, Runner};
 use ::iptables::IPTables;
 use rules::{Chain, Family, Table, Version};
@@ -14,13 +14,13 @@ const LOCK_FILE_SINCE: Version = Version(1, 8, 6);
 
 #[derive(Clone, Debug)]
 pub struct Programs {
-    variant: Variant,
+    pub(super) variant: Variant,
     /// Part of the programs' names after `iptables` and `ip6tables`: `-legacy`, `-nft`, or empty.
     infix: &'static str,
-    waits: bool,
+    pub(super) waits: bool,
     v4: Option<Pair>,
     v6: Option<Pair>,
-    runner: Runner,
+    pub(super) runner: Runner,
 }
 
 #[derive(Clone, Debug)]
@@ -85,14 +85,6 @@ fn version_in(answer: &str) -> Option<Version> {
 }
 
 impl Programs {
-    pub fn variant(&self) -> Variant {
-        self.variant
-    }
-
-    pub fn waits(&self) -> bool {
-        self.waits
-    }
-
     /// True if the restore program takes no lock before it reads a table: since 1.8.0, with names after the variant.
     pub fn waits_for_input(&self) -> bool {
         !self.infix.is_empty()
@@ -100,10 +92,6 @@ impl Programs {
 
     pub fn version(&self) -> Option<Version> {
         version_in(&self.runner.run(&exec::find(&format!("iptables{}", self.infix))?, &["--version"]).ok()?)
-    }
-
-    pub(super) fn runner(&self) -> &Runner {
-        &self.runner
     }
 
     /// Lists a chain of IPv4 (`iptables -S`). The `iptables` crate runs the program without limits, so it runs in a child with
@@ -126,15 +114,15 @@ impl Programs {
         self.variant == Variant::Legacy && known.or_else(|| self.version()) >= Some(LOCK_FILE_SINCE)
     }
 
-    pub fn save(&self, family: Family) -> Result<&Path, Error> {
+    pub fn save(&self, family: Family) -> Result<&Path> {
         self.pair(family).map(|pair| pair.save.as_path())
     }
 
-    pub fn restore(&self, family: Family) -> Result<&Path, Error> {
+    pub fn restore(&self, family: Family) -> Result<&Path> {
         self.pair(family).map(|pair| pair.restore.as_path())
     }
 
-    fn pair(&self, family: Family) -> Result<&Pair, Error> {
+    fn pair(&self, family: Family) -> Result<&Pair> {
         let (pair, name) = match family {
             Family::V4 => (&self.v4, "iptables"),
             Family::V6 => (&self.v6, "ip6tables"),

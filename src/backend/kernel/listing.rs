@@ -4,7 +4,7 @@
 use super::{Kernel, legacy};
 use crate::backend::iptables::{self, FoundTables, NO_COUNTERS, Shown};
 use crate::backend::nftables::{Counts, Tables};
-use crate::backend::{During, Error, Variant};
+use crate::backend::{During, Error, Result, Variant};
 use crate::sys::xtables;
 use rules::{ByFamily, Chain, Family, Listing, Ownership, State, Table, TableChange};
 use std::{collections::BTreeMap, mem, panic::resume_unwind, thread};
@@ -13,11 +13,7 @@ const TRIES: u32 = 4;
 
 impl Kernel {
     /// Lists families in parallel, each by a program; `None` for a family with tables but no program to read them.
-    pub(super) fn listed(
-        &mut self,
-        variant: Variant,
-        tables: &Tables,
-    ) -> Result<ByFamily<Option<Shown>>, Error> {
+    pub(super) fn listed(&mut self, variant: Variant, tables: &Tables) -> Result<ByFamily<Option<Shown>>> {
         let mut look = |family| self.look(variant, family, tables);
         let there = ByFamily { v4: look(Family::V4)?, v6: look(Family::V6)? };
         let any = there.v4.is_some() || there.v6.is_some();
@@ -55,7 +51,7 @@ impl Kernel {
     }
 
     /// Replaces the rules printed by iptables (nft) by the kernel's. Tables that the program can't show stay unlistable.
-    fn read_again(&mut self, tables: &Tables, listed: &mut Shown) -> Result<(), Error> {
+    fn read_again(&mut self, tables: &Tables, listed: &mut Shown) -> Result<()> {
         let family = listed.listing.family;
         let printed = mem::replace(&mut listed.listing, Listing::empty(family));
         let nftables = self.needed_nftables()?;
@@ -64,12 +60,7 @@ impl Kernel {
         Ok(())
     }
 
-    fn look(
-        &mut self,
-        variant: Variant,
-        family: Family,
-        tables: &Tables,
-    ) -> Result<Option<FoundTables>, Error> {
+    fn look(&mut self, variant: Variant, family: Family, tables: &Tables) -> Result<Option<FoundTables>> {
         match variant {
             Variant::Legacy => legacy(family, &iptables::CAPTURING),
             Variant::Nft => {
@@ -90,7 +81,7 @@ impl Kernel {
         family: Family,
         there: &FoundTables,
         listed: &mut Shown,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         for tries in (0..TRIES).rev() {
             let (counts, state) =
                 (self.counts(variant, family, &there.tables)?, listed.listing.state(&self.owner));
@@ -115,12 +106,7 @@ impl Kernel {
         Ok(())
     }
 
-    pub(super) fn counts(
-        &mut self,
-        variant: Variant,
-        family: Family,
-        tables: &[Table],
-    ) -> Result<Counts, Error> {
+    pub(super) fn counts(&mut self, variant: Variant, family: Family, tables: &[Table]) -> Result<Counts> {
         match variant {
             Variant::Nft => self.needed_nftables()?.counts(family).during("listing the rules of nf_tables"),
             Variant::Legacy => tables
@@ -134,15 +120,10 @@ impl Kernel {
         }
     }
 
-    pub(super) fn confirm(
-        &mut self,
-        variant: Variant,
-        family: Family,
-        changes: &[TableChange],
-    ) -> Result<(), Error> {
+    pub(super) fn confirm(&mut self, variant: Variant, family: Family, done: &[TableChange]) -> Result<()> {
         let Some(before) = self.known.remove(&(variant, family)) else { return Ok(()) };
-        let after = changes.iter().fold(before, |state, change| state.after(change));
-        let tables: Vec<Table> = changes.iter().map(|change| change.table).collect();
+        let after = done.iter().fold(before, |state, change| state.after(change));
+        let tables: Vec<Table> = done.iter().map(|change| change.table).collect();
         let counts = self.counts(variant, family, &tables)?;
         let owner = self.owner;
         if tables.iter().all(|table| agree(&after, *table, &counts, &owner)) {

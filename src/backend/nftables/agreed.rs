@@ -99,7 +99,6 @@ fn module<'a>(expression: &'a Expression, kind: &str, attribute_of_name: u16) ->
     }
 }
 
-/// True for an extension of iptables, false for a verdict or a chain.
 fn is_extension(action: &Action) -> bool {
     match action {
         Action::Target(Target::Accept | Target::Drop | Target::Return) => false,
@@ -154,16 +153,11 @@ fn is_same(native: &ListedCondition, printed: &ListedCondition) -> bool {
         }
         // The printed condition has no number for other protocols.
         (ListedCondition::Nft(native), ListedCondition::Protocol(Negatable::Is(None))) => {
-            let is_other = |number| {
-                [Protocol::Tcp, Protocol::Udp]
-                    .map(protocol_number)
-                    .iter()
-                    .all(|one| u128::from(*one) != number)
-            };
+            let known = [Protocol::Tcp, Protocol::Udp].map(|one| u128::from(protocol_number(one)));
             let single = native.values.single().filter(|values| values.is_single());
             native.field == Field::Protocol
                 && !native.negated
-                && single.is_some_and(|one| is_other(one.first))
+                && single.is_some_and(|one| !known.contains(&one.first))
         }
         (ListedCondition::Nft(native), ListedCondition::Protocol(Negatable::Not(Some(protocol)))) => {
             Match::Protocol(*protocol)

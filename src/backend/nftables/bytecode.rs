@@ -76,10 +76,9 @@ impl EncodedTable {
     pub fn of(table: &nft::InetTable) -> Self {
         Self {
             name: table.name.clone(),
-            flags: 0,
             sets: table.sets.iter().map(set).collect(),
             chains: table.chains.iter().map(chain).collect(),
-            record: None,
+            ..Self::default()
         }
     }
 

@@ -26,11 +26,7 @@ fn part(name: &str, lines: Vec<Compared<String>>) -> DifferingPart {
 
 /// True if two tables are equal, whatever the order of their sets and chains.
 pub fn same(live: Option<&EncodedTable>, desired: Option<&EncodedTable>) -> bool {
-    let (live, desired) = match (live, desired) {
-        (None, None) => return true,
-        (Some(live), Some(desired)) => (live, desired),
-        (Some(_), None) | (None, Some(_)) => return false,
-    };
+    let (Some(live), Some(desired)) = (live, desired) else { return live.is_none() && desired.is_none() };
     (&live.name, live.flags, live.sets.len(), live.chains.len())
         == (&desired.name, desired.flags, desired.sets.len(), desired.chains.len())
         && desired.sets.iter().all(|set| live.sets.iter().any(|other| other == set))
@@ -176,7 +172,7 @@ fn rules_digest(table: &EncodedTable) -> String {
         mem::take(&mut set.elements)
     };
     let elements: Vec<Vec<Element>> = bare.sets.iter_mut().map(bare_of).collect();
-    let mut digest = Digest::default();
+    let mut digest = Digest::EMPTY;
     digest.take(Batch::new(&[BatchOperation::Create(&bare)], 0, None).messages.bytes());
     for elements in elements {
         digest.step(elements.len() as u64);
@@ -191,15 +187,11 @@ fn rules_digest(table: &EncodedTable) -> String {
 /// FNV-1a of 64 bits, eight bytes a step: it detects edits and does not prevent forgery.
 struct Digest(u64);
 
-impl Default for Digest {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
 impl Digest {
+    const EMPTY: Self = Self(0xcbf2_9ce4_8422_2325);
+
     fn of(bytes: &[u8]) -> Self {
-        let mut digest = Self::default();
+        let mut digest = Self::EMPTY;
         digest.take(bytes);
         digest
     }

@@ -38,7 +38,8 @@ pub(super) fn table(
     let context = Context { family: of, table, interfaces };
     let chain = |chain: &EncodedChain| {
         let mut rules: Vec<LiveRule> = chain.rules.iter().map(|rule| lift::rule(rule, &context)).collect();
-        counters.note(&chain.name, &mut rules);
+        let counted = counters.get(&chain.name).into_iter().flatten();
+        rules.iter_mut().zip(counted).for_each(|(rule, hits)| rule.hits = *hits);
         let base = chain.base.as_ref().filter(|base| is_called(family, base)).map(|base| {
             let mut listed = base_chain(family, base);
             if !base.devices.is_empty() {
@@ -79,7 +80,6 @@ fn of_bridges(table: &EncodedTable, bridges: &[String]) -> LiveTable {
     LiveTable { family: None, name: format!("bridge {}", table.name), chains }
 }
 
-/// True for a table of iptables, by its name and all of its base chains.
 pub(super) fn is_of_iptables(family: u8, table: &EncodedTable) -> bool {
     let mut bases = table.chains.iter().filter(|chain| chain.base.is_some()).peekable();
     bases.peek().is_some() && bases.all(|chain| chain.is_of_iptables(family, &table.name))

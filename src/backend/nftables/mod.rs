@@ -6,7 +6,6 @@ mod agreed;
 mod batch;
 mod bridge;
 pub mod bytecode;
-mod commit;
 mod compare;
 mod expression;
 mod lift;
@@ -21,9 +20,9 @@ mod tests;
 pub mod tracing;
 
 pub use agreed::agreed;
+use batch::{BatchOperation, TRIES, kind};
+pub use batch::{Nftables, Refusal, retry};
 pub use bridge::{both, guarded, marks};
-pub use commit::{Nftables, Refusal, retry};
-use commit::{TRIES, kind};
 pub use compare::{differences, dormant, predecessor, same};
 pub use expression::{CmpOperator, Ct, EncodedVerdict, Expression, Header, Meta, Register};
 pub use read::{BlockedTable, Counts, Obstacle, RuleHandles, Tables};
@@ -31,7 +30,6 @@ use read::{TableCounters, TableHeader};
 pub use record::TableRecord;
 
 use crate::sys::{header::*, link};
-use batch::BatchOperation;
 use bytecode::EncodedTable;
 use rules::nft::{LiveTable, family_number};
 use rules::{Family, Listing, Table};

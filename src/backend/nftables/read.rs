@@ -6,8 +6,7 @@ use super::{Nftables, kind, record::TableRecord};
 use crate::sys::message::{self, Messages, attribute, attributes, number, text};
 use crate::sys::netfilter::{body, lacks_nf_tables, nfgenmsg};
 use crate::{sys::header::*, sys::netlink::NetlinkSocket};
-use rules::nft::{LiveRule, family_number};
-use rules::{Family, Hits, Ownership, Table};
+use rules::{Family, Hits, Ownership, Table, nft::family_number};
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt, io};
 
@@ -24,7 +23,7 @@ pub(super) fn counted(
     let mut table = EncodedTable { name: name.clone(), flags: *flags, sets, chains, record: None };
     let mut counts = TableCounters::default();
     for (name, rule, hits) in reader.rules()? {
-        counts.0.entry(name.clone()).or_default().push(hits);
+        counts.entry(name.clone()).or_default().push(hits);
         if let Some(chain) = table.chains.iter_mut().find(|chain| chain.name == name) {
             chain.rules.push(rule);
         }
@@ -37,18 +36,8 @@ pub(super) fn counted(
     Ok((table, counts))
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TableCounters(pub(super) BTreeMap<String, Vec<Option<Hits>>>);
-
-impl TableCounters {
-    /// Adds counters to `rules`, which are all rules of the chain in the kernel's order.
-    pub(super) fn note(&self, chain: &str, rules: &mut [LiveRule]) {
-        let counted = self.0.get(chain).into_iter().flatten();
-        for (rule, hits) in rules.iter_mut().zip(counted) {
-            rule.hits = *hits;
-        }
-    }
-}
+/// Counters of all rules of each chain, in the kernel's order.
+pub(super) type TableCounters = BTreeMap<String, Vec<Option<Hits>>>;
 
 struct TableReader<'a> {
     socket: &'a mut NetlinkSocket,
@@ -330,7 +319,6 @@ impl Nftables {
         })
     }
 
-    /// Handles of all rules of a family, or of all families (`NFPROTO_UNSPEC`).
     pub fn rule_handles(&mut self, family: u8) -> io::Result<RuleHandles> {
         let rules = self.list(NFT_MSG_GETRULE, family, |family, rule| {
             Some((

@@ -68,14 +68,10 @@ fn jobs<'a, 's>(
                 gone.rules.insert((family, table.to_owned(), handle));
                 jobs.push(BatchOperation::DeleteRules(family, table, chain.as_str(), Some(handle)));
             }
-            jobs.extend(
-                remove.iter().map(|chain| BatchOperation::DeleteRules(family, table, chain.as_str(), None)),
-            );
-            jobs.extend(
-                remove.iter().map(|chain| BatchOperation::DeleteChain(family, table, chain.as_str())),
-            );
-            let names = remove.iter().map(|chain| (family, table.to_owned(), chain.as_str().to_owned()));
-            gone.chains.extend(names);
+            let names = || remove.iter().map(|chain| chain.as_str());
+            jobs.extend(names().map(|chain| BatchOperation::DeleteRules(family, table, chain, None)));
+            jobs.extend(names().map(|chain| BatchOperation::DeleteChain(family, table, chain)));
+            gone.chains.extend(names().map(|chain| (family, table.to_owned(), chain.to_owned())));
         }
     }
     Some((jobs, gone))
@@ -170,9 +166,7 @@ impl Nftables {
         }
         Ok(leftovers)
     }
-}
 
-impl Nftables {
     pub fn unlistable(&mut self, family: Family, table: Table) -> io::Result<Listing> {
         let (of, name) = (family_number(family), table.name().to_owned());
         let header = TableHeader { family: of, name, flags: 0, port: None };
@@ -181,12 +175,8 @@ impl Nftables {
     }
 
     /// Removes the owner's rules from an unlistable table: all or nothing.
-    pub fn clean_unlistable(
-        &mut self,
-        family: Family,
-        table: Table,
-        owner: &Ownership,
-    ) -> Result<(), Refusal> {
+    pub fn clean_unlistable(&mut self, place: (Family, Table), owner: &Ownership) -> Result<(), Refusal> {
+        let (family, table) = place;
         let unread = |source| Refusal::of(format!("reading the table {}", table.name()), source);
         retry(|| {
             let generation = self.generation().map_err(unread)?;

@@ -91,11 +91,9 @@ impl Nftables {
         }
         let (come, go) = (difference(desired, live), difference(live, desired));
         let name = desired.name.as_str();
-        let jobs: Vec<BatchOperation<'_>> = go
-            .iter()
-            .map(|set| BatchOperation::DeleteElements(name, set))
-            .chain(come.iter().map(|set| BatchOperation::AddElements(name, set)))
-            .collect();
+        let deletions = go.iter().map(|set| BatchOperation::DeleteElements(name, set));
+        let additions = come.iter().map(|set| BatchOperation::AddElements(name, set));
+        let jobs: Vec<BatchOperation<'_>> = deletions.chain(additions).collect();
         self.commit(&jobs, Some(generation))
     }
 }

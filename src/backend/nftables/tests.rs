@@ -158,7 +158,7 @@ fn counters_belong_to_the_rules_of_the_kernel() {
     (base.hook, base.policy) = (0, 0);
     base.devices = vec!["eth0".to_owned()];
     let hits = |packets| Some(Hits { packets, bytes: 0 });
-    let counters = TableCounters([("nat_OUTPUT".to_owned(), vec![hits(1), hits(2)])].into());
+    let counters: TableCounters = [("nat_OUTPUT".to_owned(), vec![hits(1), hits(2)])].into();
     let counted = |family| -> Vec<Option<Hits>> {
         let bridges = ["br0".to_owned()];
         let table = listed::table(family, &table, &Interfaces::default(), &bridges, &counters);

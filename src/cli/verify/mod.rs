@@ -9,8 +9,9 @@ use super::manifest::{self, NotedSettings, Subject};
 use super::report::{self, Format};
 use super::run::{self, ResolvedCall, Run};
 use super::{Exit, RunResult, host::System, live::from_kernel, logging::Stdout};
+use diagnose::explain::{PodContext, explain};
 use diagnose::probe::{self, ProbeContext, Route};
-use diagnose::{Basis, explain::PodContext, live_proxy};
+use diagnose::{Basis, live_proxy};
 use mesh::{CapturePolicy, OWNERS, Proxy, sources::Dialect};
 use rules::simulate::{LOOPBACK, Verdict};
 use rules::{Family, Gid, Uid};
@@ -163,6 +164,10 @@ fn attempt(calls: Vec<probe::Call>, proxy: &Proxy, timeout: Duration) -> io::Res
 }
 
 fn listeners(calls: &[probe::Call], proxy: &Proxy) -> Vec<DeliveryPorts> {
+    // User and group of a listening proxy; this process's own where the rules identify the proxy by neither.
+    let (uid, gid) = dial::owner();
+    let (uids, gids) = (proxy.uids.first(), proxy.gids.first());
+    let owner = (uids.map_or(uid, |uid| uid.number()), gids.map_or(gid, |gid| gid.number()));
     let mut found: Vec<DeliveryPorts> = Vec::new();
     for call in calls {
         let (ports, transparent) = match call.expected {
@@ -173,24 +178,10 @@ fn listeners(calls: &[probe::Call], proxy: &Proxy) -> Vec<DeliveryPorts> {
         let same = |one: &&mut DeliveryPorts| (one.protocol, one.ports) == (call.protocol, ports);
         match found.iter_mut().find(same) {
             Some(one) => one.transparent |= transparent,
-            None => {
-                found.push(DeliveryPorts {
-                    protocol: call.protocol,
-                    ports,
-                    transparent,
-                    owner: owner(proxy),
-                });
-            }
+            None => found.push(DeliveryPorts { protocol: call.protocol, ports, transparent, owner }),
         }
     }
     found
-}
-
-/// User and group of a listening proxy; this process's own where the rules identify the proxy by neither.
-fn owner(proxy: &Proxy) -> (u32, u32) {
-    let (uid, gid) = dial::owner();
-    let (uids, gids) = (proxy.uids.first(), proxy.gids.first());
-    (uids.map_or(uid, |uid| uid.number()), gids.map_or(gid, |gid| gid.number()))
 }
 
 fn look_at_rules(run: &Run, pod: &PodContext, tried: &mut [JudgedCall]) {
@@ -204,8 +195,7 @@ fn look_at_rules(run: &Run, pod: &PodContext, tried: &mut [JudgedCall]) {
     for one in tried.iter_mut().filter(|one| one.judgement.is_wrong()) {
         let packet = &one.call.packet;
         if let Some(rule_view) = rule_views.iter().find(|rule_view| rule_view.family == packet.family()) {
-            one.now =
-                Some(diagnose::explain::explain(&rule_view.view, &rule_view.routing, packet).sentence());
+            one.now = Some(explain(&rule_view.view, &rule_view.routing, packet).sentence());
         }
     }
 }
@@ -316,9 +306,8 @@ fn judge(call: &probe::Call, outcome: Result<ProbeObservation, NoResult>, has_co
         // No rule rewrote it, or a listener would have received it.
         (Verdict::Pass, ConnectionOutcome::Silent) => true,
         (Verdict::Pass, ConnectionOutcome::Refused) if !has_conntrack => {
-            return unknown(
-                "it was refused, and only conntrack shows by which listener; CAP_NET_ADMIN is required",
-            );
+            let why = "it was refused, and only conntrack shows by which listener; CAP_NET_ADMIN is required";
+            return unknown(why);
         }
         (Verdict::Drop, ConnectionOutcome::Nowhere | ConnectionOutcome::Refused) => true,
         _ => false,

@@ -254,12 +254,7 @@ impl<'a> ReportedCall<'a> {
 impl Observed {
     fn of(seen: &ProbeObservation) -> Self {
         let (end, port, ..) = outcome(seen);
-        Self {
-            end,
-            port,
-            proof: words(seen.proof).0,
-            original_destination: seen.original.map(|address| address.ip()),
-            original_port: seen.original.map(|address| address.port()),
-        }
+        let (original_destination, original_port) = seen.original.map(|to| (to.ip(), to.port())).unzip();
+        Self { end, port, proof: words(seen.proof).0, original_destination, original_port }
     }
 }

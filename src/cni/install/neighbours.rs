@@ -55,13 +55,8 @@ impl Delegation {
     }
 
     /// Warning about the file of Multus, unless the delegate's configuration has a usable entry: one without annotations.
-    pub(super) fn warning(
-        &self,
-        own: &Path,
-        delegate: Option<&Path>,
-        is_usable: bool,
-    ) -> Option<InstallWarning> {
-        let remedy = match delegate.map(Path::display) {
+    pub(super) fn warning(&self, own: &Path, list: Option<&Path>, is_usable: bool) -> Option<InstallWarning> {
+        let remedy = match list.map(Path::display) {
             Some(_) if is_usable && self.copy_has_entry != Some(false) => return None,
             Some(to) if is_usable => format!("restart Multus, which copies the entry from {to}"),
             Some(to) => format!(
@@ -74,7 +69,7 @@ impl Delegation {
         };
         let text =
             format!("{} is written by Multus, which removes the entry from it; {remedy}", own.display());
-        let is_blocking = is_usable && delegate.is_some();
+        let is_blocking = is_usable && list.is_some();
         Some(InstallWarning { cause: DELEGATION, text, is_blocking })
     }
 }

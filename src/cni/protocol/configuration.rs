@@ -1,6 +1,6 @@
 //! The network configuration: from bytes to values, with all problems reported together.
 
-use super::{Attachment, CniError, CniErrorCode, CniVersion, PluginFields, is_id, keys};
+use super::{Attachment, CniError, CniErrorCode, CniResult, CniVersion, PluginFields, is_id, keys};
 use mesh::pod::{EXCLUDED_NAMESPACES, configured};
 use mesh::settings::alternatives;
 use mesh::sources::{Raw, duration};
@@ -43,15 +43,15 @@ impl Default for Places {
 
 #[derive(Debug)]
 pub(crate) struct PartialConfiguration<'a> {
-    pub(crate) version: Result<CniVersion, CniError>,
+    pub(crate) version: CniResult<CniVersion>,
     pub(crate) places: Places,
     /// False if a place is invalid: then no trace is left elsewhere.
     pub(crate) places_are_valid: bool,
     pub(crate) timeout: Duration,
     /// The network's name; the error has the problems of the keys that DEL needs.
-    pub(crate) network: Result<String, CniError>,
+    pub(crate) network: CniResult<String>,
     /// The error has the problems of all keys except the version.
-    pub(crate) whole: Result<PluginConfiguration<'a>, CniError>,
+    pub(crate) whole: CniResult<PluginConfiguration<'a>>,
 }
 
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ pub(crate) struct PluginConfiguration<'a> {
 }
 
 impl<'a> PartialConfiguration<'a> {
-    pub(crate) fn of(input: &'a [u8]) -> Result<Self, CniError> {
+    pub(crate) fn of(input: &'a [u8]) -> CniResult<Self> {
         let what = "the network configuration on standard input can't be decoded";
         let undecodable = |error: &dyn std::error::Error| CniError::caused(CniErrorCode::Decode, what, error);
         let text = str::from_utf8(input).map_err(|error| undecodable(&error))?;
@@ -79,7 +79,7 @@ impl<'a> PartialConfiguration<'a> {
     }
 }
 
-fn sound<T>(value: T, code: CniErrorCode, problems: &[InputProblem]) -> Result<T, CniError> {
+fn sound<T>(value: T, code: CniErrorCode, problems: &[InputProblem]) -> CniResult<T> {
     if problems.is_empty() {
         return Ok(value);
     }
@@ -173,7 +173,7 @@ impl<'a> PluginConfigurationReader<'a> {
         value
     }
 
-    fn version(&mut self) -> Result<CniVersion, CniError> {
+    fn version(&mut self) -> CniResult<CniVersion> {
         match self.fields.value("cniVersion").map(|value| serde_json::from_str::<String>(value.get())) {
             Some(Ok(text)) => CniVersion::parse(&text),
             // Version 0.1.0 preceded the key.

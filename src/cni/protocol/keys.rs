@@ -69,21 +69,8 @@ pub(crate) const KEYS: [PluginKey; 9] = [
 ];
 
 /// Keys of the specification, or added by runtimes and `libcni`.
-const OTHERS: [&str; 13] = [
-    "cniVersion",
-    "cniVersions",
-    "name",
-    "type",
-    "args",
-    "capabilities",
-    "disableCheck",
-    "disableGC",
-    "dns",
-    "ipMasq",
-    "ipam",
-    "prevResult",
-    "runtimeConfig",
-];
+const OTHERS: &str = "cniVersion cniVersions name type args capabilities disableCheck disableGC dns ipMasq ipam prevResult \
+                      runtimeConfig";
 
 const RESERVED: &str = "cni.dev/";
 
@@ -92,7 +79,7 @@ pub(crate) fn has_key(entry: &str, keys: &[&str]) -> bool {
 }
 
 pub(super) fn complaint(name: &str) -> Option<String> {
-    let known = || KEYS.iter().map(|key| key.name).chain(OTHERS);
+    let known = || KEYS.iter().map(|key| key.name).chain(OTHERS.split(' '));
     if name.starts_with(RESERVED) || known().any(|key| key == name) {
         return None;
     }
@@ -119,10 +106,8 @@ impl<'a> PluginFields<'a> {
 
     /// A field's value; `None` if it is missing, or `null`, which Go writes for an unset field.
     pub(crate) fn value(&self, name: &str) -> Option<&'a RawValue> {
-        self.iter()
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| value)
-            .filter(|value| value.get() != "null")
+        let (_, value) = self.iter().find(|(key, _)| *key == name)?;
+        Some(value).filter(|value| value.get() != "null")
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {

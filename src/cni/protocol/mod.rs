@@ -10,6 +10,6 @@ pub(crate) use configuration::{
 };
 pub(crate) use keys::{CAPTURE, KEYS, KUBECONFIG, PluginFields, has_key, help};
 pub(crate) use terms::{
-    Attachment, AttachmentTarget, CniError, CniErrorCode, CniRequest, CniVersion, RuntimePod, Verb, is_id,
-    result,
+    Attachment, AttachmentTarget, CniError, CniErrorCode, CniRequest, CniResult, CniVersion, RuntimePod,
+    Verb, is_id, result,
 };

@@ -22,7 +22,7 @@ impl CniVersion {
         self.0
     }
 
-    pub(crate) fn parse(text: &str) -> Result<Self, CniError> {
+    pub(crate) fn parse(text: &str) -> CniResult<Self> {
         Self::ALL.into_iter().find(|version| version.name() == text).ok_or_else(|| {
             let msg = format!("cniVersion: {text:?} is not supported");
             let details = format!("expected one of {}", Self::ALL.map(Self::name).join(", "));
@@ -30,7 +30,7 @@ impl CniVersion {
         })
     }
 
-    pub(crate) fn require(self, verb: Verb) -> Result<(), CniError> {
+    pub(crate) fn require(self, verb: Verb) -> CniResult<()> {
         let (_, name, since) = verb.row();
         if self >= since {
             return Ok(());
@@ -75,6 +75,8 @@ impl Verb {
         self.row().1
     }
 }
+
+pub(crate) type CniResult<T> = Result<T, CniError>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CniErrorCode {
@@ -203,7 +205,7 @@ pub(crate) struct RuntimePod {
 }
 
 impl CniRequest {
-    pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, CniError> {
+    pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> CniResult<Self> {
         let mut reader = CniEnvironmentReader { variable, problems: Vec::new() };
         let Some(verb) = reader.verb() else { return Err(reader.fault()) };
         let target = matches!(verb, Verb::Add | Verb::Check | Verb::Del).then(|| reader.target());

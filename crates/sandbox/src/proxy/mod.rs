@@ -4,17 +4,15 @@
 //! [`ExpectedProxy`] contains the differences between the proxies of meshes, so this one can replace any of them. It parses
 //! no protocol.
 
-mod relay;
-
 use super::{network::name_servers, serve};
-pub(super) use relay::relay;
 use rules::{Family, Port, PortRange, Protocol};
 use std::io::{self, PipeWriter, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
-use std::{sync::Arc, time::Duration};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{thread, time::Duration};
 use sys::{dial, listener::user_of, namespace::OpenNamespace};
 
-/// Proxy that the rules expect.
 pub(super) struct ExpectedProxy {
     pub(super) known: mesh::Proxy,
     pub(super) ipv6: bool,
@@ -35,7 +33,7 @@ impl ExpectedProxy {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ConnectionDirection {
+enum ConnectionKind {
     Outbound,
     Inbound,
     /// DNS query over TCP.
@@ -55,12 +53,12 @@ pub(super) fn start(facts: ExpectedProxy, log: PipeWriter) -> io::Result<()> {
     let mut agents = Vec::new();
     for host in serve::unspecified(facts.ipv6) {
         let known = &facts.known.listeners;
-        for (direction, range, transparent) in [
-            (ConnectionDirection::Outbound, known.outbound, false),
-            (ConnectionDirection::Inbound, known.inbound, known.transparent.is_some()),
+        for (kind, range, transparent) in [
+            (ConnectionKind::Outbound, known.outbound, false),
+            (ConnectionKind::Inbound, known.inbound, known.transparent.is_some()),
         ] {
             for port in range.into_iter().flat_map(|range| range.first().number()..=range.last().number()) {
-                listeners.push((direction, serve::listen((host, port).into(), transparent)?));
+                listeners.push((kind, serve::listen((host, port).into(), transparent)?));
             }
         }
         if let Some(agent) = facts.agent() {
@@ -68,7 +66,7 @@ pub(super) fn start(facts: ExpectedProxy, log: PipeWriter) -> io::Result<()> {
             let loopback =
                 if host.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { IpAddr::from(Ipv6Addr::LOCALHOST) };
             let agent = SocketAddr::from((loopback, agent));
-            listeners.push((ConnectionDirection::Names, serve::listen(agent, false)?));
+            listeners.push((ConnectionKind::Names, serve::listen(agent, false)?));
             agents.push(serve::listening(agent, UdpSocket::bind(agent))?);
         }
     }
@@ -77,25 +75,25 @@ pub(super) fn start(facts: ExpectedProxy, log: PipeWriter) -> io::Result<()> {
         let proxy = Arc::clone(&proxy);
         serve::receive(agent, move |socket, query, client| answer(&proxy, socket, query, client))?;
     }
-    serve::accept(listeners, move |direction, client| proxy.serve(direction, client))
+    serve::accept(listeners, move |kind, client| proxy.serve(kind, client))
 }
 
 impl SandboxProxy {
-    fn serve(&self, direction: ConnectionDirection, client: &TcpStream) {
+    fn serve(&self, kind: ConnectionKind, client: &TcpStream) {
         let ends = (client.peer_addr(), client.local_addr(), dial::destination_or_own(client));
         let (Ok(peer), Ok(own), Ok(to)) = ends else { return };
-        let (name, from) = match direction {
-            ConnectionDirection::Outbound | ConnectionDirection::Names => {
+        let (name, from) = match kind {
+            ConnectionKind::Outbound | ConnectionKind::Names => {
                 let uid = user_of(Protocol::Tcp, peer)
                     .map_or("unknown user".to_owned(), |uid| format!("uid {uid}"));
-                (if direction == ConnectionDirection::Outbound { "outbound" } else { "dns over tcp" }, uid)
+                (if kind == ConnectionKind::Outbound { "outbound" } else { "dns over tcp" }, uid)
             }
-            ConnectionDirection::Inbound => ("inbound", peer.to_string()),
+            ConnectionKind::Inbound => ("inbound", peer.to_string()),
         };
         // The local port of a transparent connection is the original one.
-        let port = if to == own { self.listener_of(direction) } else { own.port() };
+        let port = if to == own { self.listener_of(kind) } else { own.port() };
         let log = |note: &str| self.log_line(&format!("{name} {to} -> {port}, from {from}{note}"));
-        match self.call(direction, client, to) {
+        match self.call(kind, client, to) {
             Ok(server) => {
                 log("");
                 let _ = relay(client, &server);
@@ -107,57 +105,52 @@ impl SandboxProxy {
         }
     }
 
-    fn listener_of(&self, direction: ConnectionDirection) -> u16 {
+    fn listener_of(&self, kind: ConnectionKind) -> u16 {
         let known = &self.facts.known.listeners;
-        let port = match direction {
-            ConnectionDirection::Outbound => known.outbound.map(PortRange::first),
-            ConnectionDirection::Inbound => known.inbound.map(PortRange::first),
-            ConnectionDirection::Names => known.dns,
+        let port = match kind {
+            ConnectionKind::Outbound => known.outbound.map(PortRange::first),
+            ConnectionKind::Inbound => known.inbound.map(PortRange::first),
+            ConnectionKind::Names => known.dns,
         };
         port.map_or(0, Port::number)
     }
 
-    fn call(
-        &self,
-        direction: ConnectionDirection,
-        client: &TcpStream,
-        to: SocketAddr,
-    ) -> io::Result<TcpStream> {
+    fn call(&self, kind: ConnectionKind, client: &TcpStream, to: SocketAddr) -> io::Result<TcpStream> {
         let known = &self.facts.known;
         let mark = known.mark.map(|mark| mark.value);
         let transparent = known.listeners.transparent.map(|mark| mark.value);
         let is_own = |range: Option<PortRange>| range.is_some_and(|range| range.contains(to.port()));
-        let calls_itself = match direction {
-            ConnectionDirection::Outbound => is_own(known.listeners.outbound) && client.local_addr()? == to,
-            ConnectionDirection::Inbound => is_own(known.listeners.inbound),
-            ConnectionDirection::Names => false,
+        let calls_itself = match kind {
+            ConnectionKind::Outbound => is_own(known.listeners.outbound) && client.local_addr()? == to,
+            ConnectionKind::Inbound => is_own(known.listeners.inbound),
+            ConnectionKind::Names => false,
         };
         if calls_itself {
             return Err(io::Error::other("the proxy itself was called, so there is no original destination"));
         }
         let own = dial::CallSource { address: None, transparent: mark };
         // With TPROXY, or if rules recognize it by a mark, it calls from the client's address, with that mark.
-        let (from, to) = match (direction, transparent.or(mark)) {
-            (ConnectionDirection::Outbound, _) => (own, to),
-            (ConnectionDirection::Names, _) => (own, self.facts.name_server(to)),
-            (ConnectionDirection::Inbound, Some(mark)) => {
+        let (from, to) = match (kind, transparent.or(mark)) {
+            (ConnectionKind::Outbound, _) => (own, to),
+            (ConnectionKind::Names, _) => (own, self.facts.name_server(to)),
+            (ConnectionKind::Inbound, Some(mark)) => {
                 // The client's port is in use by its own connection.
                 let address = SocketAddr::new(client.peer_addr()?.ip(), 0);
                 (dial::CallSource { address: Some(address), transparent: Some(mark) }, to)
             }
-            (ConnectionDirection::Inbound, None) => {
+            (ConnectionKind::Inbound, None) => {
                 let address = known.passthrough(Family::of(to.ip())).map(|ip| SocketAddr::new(ip, 0));
                 (dial::CallSource { address, transparent: None }, to)
             }
         };
-        self.leave(direction)?;
+        self.leave(kind)?;
         dial::connect(from, to, TIMEOUT)
     }
 
-    /// Moves this thread into the namespace from which connections of this direction are forwarded.
-    fn leave(&self, direction: ConnectionDirection) -> io::Result<()> {
+    /// Moves this thread into the namespace from which connections of this kind are forwarded.
+    fn leave(&self, kind: ConnectionKind) -> io::Result<()> {
         match &self.facts.world {
-            Some(world) if direction != ConnectionDirection::Inbound => world.enter(),
+            Some(world) if kind != ConnectionKind::Inbound => world.enter(),
             Some(_) | None => Ok(()),
         }
     }
@@ -187,7 +180,7 @@ fn answer(proxy: &SandboxProxy, socket: &UdpSocket, query: &[u8], client: Socket
 }
 
 fn ask(proxy: &SandboxProxy, query: &[u8], client: SocketAddr) -> io::Result<Vec<u8>> {
-    proxy.leave(ConnectionDirection::Outbound)?;
+    proxy.leave(ConnectionKind::Outbound)?;
     let server = proxy.facts.name_server(client);
     let socket = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
     if let Some(mark) = proxy.facts.known.mark {
@@ -215,5 +208,122 @@ pub(crate) fn name(query: &[u8]) -> Option<String> {
         // The name is printed on a terminal, so control characters are escaped.
         labels.push(String::from_utf8_lossy(label).escape_default().to_string());
         rest = after;
+    }
+}
+
+/// Relays the bytes of two connections in both directions, until both have ended. The end of one direction is forwarded while the
+/// other continues, and a reset as a reset. Fails if a side resets its connection or becomes unreachable. The other one is reset too, once both are closed.
+pub(crate) fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
+    for stream in [one, other] {
+        // Small answers are not delayed for more data.
+        stream.set_nodelay(true)?;
+    }
+    let has_failed = AtomicBool::new(false);
+    let forward = |mut from: &TcpStream, mut to: &TcpStream| {
+        let done = io::copy(&mut from, &mut to).and_then(|_| {
+            let ended = if has_failed.load(Ordering::SeqCst) { Ok(()) } else { to.shutdown(Shutdown::Write) };
+            // A side that has gone has closed both directions.
+            ended.or_else(
+                |error| if error.kind() == io::ErrorKind::NotConnected { Ok(()) } else { Err(error) },
+            )
+        });
+        if done.is_err() && !has_failed.swap(true, Ordering::SeqCst) {
+            for stream in [one, other] {
+                dial::reset_at_end(stream);
+                let _ = stream.shutdown(Shutdown::Read);
+            }
+        }
+        done
+    };
+    thread::scope(|scope| {
+        let back = scope.spawn(|| forward(other, one));
+        forward(one, other).and(back.join().expect("it does not panic"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{ErrorKind, Read};
+    use std::net::TcpListener;
+    use sys::{link::NamespaceLinks, namespace};
+
+    /// Connection in a new network namespace, which ends with it.
+    fn pair() -> (TcpStream, TcpStream) {
+        let made = namespace::within_new(|| {
+            NamespaceLinks::open()
+                .and_then(|mut links| links.up("lo"))
+                .expect("a link that every namespace has");
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+            let near =
+                TcpStream::connect(listener.local_addr().expect("bound")).expect("the listener accepts");
+            (near, listener.accept().expect("a client connects").0)
+        });
+        made.expect("tests run as root")
+    }
+
+    fn with_relay<Kept>(ends: impl FnOnce(TcpStream, TcpStream) -> Kept) -> io::Result<()> {
+        let ((client, front), (back, server)) = (pair(), pair());
+        let relayed = thread::spawn(move || relay(&front, &back));
+        let kept = ends(client, server);
+        let done = relayed.join().expect("it does not panic");
+        drop(kept);
+        done
+    }
+
+    #[test]
+    fn a_direction_may_end_before_the_other() {
+        let done = with_relay(|mut client, mut server| {
+            client.write_all(b"question").expect("written");
+            client.shutdown(Shutdown::Write).expect("shut down");
+            let mut question = String::new();
+            server.read_to_string(&mut question).expect("read to its end");
+            assert_eq!(question, "question");
+            server.write_all(b"answer").expect("the other direction is open");
+            drop(server);
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).expect("read to its end");
+            assert_eq!(answer, "answer");
+        });
+        done.expect("both have ended well");
+    }
+
+    #[test]
+    fn a_reset_is_passed_on() {
+        for client_resets in [true, false] {
+            let done = with_relay(|client, server| {
+                let (resets, mut other) = if client_resets { (client, server) } else { (server, client) };
+                dial::reset_at_end(&resets);
+                drop(resets);
+                let error = other.read(&mut [0]).expect_err("no orderly end");
+                assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+            });
+            assert_eq!(done.expect_err("reset").kind(), ErrorKind::ConnectionReset);
+        }
+    }
+
+    #[test]
+    fn a_side_that_does_not_read_blocks_the_writer() {
+        let done = with_relay(|client, mut server| {
+            client.set_nonblocking(true).expect("a flag");
+            let (mut written, chunk) = (0, [7; 64 * 1024]);
+            let mut waits = 0;
+            while waits < 20 {
+                match (&client).write(&chunk) {
+                    Ok(count) => (written, waits) = (written + count, 0),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                        waits += 1;
+                        thread::sleep(std::time::Duration::from_millis(5));
+                    }
+                }
+                assert!(written < 64 << 20, "the peer does not read");
+            }
+            client.shutdown(Shutdown::Write).expect("shut down");
+            let mut read = Vec::new();
+            server.read_to_end(&mut read).expect("read");
+            assert_eq!(read.len(), written);
+        });
+        done.expect("both have ended well");
     }
 }

@@ -217,13 +217,7 @@ impl Lifter<'_> {
         self.require_values(field, negated, [Interval { first, last }].into_iter().collect(), None);
     }
 
-    pub(super) fn require_values(
-        &mut self,
-        field: Field,
-        negated: bool,
-        values: Intervals,
-        set: Option<String>,
-    ) {
+    fn require_values(&mut self, field: Field, negated: bool, values: Intervals, set: Option<String>) {
         let condition = nft::Condition { field, negated, values };
         self.tests.push(Test { condition: condition.clone(), set });
         self.put(ListedCondition::Nft(condition));
