@@ -2,8 +2,7 @@
 
 use mesh::Proxy;
 use mesh::reason::Meaning;
-use mesh::recognition::summary::field_condition;
-use mesh::recognition::{RecognizedRule, recognized};
+use mesh::recognition::{RecognizedRule, field_condition, recognized};
 use rules::field::Field;
 use rules::simulate::View;
 use rules::{Gid, Mark, Port, TrafficEffect, Uid};

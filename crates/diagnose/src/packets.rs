@@ -4,7 +4,7 @@ use crate::groups::{End, PacketGroup};
 use crate::pod_packets::{PodPackets, Start};
 use crate::style::listed;
 use mesh::Proxy;
-use mesh::recognition::summary::items;
+use mesh::recognition::items;
 use rules::nft::{Condition, Field, Interval, Intervals, protocol_number};
 use rules::simulate::Marks;
 use rules::{Cidr, Family, Gid, Mark, Protocol, Uid};

@@ -24,8 +24,7 @@ pub struct VerdictChange {
     pub ask: Option<String>,
 }
 
-/// Compares each pod with its namesake before the change; two single pods are compared whatever their names. Empty without an
-/// earlier configuration.
+/// Compares each pod with its namesake before the change, single pods whatever their names. Empty without an earlier one.
 pub(crate) fn compared(
     request: &PageRequest,
     after: &[(&Subject, &Prepared)],

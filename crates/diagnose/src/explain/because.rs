@@ -3,12 +3,11 @@
 use super::{Explanation, Limited};
 use mesh::limit::Limit;
 use mesh::reason::Meaning;
-use mesh::recognition::summary;
-use mesh::recognition::summary::field_condition;
+use mesh::recognition::{self, field_condition};
 use mesh::sources::Dialect;
 use mesh::{Mesh, RuleReason, Setting, visible};
 use rules::nft::{Condition, Field, Interval, Intervals, interface_number};
-use rules::render::listed;
+use rules::render;
 use rules::simulate::{Direction, Matched, Packet, Step, Verdict, View, ViewRule, number};
 use rules::{Action, ConnState, ListedCondition, Origin, Target, TrafficEffect};
 use std::collections::HashSet;
@@ -64,7 +63,7 @@ impl Explanation<'_> {
                     "{} ({}) decides in some order of chains of equal priority, and which of them the kernel calls \
                      first can't be asked",
                     self.rule(at),
-                    listed::rule(rule)
+                    render::rule(rule)
                 ),
                 Some(ViewRule {
                     action: Action::Target(Target::JumpForeign(to)), leads_to: None, ..
@@ -72,11 +71,11 @@ impl Explanation<'_> {
                     format!("{} leads to {to}, which belongs to another program and decides", self.rule(at))
                 }
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
-                    format!("{} ({}) is not understood and could decide", self.rule(at), listed::rule(rule))
+                    format!("{} ({}) is not understood and could decide", self.rule(at), render::rule(rule))
                 }
                 Some(rule) => self
                     .of_origin(rule)
-                    .unwrap_or_else(|| format!("{} says {}", self.rule(at), listed::rule(rule))),
+                    .unwrap_or_else(|| format!("{} says {}", self.rule(at), render::rule(rule))),
             },
         }
     }
@@ -312,7 +311,7 @@ fn items(condition: &ListedCondition) -> Vec<(String, Interval)> {
             return Vec::new();
         }
     };
-    let texts = summary::items(&condition).into_iter().map(|text| format!("{noun}{text}"));
+    let texts = recognition::items(&condition).into_iter().map(|text| format!("{noun}{text}"));
     texts.zip(condition.values.ranges().iter().copied()).collect()
 }
 

@@ -204,8 +204,7 @@ impl FamilyBaseline {
         let (before, after) = (&self.rule_view, &other.rule_view);
         let changed = changed(&self.rules, &other.rules);
         let [own, others] = [&self.rules, &other.rules].map(|rules| KeptRules::of(rules, &changed));
-        // Kept rules lead to the same chains. If they decide in the same order, only packets that match a removed rule may
-        // end differently.
+        // Kept rules lead to the same chains. If they decide in the same order, only those of a removed rule may end differently.
         let is_local = before.routing == after.routing && own.kept == others.kept;
         let ends = |region: &Region, by: &RuleView, work: &mut Work| {
             let atlas = Atlas::of(&by.view, &by.routing, [region.packets.clone()], work);

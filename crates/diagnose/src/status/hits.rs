@@ -2,7 +2,7 @@
 
 use crate::packets::first_of;
 use mesh::reason::{Meaning, Phrase};
-use mesh::recognition::{RecognizedRule, summary::items};
+use mesh::recognition::{RecognizedRule, items};
 use rules::field::Field;
 use rules::{ByFamily, Hits};
 use serde::{Deserialize, Serialize};

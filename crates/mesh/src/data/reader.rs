@@ -17,8 +17,7 @@ const BYTES_OF_VALUE: usize = 64;
 const DEEPEST: usize = 100;
 const MERGE: &str = "<<";
 
-/// Parses YAML or JSON; empty documents are null. `name` is the file's. With `repeated`, later keys replace equal ones, with a
-/// remark.
+/// Parses YAML or JSON of the file `name`; empty documents are null. With `repeated`, later keys replace equal ones: a remark.
 pub(crate) fn documents(
     name: &str,
     text: &str,

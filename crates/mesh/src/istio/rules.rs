@@ -1,8 +1,8 @@
 //! Rules for one family, their reasons and their routing. The order is upstream's, so that previews are comparable.
 
+use super::OWNERSHIP;
 use super::config::{CaptureConfig, Interception};
 use super::defaults::{AGENT_PORT, DNS_PORT, LOG_GROUP, PASSTHROUGH_V6, PROXY_MARK};
-use super::ownership::OWNERSHIP;
 use crate::RuleReason;
 use crate::facts::{CLIENT_ZONE, DnsCapture, PROXY_ZONE};
 use crate::reason::reasons;

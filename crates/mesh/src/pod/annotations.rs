@@ -190,8 +190,7 @@ type FormFault<'a> = (&'a str, String);
 
 /// Istio refuses such values when the pod is created (`validate.go`): a preview must not promise rules for it.
 impl AnnotationForm {
-    /// Faults beyond the ones that every reader of the setting reports: at most [`Problems::MAX_ITEMS`] items with their
-    /// problems.
+    /// Faults beyond the ones that every reader of the setting reports, in at most [`Problems::MAX_ITEMS`] items.
     pub fn faults(self, value: &str) -> Vec<FormFault<'_>> {
         let fault: fn(&str) -> Option<FormFault<'_>> = match self {
             Self::Mode => return Vec::new(),

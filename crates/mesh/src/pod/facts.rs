@@ -67,6 +67,16 @@ impl Status {
 pub const STATUS: &str = "sidecar.istio.io/status";
 
 impl Pod {
+    pub(super) fn read(reader: &mut DocumentReader<'_>, name: &str, namespace: &str) -> Self {
+        let (name, namespace) = (name.to_owned(), namespace.to_owned());
+        let mut texts = |path: &str| {
+            let texts = reader.strings(path).into_iter();
+            texts.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
+        };
+        let (labels, annotations) = (Some(texts("metadata.labels")), texts("metadata.annotations"));
+        Self { name, namespace, labels, annotations, spec: Some(spec(reader)) }
+    }
+
     pub fn annotated(name: &str, namespace: &str, annotations: BTreeMap<String, String>) -> Self {
         Self { name: name.to_owned(), namespace: namespace.to_owned(), annotations, ..Self::default() }
     }
@@ -91,18 +101,6 @@ impl Pod {
 impl Container {
     pub fn variable(&self, name: &str) -> Option<&Option<String>> {
         self.env.iter().rev().find(|variable| variable.name == name).map(|variable| &variable.value)
-    }
-}
-
-impl Pod {
-    pub(super) fn read(reader: &mut DocumentReader<'_>, name: &str, namespace: &str) -> Self {
-        let (name, namespace) = (name.to_owned(), namespace.to_owned());
-        let mut texts = |path: &str| {
-            let texts = reader.strings(path).into_iter();
-            texts.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
-        };
-        let (labels, annotations) = (Some(texts("metadata.labels")), texts("metadata.annotations"));
-        Self { name, namespace, labels, annotations, spec: Some(spec(reader)) }
     }
 }
 

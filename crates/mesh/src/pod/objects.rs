@@ -144,8 +144,7 @@ impl KubernetesObject {
         self.known_path(false).filter(|path| at(&self.value, path).is_some())
     }
 
-    /// As [`Self::template`], also in kinds with unknown controllers. A kind without a version, or without its group, is read as
-    /// the known kind.
+    /// As [`Self::template`], also in kinds with unknown controllers. A kind without version or group is read as the known kind.
     pub fn readable_template(&self) -> Option<FieldPath> {
         let is_unclear = ["", "v1"].contains(&self.api_version());
         self.known_path(is_unclear).or_else(|| self.foreign_path())

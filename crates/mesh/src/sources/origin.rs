@@ -14,7 +14,6 @@ pub struct ObjectPlace {
 }
 
 impl ObjectPlace {
-    /// The object's own lines.
     pub fn own_text(&self) -> String {
         let lines = self.text.split_inclusive('\n').skip(self.lines.start - 1);
         lines.take(self.lines.len()).collect()
