@@ -12,8 +12,7 @@ use rules::simulate::{
     At, Atlas, Marks, Packet, PacketSet, Region, Verdict, Way, Work, loopback_interface, number,
 };
 use rules::{ConnState, Family, Hook, InterfaceName, Origin};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::{collections::HashMap, collections::hash_map::Entry};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficPart {

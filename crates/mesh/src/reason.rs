@@ -1,10 +1,7 @@
 //! Reasons of all meshes' rules, and the [`Meaning`] of each: the effect of such rules, for code independent of meshes.
 
-use crate::mesh::Mesh;
-use crate::recognition::field_condition;
-use crate::settings::Setting;
-use rules::field::Field;
-use rules::{Action, Family, ListedCondition, Origin, TrafficEffect};
+use crate::{mesh::Mesh, recognition::field_condition, settings::Setting};
+use rules::{Action, Family, ListedCondition, Origin, TrafficEffect, field::Field};
 use std::fmt;
 
 #[derive(PartialEq, Eq, Hash)]

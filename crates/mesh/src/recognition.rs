@@ -2,18 +2,15 @@
 //! carry the reasons in our nf_tables tables, and in iptables where a mesh's rules have such comments. For other rules, the form
 //! gives the meaning and so the reason, unless the mesh has a special case (`Recognition`).
 
-use crate::RuleReason;
-use crate::mesh::Mesh;
 use crate::reason::{Cause, Meaning};
-use crate::settings::Setting;
+use crate::{RuleReason, mesh::Mesh, settings::Setting};
 use rules::field::{Condition, Field, Intervals, protocol_number};
 use rules::simulate::{At, View, ViewChain, ViewRule, loopback_interface};
 use rules::{
     Action, Family, Hook, ListedCondition, Mark, Match, Origin, Proof, Protocol, Rule, Table, Target, render,
 };
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
-use std::mem::discriminant;
+use std::{borrow::Cow, mem::discriminant};
 
 #[derive(Clone, Debug)]
 pub struct RecognizedRule<'a> {

@@ -4,14 +4,12 @@
 use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, ProxyProgram};
 use crate::limit::{Caution, Limit};
 use crate::mesh::{KnownAnnotations, Mesh, meshes};
-use crate::pod::mesh::Form;
 use crate::policy::{CapturePart, CapturePolicy, PolicyFacts};
-use crate::reason::RuleReason;
 use crate::recognition::{RecognizedRule, Role, RuleContext};
 use crate::settings::{self, Setting, SettingKind, SettingRow, Topic};
 use crate::sources::pflag::{self, Flags, PflagWord};
 use crate::sources::{Given, Host, Raw, SettingReader, Source, boolean};
-use crate::{InputProblem, Problems};
+use crate::{InputProblem, Problems, pod::mesh::Form, reason::RuleReason};
 use rules::{ByFamily, Family, Ownership, RuleSet, desired::Made};
 use std::ops::Deref;
 

@@ -10,11 +10,9 @@ use diagnose::explain::{
 };
 use diagnose::lint::{Level, all, lint, of_subject};
 use diagnose::picture::{DrawnRows, Picture};
-use diagnose::subject::each;
-use diagnose::{Prepared, Subject, TextLine};
-use mesh::Capture;
+use diagnose::{Prepared, Subject, TextLine, subject::each};
 use mesh::preview::{self, Preview};
-use mesh::sources::RemoteHost;
+use mesh::{Capture, sources::RemoteHost};
 use rules::Family;
 use rules::simulate::{At, Packet};
 use serde::Serialize;

@@ -3,9 +3,7 @@
 use crate::fields::{PageField, PageRequest, prepare, subjects};
 use crate::words::FieldSettings;
 use diagnose::compare::{self, Change, ComparedSide};
-use diagnose::explain::written;
-use diagnose::subject::each;
-use diagnose::{Prepared, Subject};
+use diagnose::{Prepared, Subject, explain::written, subject::each};
 use mesh::Problems;
 use serde::Serialize;
 

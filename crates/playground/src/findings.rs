@@ -2,9 +2,8 @@
 
 use crate::fields::{MANIFEST, PageRequest, subjects};
 use crate::words::{flags, is_program, split_words, variable};
-use diagnose::Subject;
-use diagnose::finding::FindingReport;
 use diagnose::lint::{Edit, Finding};
+use diagnose::{Subject, finding::FindingReport};
 use mesh::settings::{self, SettingRow};
 use mesh::sources::pflag::{self, PflagWord};
 use mesh::sources::{Raw, Source};

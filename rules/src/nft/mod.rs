@@ -18,8 +18,7 @@ pub use table::{
     NEVER_DAYS, Set, SetKind, Test,
 };
 
-use crate::model::ChainWrites;
-use crate::{Chain, Checked, Family, Origin, Table};
+use crate::{Chain, Checked, Family, Origin, Table, model::ChainWrites};
 use compact::NamedChain;
 use draft::Draft;
 use std::collections::{BTreeMap, BTreeSet};

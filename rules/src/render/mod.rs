@@ -4,8 +4,7 @@ pub mod iptables;
 pub mod nft;
 
 use crate::nft::{Effect, InetRule, InetTable, LiveChain, LiveRule, LiveTable};
-use crate::simulate::ViewRule;
-use crate::{Action, ListedCondition, Policy};
+use crate::{Action, ListedCondition, Policy, simulate::ViewRule};
 use std::borrow::Cow;
 
 pub fn condition(condition: &ListedCondition) -> String {

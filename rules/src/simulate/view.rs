@@ -1,17 +1,15 @@
 //! Rules arranged for walking: chains by index, jumps resolved. Made from a rule set, with the rules' provenance, or from
 //! listings without it; one view can hold all rules of a namespace.
 
-use super::facts::Asked;
-use super::trace::At;
+use super::{facts::Asked, trace::At};
 use crate::field::{Condition, Field, Interval, Intervals, family_number};
 use crate::nft::{Base, Kind, LiveRule, LiveTable, base_of};
 use crate::{
     Action, Chain, ChainName, Family, Hits, Hook, ListedCondition, ListedRule, Listing, Origin, Policy,
     RuleSet, Statement, Table, Target,
 };
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewRule {

@@ -1,15 +1,11 @@
 //! Reasons of verdicts and limits of rules, in words; a rule without a known origin is described by its place and text.
 
 use super::{Explanation, Limited};
-use mesh::limit::Limit;
-use mesh::reason::Meaning;
 use mesh::recognition::{self, field_condition};
-use mesh::sources::Dialect;
-use mesh::{Mesh, RuleReason, Setting, visible};
+use mesh::{Mesh, RuleReason, Setting, limit::Limit, reason::Meaning, sources::Dialect, visible};
 use rules::nft::{Condition, Field, Interval, Intervals, interface_number};
-use rules::render;
 use rules::simulate::{Direction, Matched, Packet, Step, Verdict, View, ViewRule, number};
-use rules::{Action, ConnState, ListedCondition, Origin, Target, TrafficEffect};
+use rules::{Action, ConnState, ListedCondition, Origin, Target, TrafficEffect, render};
 use std::collections::HashSet;
 
 impl Explanation<'_> {

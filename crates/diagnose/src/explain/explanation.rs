@@ -4,15 +4,12 @@ use super::question::EndpointNames;
 use super::report::{PacketCase, VerdictKind};
 use super::{ExplainedRule, ExplanationReport, PacketEnd, PacketQuery, RuleView, TraceEntry, because};
 use crate::groups::{PacketGroup, group_end, joined, widened};
-use crate::packets::Packets;
-use crate::pod_packets::PodPackets;
-use mesh::sources::Dialect;
-use mesh::visible;
-use rules::nft::Field;
-use rules::render;
+use crate::{packets::Packets, pod_packets::PodPackets};
+use mesh::{sources::Dialect, visible};
 use rules::simulate::{
     At, Atlas, Direction, Matched, Outcome, Packet, PacketSet, Routing, Step, Verdict, View, Work, trace,
 };
+use rules::{nft::Field, render};
 
 #[derive(Debug)]
 pub struct Explanation<'a> {

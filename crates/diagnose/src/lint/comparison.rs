@@ -3,9 +3,7 @@
 use super::change::{AdvisedChange, Configured, Redundant};
 use crate::explain::{PodContext, RuleView, declared_addresses, item_texts, limits_met};
 use crate::pod_packets::PodPackets;
-use mesh::limit::Limit;
-use mesh::sources::Raw;
-use mesh::{Capture, DNS_PORT, Setting};
+use mesh::{Capture, DNS_PORT, Setting, limit::Limit, sources::Raw};
 use rules::nft::{Field, Intervals};
 use rules::simulate::{
     At, Atlas, Ending, Marks, PacketSet, Region, Unreached, Verdict, Work, statements, trace, unreached,

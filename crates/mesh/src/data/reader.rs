@@ -2,8 +2,7 @@
 //! included, so that a few lines can't expand into a billion. Common faults get a remedy beside the parser's report.
 
 use super::{ScalarKind, TextPosition, Tree, TreeValue};
-use crate::visible::visible;
-use crate::{InputProblem, Problems};
+use crate::{InputProblem, Problems, visible::visible};
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag, options};
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};

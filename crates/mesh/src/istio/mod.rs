@@ -14,12 +14,9 @@ pub(crate) use config::configure;
 pub(crate) use rules::write;
 
 use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, Listeners, Lists, Proxy, ProxyProgram, Selector};
-use crate::limit::Caution;
-use crate::policy::PolicyFacts;
 use crate::recognition::{RecognizedRule, Role, RuleContext, RuleSummary};
 use crate::registry::{Capture, MeshEntry, Recognition};
-use crate::sources::Raw;
-use crate::{RuleReason, Setting, ambient};
+use crate::{RuleReason, Setting, ambient, limit::Caution, policy::PolicyFacts, sources::Raw};
 use ::rules::Hook::{self, Output, Postrouting, Prerouting};
 use ::rules::Proof::{self, Form, NoComments, Position, Table as OfTable};
 use ::rules::Table::{self, Mangle, Nat};

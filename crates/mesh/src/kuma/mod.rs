@@ -12,14 +12,12 @@ pub use settings::Kuma;
 pub(crate) use config::configure;
 pub(crate) use rules::write;
 
-use crate::RuleReason;
 use crate::facts::{
     ConfigKeys, DnsCapture, ListItem, Listeners, Lists, PASSTHROUGH_V6, Proxy, ProxyProgram, Selector,
 };
 use crate::limit::{Caution, excluded};
-use crate::policy::PolicyFacts;
-use crate::recognition::RuleContext;
 use crate::registry::{MeshEntry, Recognition, v4_always};
+use crate::{RuleReason, policy::PolicyFacts, recognition::RuleContext};
 use ::rules::Hook::{self, Output, Prerouting};
 use ::rules::Table::{self, Nat, Raw};
 use ::rules::{Chains, Ownership, Pattern, PolicyRules, Predecessor, Proof, routing::Object};

@@ -13,13 +13,11 @@ pub(crate) use config::configure;
 pub(crate) use rules::write;
 
 use crate::facts::{ConfigKeys, ListItem, Listeners, Lists, Proxy, ProxyProgram, Selector};
-use crate::limit::excluded;
-use crate::mesh::KnownAnnotations;
 use crate::pod::{GivenSettings, Pod, mesh::Form};
-use crate::policy::PolicyFacts;
-use crate::recognition::Role;
 use crate::registry::{MeshEntry, Recognition, v4_always};
-use crate::sources::Source;
+use crate::{
+    limit::excluded, mesh::KnownAnnotations, policy::PolicyFacts, recognition::Role, sources::Source,
+};
 use ::rules::{Port, field::Field};
 use config::{ADMIN_PORT, CONTROL_PORT, text};
 

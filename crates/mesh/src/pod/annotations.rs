@@ -1,16 +1,13 @@
 //! Settings from a pod's annotations and the fields of its proxy's container, as a CNI plugin reads them.
 
 use super::facts::{Container, Pod, STATUS};
-use super::given::GivenSettings;
-use super::mesh;
-use crate::Problems;
-use crate::istio::annotations::STATUS_PORT;
-use crate::istio::defaults::PROXY_ID;
+use super::{given::GivenSettings, mesh};
 use crate::mesh::{Feature, Mesh};
 use crate::registry::{self, Resolved};
 use crate::settings::mapping::{AnnotationForm, FIELDS, PROXY, TABLE, VARIABLES};
 use crate::settings::{self, Setting, SettingKind, SettingRow, nearest};
 use crate::sources::{Host, Raw, Source};
+use crate::{Problems, istio::annotations::STATUS_PORT, istio::defaults::PROXY_ID};
 use rules::{Cidr, Port, PortRange};
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! Facts of a pod or a template from any source: a manifest, an API server, or a container runtime that passes only annotations.
 //! Unknown values are empty or `None`. Reading an object reports every field of the wrong type.
 
-use crate::data::document::DocumentReader;
-use crate::settings::mapping::PROXY;
+use crate::{data::document::DocumentReader, settings::mapping::PROXY};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -1,13 +1,10 @@
 //! Kubernetes objects of a file, and their pods. Settings are read from any template; pods are changed only in known kinds.
 
-use super::facts::Pod;
-use super::unread;
-use crate::data::Tree;
+use super::{facts::Pod, unread};
 use crate::data::document::{DocumentReader, at};
 use crate::data::reader::{data, documents};
 use crate::sources::{ObjectPlace, PodOrigin};
-use crate::visible::visible;
-use crate::{InputProblem, Problems};
+use crate::{InputProblem, Problems, data::Tree, visible::visible};
 use rules::finding::{Code, Finding, Level};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, mem, sync::Arc};

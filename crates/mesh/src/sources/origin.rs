@@ -1,7 +1,6 @@
 //! Positions in a file of the pods whose settings a call reads.
 
-use crate::data::Tree;
-use crate::data::document::field;
+use crate::{data::Tree, data::document::field};
 use std::{fmt, ops::Range, sync::Arc};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
