@@ -4,12 +4,10 @@
 //! A part that is proven to be the predecessor's is inherited: a change replaces it, cleaning removes it. One that only resembles
 //! it may belong to any program: it is doubtful, is kept, and is reported.
 
-use crate::field::Field;
-use crate::ownership::Proof;
 use crate::routing::{Object, RoutingEntry};
 use crate::{
     Chain, Family, Hook, InterfaceName, ListedRule, Match, Negatable, Ownership, Predecessor, Rule, State,
-    Table, Target, ownership,
+    Table, Target, field::Field, ownership, ownership::Proof,
 };
 use std::collections::BTreeSet;
 

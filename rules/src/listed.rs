@@ -24,7 +24,6 @@ pub struct Foreign {
     pub is_inherited: bool,
 }
 
-/// Verdict on a packet at the end of a base chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Policy {
     #[default]
@@ -38,7 +37,6 @@ pub enum ListedCondition {
     Protocol(Negatable<Option<Protocol>>),
     /// `-m addrtype --dst-type LOCAL`: the destination is an address of this machine.
     DestinationLocal(Negatable<()>),
-    /// `-m tcp --tcp-flags`
     TcpFlags {
         /// Result for a segment with SYN alone, which starts a connection; for others it is unknown.
         matches_syn: bool,

@@ -1,8 +1,7 @@
 //! Rules in their places: tables, hooks, chains, and the ordered statements that build them. A [`RuleSet`] keeps appends and
 //! inserts in the order of their creation, which a preview prints.
 
-use crate::field::Field;
-use crate::{ChainName, Family, Hook, Match, Table, Target, WriteSet};
+use crate::{ChainName, Family, Hook, Match, Table, Target, WriteSet, field::Field};
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,

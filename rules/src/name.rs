@@ -54,9 +54,7 @@ macro_rules! text {
     };
 }
 
-text! {
-    ChainName
-}
+text!(ChainName);
 
 impl ChainName {
     /// Longest name in bytes: `XT_EXTENSION_MAXNAMELEN` (29) less the terminating NUL (`linux/netfilter/x_tables.h`).

@@ -63,15 +63,9 @@ macro_rules! number {
 
 const NO_ID: NumberError = NumberError::NoNumber(GREATEST_ID);
 
-number! {
-    Uid(u32): 0..=GREATEST_ID, NO_ID, NO_ID
-}
-number! {
-    Gid(u32): 0..=GREATEST_ID, NO_ID, NO_ID
-}
-number! {
-    Port(u16): 1.., NumberError::NoPort, NumberError::PortZero
-}
+number!(Uid(u32): 0..=GREATEST_ID, NO_ID, NO_ID);
+number!(Gid(u32): 0..=GREATEST_ID, NO_ID, NO_ID);
+number!(Port(u16): 1.., NumberError::NoPort, NumberError::PortZero);
 
 /// A conntrack zone other than the default one: connections in different zones never share a tuple.
 pub type Zone = NonZeroU16;
@@ -125,10 +119,7 @@ impl FromStr for Mark {
 impl fmt::Display for Mark {
     /// Formats a plain mark in decimal; one with a mask as in listings.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_whole() {
-            true => self.value.fmt(f),
-            false => write!(f, "{:#x}/{:#x}", self.value, self.mask),
-        }
+        if self.is_whole() { self.value.fmt(f) } else { write!(f, "{:#x}/{:#x}", self.value, self.mask) }
     }
 }
 
@@ -201,10 +192,7 @@ impl<T: Bound> FromStr for Range<T> {
 impl<T: Bound> fmt::Display for Range<T> {
     /// Formats it in the syntax of iptables' matches: `80` or `8000:9000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_single() {
-            true => self.first.fmt(f),
-            false => write!(f, "{}:{}", self.first, self.last),
-        }
+        if self.is_single() { self.first.fmt(f) } else { write!(f, "{}:{}", self.first, self.last) }
     }
 }
 

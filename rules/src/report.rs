@@ -1,10 +1,8 @@
 //! The kernel's reports of packets: counters of a rule, messages of rules that log to an NFLOG group (`-j NFLOG`, `log group`),
 //! events of `nft monitor trace`, and the headers in a packet's first bytes.
 
-use crate::Protocol;
-use crate::field::protocol_number;
-use std::net::IpAddr;
-use std::time::SystemTime;
+use crate::{Protocol, field::protocol_number};
+use std::{net::IpAddr, time::SystemTime};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NflogMessage {

@@ -4,9 +4,7 @@ use crate::pod_packets::{PodPackets, Start};
 use rules::nft::{Field, Interval, Intervals};
 use rules::simulate::{Binding, Ending, Marks, PacketSet, Verdict};
 use rules::{ConnState, Family, PortRange};
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::net::IpAddr;
+use std::{collections::HashMap, hash::Hash, net::IpAddr};
 
 /// Packets of a start, by the properties that distinguish them, and their end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

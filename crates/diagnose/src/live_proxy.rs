@@ -1,12 +1,8 @@
 //! Proxy of a mesh, derived from live rules.
 
-use mesh::Proxy;
-use mesh::reason::Meaning;
-use mesh::recognition::summary::field_condition;
-use mesh::recognition::{RecognizedRule, recognized};
-use rules::field::Field;
-use rules::simulate::View;
-use rules::{Gid, Mark, Port, TrafficEffect, Uid};
+use mesh::recognition::{RecognizedRule, field_condition, recognized};
+use mesh::{Proxy, reason::Meaning};
+use rules::{Gid, Mark, Port, TrafficEffect, Uid, field::Field, simulate::View};
 
 /// Users, groups or mark that live rules exclude, and a tunnel port that a capturing rule excludes.
 pub fn live_proxy<'a>(views: impl IntoIterator<Item = &'a View>) -> Proxy {

@@ -3,14 +3,11 @@
 use crate::groups::{End, PacketGroup};
 use crate::pod_packets::{PodPackets, Start};
 use crate::style::listed;
-use mesh::Proxy;
-use mesh::recognition::summary::items;
+use mesh::{Proxy, recognition::items};
 use rules::nft::{Condition, Field, Interval, Intervals, protocol_number};
-use rules::simulate::Marks;
-use rules::{Cidr, Family, Gid, Mark, Protocol, Uid};
+use rules::{Cidr, Family, Gid, Mark, Protocol, Uid, simulate::Marks};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
-use std::net::IpAddr;
+use std::{borrow::Cow, net::IpAddr};
 
 const OWN: &str = "the pod's own address";
 

@@ -218,7 +218,7 @@ fn states(views: &[&View]) -> Vec<ConnState> {
         return vec![ConnState::New];
     }
     let answers = |state: ConnState| -> Vec<bool> {
-        let known = conditions().filter_map(mesh::recognition::summary::field_condition);
+        let known = conditions().filter_map(mesh::recognition::field_condition);
         let of_state = known.filter(|one| one.field == Field::ConnState);
         of_state.map(|one| one.holds(state_bit(state).into())).collect()
     };

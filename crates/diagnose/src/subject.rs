@@ -1,11 +1,9 @@
 //! Subject of a question: the configuration of flags, or each pod of a manifest with flags that override its settings.
 
-use crate::basis::Basis;
 use crate::explain::{
     ApplicationUser, Explanation, PacketQuery, PodContext, QuestionContext, RuleView, explain, packet,
 };
-use crate::picture;
-use crate::picture::Picture;
+use crate::{basis::Basis, picture, picture::Picture};
 use mesh::pod::{Application, EXCLUDED_NAMESPACES, GivenSettings, ManifestObject, Reading, Skip};
 use mesh::settings::{Setting, counterparts};
 use mesh::sources::{Dialect, Given, Host, ObjectPlace, Raw, RemoteHost, SettingReader, Source};

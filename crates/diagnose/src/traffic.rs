@@ -12,8 +12,7 @@ use rules::simulate::{
     At, Atlas, Marks, Packet, PacketSet, Region, Verdict, Way, Work, loopback_interface, number,
 };
 use rules::{ConnState, Family, Hook, InterfaceName, Origin};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::{collections::HashMap, collections::hash_map::Entry};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficPart {
@@ -240,8 +239,7 @@ fn exception<'a>(
     Some((widen(&excepted, &alike, &before, fields, start), alike))
 }
 
-/// Ends of regions in the order in which a packet that no rule takes meets their rules; an end of several rules counts by the
-/// last.
+/// Ends of regions in the order in which a packet that no rule takes meets their rules; of an end's rules, the last counts.
 fn in_order(rule_view: &RuleView, regions: impl Iterator<Item = (RowEnd, Option<At>)>) -> Vec<RowEnd> {
     let mut places: HashMap<At, usize> = HashMap::new();
     let chains = rule_view.view.chains();

@@ -1,10 +1,9 @@
 //! Facts about a mesh's capture configuration beside its rules: the proxy, its listeners and the items of lists.
 
 use crate::settings::Setting;
-use rules::nft::Condition;
 use rules::{
     Cidr, Family, Gid, InterfaceName, Mark, Match, Negatable, Port, PortRange, Protocol, Uid, UidRange, Zone,
-    desired::StaleFlows,
+    desired::StaleFlows, nft::Condition,
 };
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,10 +1,8 @@
 //! Known limits of a mesh's rules, which no setting changes, and cautions about settings, for `lint` and `explain`.
 
 use crate::facts::{ListItem, Proxy, Selector};
-use crate::sources::Raw;
-use crate::{RuleReason, Setting};
-use rules::finding::Code;
-use rules::simulate::Packet;
+use crate::{RuleReason, Setting, sources::Raw};
+use rules::{finding::Code, simulate::Packet};
 
 /// Caution about a configuration. With the code [`Code::NoEffect`] it applies only if the setting is given.
 pub struct Caution {

@@ -1,9 +1,7 @@
 //! The policy of every mesh: its validated configuration, for code that works with rules.
 
 use crate::facts::{Ipv6Advice, ListItem, Proxy};
-use crate::mesh::Mesh;
-use crate::registry::Capture;
-use crate::sources::Raw;
+use crate::{mesh::Mesh, registry::Capture, sources::Raw};
 use rules::{
     Checked, Family, Ownership, RuleSet,
     check::check,

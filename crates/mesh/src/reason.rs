@@ -1,10 +1,7 @@
 //! Reasons of all meshes' rules, and the [`Meaning`] of each: the effect of such rules, for code independent of meshes.
 
-use crate::mesh::Mesh;
-use crate::recognition::summary::field_condition;
-use crate::settings::Setting;
-use rules::field::Field;
-use rules::{Action, Family, ListedCondition, Origin, TrafficEffect};
+use crate::{mesh::Mesh, recognition::field_condition, settings::Setting};
+use rules::{Action, Family, ListedCondition, Origin, TrafficEffect, field::Field};
 use std::fmt;
 
 #[derive(PartialEq, Eq, Hash)]
@@ -135,8 +132,7 @@ impl fmt::Debug for RuleReason {
 }
 
 /// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..], "sentence", of "sentence about {value}"; .. }`, sorted by
-/// name, defines constants of the mesh's type `Reason`. One of the settings, constants of the holder, makes such rules:
-/// `{option}`.
+/// name, defines the mesh's type `Reason`. One of the settings, constants of the holder, makes such rules: `{option}`.
 macro_rules! reasons {
     ($mesh:ident of $holder:ident;
      $($reason:ident $name:literal $meaning:ident [$($setting:ident),*] $(, $text:literal)? $(, of $of_value:literal)?;)*) => {

@@ -2,19 +2,15 @@
 //! carry the reasons in our nf_tables tables, and in iptables where a mesh's rules have such comments. For other rules, the form
 //! gives the meaning and so the reason, unless the mesh has a special case (`Recognition`).
 
-mod form;
-pub mod summary;
-
-use crate::RuleReason;
-use crate::mesh::Mesh;
 use crate::reason::{Cause, Meaning};
-use crate::settings::Setting;
-use rules::Proof;
-use rules::field::{Condition, Field};
+use crate::{RuleReason, mesh::Mesh, settings::Setting};
+use rules::field::{Condition, Field, Intervals, protocol_number};
 use rules::simulate::{At, View, ViewChain, ViewRule, loopback_interface};
-use rules::{Action, Hook, ListedCondition, Match, Origin, Rule, Table};
+use rules::{
+    Action, Family, Hook, ListedCondition, Mark, Match, Origin, Proof, Protocol, Rule, Table, Target, render,
+};
 use std::collections::{BTreeSet, HashSet};
-use summary::RuleSummary;
+use std::{borrow::Cow, mem::discriminant};
 
 #[derive(Clone, Debug)]
 pub struct RecognizedRule<'a> {
@@ -208,7 +204,7 @@ impl<'a> OwnedView<'a> {
         let mesh = self.owners[at.chain].or_else(|| self.mesh_of(&context))?;
         let (known, role) = (&mesh.entry().recognition, context.role);
         let reason = stated.map(|(reason, _)| reason);
-        let reason = reason.or_else(|| (known.special)(&context)).or_else(|| form::reason(mesh, &context));
+        let reason = reason.or_else(|| (known.special)(&context)).or_else(|| reason_by_form(mesh, &context));
         let setting = stated.and_then(|(_, setting)| setting);
         let setting = setting.or_else(|| (known.setting)(reason?, &context));
         let is_reached = at.rule < reach && self.view.is_of_family(rule);
@@ -262,10 +258,234 @@ pub fn is_loopback(interfaces: Option<&Condition>) -> bool {
     interfaces.is_some_and(|one| !one.negated && loopback_interface().within(&one.values))
 }
 
+fn reason_by_form(mesh: Mesh, context: &RuleContext<'_>) -> Option<RuleReason> {
+    let reasons = mesh.entry().reasons;
+    let of_meaning = |meaning: &Meaning| reasons.iter().find(|reason| reason.meaning() == *meaning);
+    meanings(context).iter().find_map(of_meaning).copied()
+}
+
+/// Possible meanings by chain, conditions and target, the most special first: a mesh has reasons for some of them.
+fn meanings(context: &RuleContext<'_>) -> &'static [Meaning] {
+    match (context.table(), context.role) {
+        (Some(Table::Raw), _) => &[Meaning::DnsZone, Meaning::Dns],
+        (Some(Table::Nat | Table::Mangle), role) => match role {
+            Role::Base(hook) => base(context, hook),
+            Role::Inbound => inbound(context),
+            Role::Outbound => outbound(context),
+            // Istio 1.8 and 1.9 branch on TCP DNS there.
+            Role::ToOutboundListener if context.summary.ports().is_some() => &[Meaning::Dns],
+            Role::ToOutboundListener => &[Meaning::ToOutboundListener],
+            Role::ToInboundListener => &[Meaning::ToInboundListener],
+            Role::Dns => &[Meaning::Dns],
+            Role::Divert => &[Meaning::KnownConnection],
+            Role::Drop => &[Meaning::Dropped],
+            Role::Other => &[],
+        },
+        _ => &[],
+    }
+}
+
+fn is_one(values: Option<&Condition>) -> bool {
+    values.is_some_and(|values| !values.negated)
+}
+
+fn owner_condition(summary: &RuleSummary) -> Option<&Condition> {
+    summary.values(Field::Uid).or_else(|| summary.values(Field::Gid))
+}
+
+fn inbound(context: &RuleContext<'_>) -> &'static [Meaning] {
+    let RuleContext { rule, summary, to, .. } = *context;
+    let is_from_loopback = is_loopback(summary.values(Field::InInterface));
+    let is_from_interface = summary.values(Field::InInterface).is_some() && !is_from_loopback;
+    if matches!(to, Some(Role::ToInboundListener | Role::Divert)) || rule.action.captures() {
+        return if is_from_interface { &[Meaning::VirtualMachine] } else { &[Meaning::InboundPort] };
+    }
+    if !rule.action.passes() {
+        return &[];
+    }
+    match (summary.ports(), summary.source()) {
+        (Some(_), _) => &[Meaning::ExcludedInboundPort],
+        (None, Some(source)) if source.negated => &[],
+        (None, Some(_)) => &[Meaning::ExcludedSource, Meaning::ProxyToApplication],
+        (None, None) if is_from_loopback => &[Meaning::ApplicationLoopback],
+        (None, None) if is_from_interface => &[Meaning::VirtualMachine],
+        (None, None) if summary.more => &[Meaning::KnownConnection],
+        (None, None) => &[Meaning::InboundOff],
+    }
+}
+
+fn outbound(context: &RuleContext<'_>) -> &'static [Meaning] {
+    let RuleContext { rule, summary, to, .. } = *context;
+    let has_ports = is_one(summary.ports());
+    match to {
+        Some(Role::Dns) => return &[Meaning::Dns],
+        Some(Role::ToInboundListener) => return &[Meaning::ProxyCallsOwnPod],
+        Some(Role::ToOutboundListener) if has_ports => return &[Meaning::OutboundPort],
+        Some(Role::ToOutboundListener) => return &[Meaning::OutboundNetwork, Meaning::OutboundPort],
+        _ if rule.action.captures() && has_ports => return &[Meaning::Dns, Meaning::OutboundNetwork],
+        _ if rule.action.captures() => return &[Meaning::OutboundNetwork],
+        _ if !rule.action.passes() => return &[],
+        _ => {}
+    }
+    let is_to_loopback = is_loopback(summary.values(Field::OutInterface));
+    match (owner_condition(summary), summary.source(), summary.destination()) {
+        (Some(owner), ..) if owner.negated && is_to_loopback => &[Meaning::ApplicationLoopback],
+        (Some(owner), ..) if owner.negated => &[Meaning::OtherOwners],
+        (Some(_), ..) => &[Meaning::ProxyOutbound],
+        (None, Some(_), _) => &[Meaning::ProxyToApplication],
+        (None, None, Some(networks)) if !networks.negated => {
+            let is_loopback = |item: &String| item.starts_with("127.") || item == "::1";
+            match items(networks).iter().all(is_loopback) {
+                true => &[Meaning::Loopback],
+                false => &[Meaning::ExcludedDestination, Meaning::ExcludedSource],
+            }
+        }
+        _ if has_ports => &[Meaning::ExcludedOutboundPort],
+        _ if summary.more => &[],
+        _ if is_to_loopback => &[Meaning::ApplicationLoopback, Meaning::Loopback],
+        (None, None, None) if summary.values(Field::OutInterface).is_none() => {
+            // An empty list of captured groups excludes all.
+            &[Meaning::OutboundOff, Meaning::OtherOwners]
+        }
+        _ => &[],
+    }
+}
+
+fn base(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
+    let RuleContext { rule, summary, to, .. } = *context;
+    let owner = owner_condition(summary);
+    match (to, &rule.action) {
+        (Some(Role::Inbound), _) if hook == Hook::Prerouting => &[Meaning::Inbound, Meaning::InboundPort],
+        (Some(Role::Outbound), _) if hook == Hook::Output => &[Meaning::Outbound],
+        (Some(Role::ToOutboundListener), _) => &[Meaning::OutboundNetwork],
+        (Some(Role::Dns), _) => &[Meaning::Dns],
+        (Some(Role::Drop), _) => &[Meaning::Dropped],
+        (None, Action::Target(Target::Drop)) if context.table() == Some(Table::Mangle) => &[Meaning::Dropped],
+        (None, Action::Target(Target::SaveMark | Target::RestoreMark)) => &[Meaning::KnownConnection],
+        (None, Action::Target(Target::SetMark(_))) if summary.source().is_some() => {
+            &[Meaning::ProxyToApplication]
+        }
+        (None, Action::Target(Target::SetMark(_))) => &[Meaning::ProxyCallsOwnPod],
+        (None, action) if action.captures() && summary.values(Field::InInterface).is_some() => {
+            if summary.udp { &[Meaning::VirtualMachineDns] } else { &[Meaning::VirtualMachine] }
+        }
+        // Istio 1.7 to 1.9 had no chain for DNS, and rewrote the source of the replies.
+        (None, action) if action.captures() || matches!(action, Action::Source(_)) => &[Meaning::Dns],
+        (None, action) if action.passes() => base_exclusion(context, hook),
+        // A chain of Docker answers it.
+        (None, _) if rule.leads_to.is_some() && is_one(owner) => &[Meaning::ProxyDns],
+        _ => &[],
+    }
+}
+
+fn base_exclusion(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
+    let RuleContext { rule, summary, .. } = *context;
+    // A user's ports are a list; the port of DNS is a single one.
+    let is_list = |one: &ListedCondition| matches!(one, ListedCondition::Known(Match::DestinationPorts(_)));
+    let interfaces = summary.values(Field::InInterface).or_else(|| summary.values(Field::OutInterface));
+    match (owner_condition(summary), interfaces) {
+        (Some(owner), _) if owner.negated => &[Meaning::ExcludedDns],
+        (Some(_), _) if rule.conditions.iter().any(is_list) => &[Meaning::ExcludedOwner],
+        (Some(_), _) => &[Meaning::ProxyDns, Meaning::ProxyOutbound],
+        (None, _) if summary.destination().is_some() => &[Meaning::ExcludedDestination],
+        (None, _) if summary.more => &[Meaning::KnownConnection],
+        (None, Some(interfaces)) if hook == Hook::Output || context.leave_by(interfaces) => {
+            &[Meaning::ExcludedInterface]
+        }
+        (None, Some(_)) => &[Meaning::VirtualMachineInterface],
+        (None, None) => &[],
+    }
+}
+
+pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, Condition>> {
+    match condition {
+        ListedCondition::Known(known) => known.condition().map(Cow::Owned),
+        ListedCondition::Nft(condition) => Some(Cow::Borrowed(condition)),
+        ListedCondition::Protocol(_)
+        | ListedCondition::DestinationLocal(_)
+        | ListedCondition::TcpFlags { .. }
+        | ListedCondition::Always(_)
+        | ListedCondition::Unknown(_) => None,
+    }
+}
+
+/// Conditions of a rule in one vocabulary for both backends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleSummary {
+    conditions: Vec<Condition>,
+    pub udp: bool,
+    /// True with conditions that lists do not name: the connection's state, a mark, or an unknown one.
+    pub more: bool,
+    pub comment: Option<String>,
+}
+
+impl RuleSummary {
+    pub fn of(conditions: &[ListedCondition]) -> Self {
+        let mut summary = Self::default();
+        for condition in conditions {
+            match condition {
+                ListedCondition::Known(Match::Comment(comment)) => {
+                    summary.comment = Some(comment.as_str().to_owned());
+                }
+                ListedCondition::Known(_) | ListedCondition::Nft(_) => {
+                    field_condition(condition).into_iter().for_each(|one| summary.take(one.into_owned()));
+                }
+                ListedCondition::Always(_) | ListedCondition::Protocol(_) => {}
+                ListedCondition::DestinationLocal(_)
+                | ListedCondition::TcpFlags { .. }
+                | ListedCondition::Unknown(_) => summary.more = true,
+            }
+        }
+        summary
+    }
+
+    /// Condition on a field, of any family or mask.
+    pub fn values(&self, field: Field) -> Option<&Condition> {
+        self.conditions.iter().find(|one| discriminant(&one.field) == discriminant(&field))
+    }
+
+    pub fn source(&self) -> Option<&Condition> {
+        self.values(Field::Source(Family::V4))
+    }
+
+    pub fn destination(&self) -> Option<&Condition> {
+        self.values(Field::Destination(Family::V4))
+    }
+
+    pub fn ports(&self) -> Option<&Condition> {
+        self.values(Field::DestinationPort)
+    }
+
+    fn take(&mut self, condition: Condition) {
+        let Condition { field, negated, values } = &condition;
+        self.more |= matches!(field, Field::Mark(_) | Field::ConnState | Field::Connmark(_));
+        let udp = Intervals::one(protocol_number(Protocol::Udp).into());
+        self.udp |= *field == Field::Protocol && !negated && values.meets(&udp);
+        let held = |one: &&mut Condition| discriminant(&one.field) == discriminant(field);
+        // Several owners in a rule are separate conditions; the policy only ever excludes several.
+        match self.conditions.iter_mut().find(held) {
+            Some(held) if held.negated == *negated => held.values.union(values),
+            Some(held) => *held = condition,
+            None => self.conditions.push(condition),
+        }
+    }
+}
+
+/// Values in `nft` syntax, but names without quotes, `+` for a prefix, and marks with their masks.
+pub fn items(condition: &Condition) -> Vec<String> {
+    let item = |text: &String| match (condition.field, text.parse::<u32>()) {
+        (Field::Mark(mask), Ok(value)) => Mark { value, mask }.to_string(),
+        _ => text.trim_matches('"').replace('*', "+"),
+    };
+    render::nft::values(condition).iter().map(item).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use rules::field::{Intervals, interface_number};
+    use rules::parse;
+    use rules::simulate::View;
 
     #[test]
     fn negated_loopback_is_not_loopback() {
@@ -276,5 +496,62 @@ mod tests {
         assert!(is_loopback(Some(&values(false, "lo"))));
         assert!(!is_loopback(Some(&values(true, "lo"))) && !is_loopback(Some(&values(true, "eth0"))));
         assert!(!is_loopback(Some(&values(false, "eth0"))) && !is_loopback(None));
+    }
+
+    fn summarized(rule: &str) -> (RuleSummary, Vec<ListedCondition>) {
+        let text = format!("*nat\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT {rule} -j RETURN\nCOMMIT\n");
+        let view = View::of_listing(parse::listing(&text, Family::V4).expect("a listing"));
+        let conditions =
+            view.chains().iter().flat_map(|chain| &chain.rules).flat_map(|rule| rule.conditions.clone());
+        let conditions: Vec<ListedCondition> = conditions.collect();
+        (RuleSummary::of(&conditions), conditions)
+    }
+
+    #[test]
+    fn rules_are_about_their_values() {
+        let (summary, _) = summarized("-s 10.0.0.0/8 -d 10.1.2.3/32 -o eth0 -p tcp -m tcp --dport 80:81");
+        let texts = |field: Field| summary.values(field).map(|values| items(values).join(" "));
+        assert_eq!(texts(Field::Source(Family::V4)).as_deref(), Some("10.0.0.0/8"));
+        assert_eq!(texts(Field::Destination(Family::V4)).as_deref(), Some("10.1.2.3"));
+        assert_eq!(texts(Field::DestinationPort).as_deref(), Some("80-81"));
+        assert_eq!(texts(Field::OutInterface).as_deref(), Some("eth0"));
+        for field in [Field::Uid, Field::ConnState] {
+            assert_eq!(texts(field), None, "{field:?}");
+        }
+        assert!(!summary.udp && !summary.more);
+        let (summary, _) = summarized("-i lo -m owner ! --uid-owner 1337");
+        let shown = |of: Option<&Condition>| of.map(|one| (one.negated, items(one).join(" ")));
+        assert_eq!(shown(summary.values(Field::InInterface)), Some((false, "lo".to_owned())));
+        assert_eq!(shown(summary.values(Field::Uid)), Some((true, "1337".to_owned())));
+        let (summary, _) = summarized("! -p udp -m mark --mark 0x1/0x3 -m comment --comment mine");
+        assert!(!summary.udp && summary.more);
+        assert_eq!(shown(summary.values(Field::Mark(0))), Some((false, "0x1/0x3".to_owned())));
+        assert_eq!(summary.comment.as_deref(), Some("mine"));
+    }
+
+    #[test]
+    fn marks_have_their_masks_in_either_backend() {
+        for mark in ["1337", "0x539/0xfff"] {
+            let (summary, conditions) = summarized(&format!("-m mark ! --mark {mark}"));
+            let shown = summary.values(Field::Mark(0)).map(|one| (one.negated, items(one)));
+            assert_eq!(shown, Some((true, vec![mark.to_owned()])));
+            let condition = conditions.iter().find_map(field_condition).expect("a field").into_owned();
+            assert_eq!(RuleSummary::of(&[ListedCondition::Nft(condition)]), summary);
+        }
+    }
+
+    #[test]
+    fn conditions_have_at_most_one_field() {
+        let fields = |rule: &str| {
+            let (_, conditions) = summarized(rule);
+            let fields = conditions.iter().filter_map(|one| field_condition(one).map(|found| found.field));
+            fields.collect::<Vec<_>>()
+        };
+        assert_eq!(fields("-o eth0 -m owner --gid-owner 7"), [Field::OutInterface, Field::Gid]);
+        let (_, conditions) = summarized("-o eth0");
+        let condition = field_condition(&conditions[0]).expect("a field").into_owned();
+        let listed = ListedCondition::Nft(condition.clone());
+        assert_eq!(field_condition(&listed).as_deref(), Some(&condition));
+        assert_eq!(field_condition(&ListedCondition::Unknown("x".to_owned())), None);
     }
 }

@@ -124,6 +124,8 @@ pub struct SettingRow {
     pub help: &'static str,
 }
 
+pub const ANNOTATIONS: &str = "sidecar-init/";
+
 impl SettingRow {
     /// Name of the setting: its flag without dashes, or else its variable.
     pub fn name(&self) -> &'static str {
@@ -152,11 +154,7 @@ impl SettingRow {
             long => format!("{{--{long}}}"),
         }
     }
-}
 
-pub const ANNOTATIONS: &str = "sidecar-init/";
-
-impl SettingRow {
     /// Name in annotations and network configurations: the flag's, or else the variable's. Only settings of a pod have one.
     pub fn key(&self) -> Option<String> {
         let of_pod = self.topic == Topic::Capture && self.setting != Setting::EnvoyUser;

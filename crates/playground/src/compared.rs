@@ -3,9 +3,7 @@
 use crate::fields::{PageField, PageRequest, prepare, subjects};
 use crate::words::FieldSettings;
 use diagnose::compare::{self, Change, ComparedSide};
-use diagnose::explain::written;
-use diagnose::subject::each;
-use diagnose::{Prepared, Subject};
+use diagnose::{Prepared, Subject, explain::written, subject::each};
 use mesh::Problems;
 use serde::Serialize;
 
@@ -24,8 +22,7 @@ pub struct VerdictChange {
     pub ask: Option<String>,
 }
 
-/// Compares each pod with its namesake before the change; two single pods are compared whatever their names. Empty without an
-/// earlier configuration.
+/// Compares each pod with its namesake before the change, single pods whatever their names. Empty without an earlier one.
 pub(crate) fn compared(
     request: &PageRequest,
     after: &[(&Subject, &Prepared)],

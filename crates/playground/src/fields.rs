@@ -1,7 +1,6 @@
 //! The page's fields: the request, its configurations, and the field of each problem.
 
-use diagnose::explain::ApplicationUser;
-use diagnose::{Prepared, Subject};
+use diagnose::{Prepared, Subject, explain::ApplicationUser};
 use mesh::settings::{self, SettingRow, Topic};
 use mesh::sources::{Raw, RemoteHost};
 use mesh::{InputProblem, Problems};

@@ -1,20 +1,16 @@
-//! Rules for a web page: the words of a call, a pod's manifest and a packet go in, the answer comes out. A front end beside those
-//! of the binary, without a kernel. Settings are read and answered by the policy crate, so that the page shows the binary's
-//! output.
+//! Front end for a web page, without a kernel: the words of a call, a pod's manifest and a packet go in, the answer comes out. The
+//! policy crate reads the settings and answers, so that the page shows the binary's output.
 
 mod answer;
 mod compared;
-mod edit;
 mod fields;
 mod findings;
 mod interface;
 mod link;
-mod packets;
 mod words;
 
-pub use answer::{PageAnswer, PageVerdict, PodSection, answer};
+pub use answer::{PageAnswer, PagePacket, PageVerdict, PodSection, answer};
 pub use compared::{PodChanges, VerdictChange};
 pub use fields::{FieldProblems, PageRequest};
 pub use findings::{FieldFix, PageFinding};
 pub use link::Link;
-pub use packets::PagePacket;

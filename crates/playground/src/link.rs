@@ -1,7 +1,7 @@
 //! The content of a link to the page: the input without parts that may be secret.
 
-use crate::edit::joined;
 use crate::fields::{MANIFEST, PageRequest};
+use crate::findings::joined;
 use crate::words::{is_program, split_words, variable};
 use diagnose::listed;
 use mesh::data::{Tree, yaml::block};

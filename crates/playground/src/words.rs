@@ -2,10 +2,9 @@
 //! precede the flags, as in a shell. Flags about a run have no effect.
 
 use crate::fields::{PageField, is_of_packet};
-use mesh::Mesh;
 use mesh::settings::{self, Setting, SettingRow, Topic};
 use mesh::sources::pflag::{self, Flags, PflagWord};
-use mesh::{InputProblem, sources::Raw};
+use mesh::{InputProblem, Mesh, sources::Raw};
 use std::{ffi::OsString, iter::Peekable, mem};
 
 const PROGRAMS: [&str; 3] = ["sidecar-init", "istio-iptables", "pilot-agent"];

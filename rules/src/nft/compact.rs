@@ -5,8 +5,7 @@
 //! Rules write marks, which invalidates earlier knowledge of a mark: such a field takes part in none of the three across a rule
 //! that writes it.
 
-use super::draft::Draft;
-use super::{Base, Effect};
+use super::{Base, Effect, draft::Draft};
 use crate::field::{Condition, Field};
 use crate::{Family, Target, WriteSet};
 use std::collections::HashMap;

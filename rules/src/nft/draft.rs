@@ -102,8 +102,7 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
 fn effect(table: Table, target: &Target) -> Effect {
     match target {
         Target::Jump(chain) => Effect::Jump(chain_name(table, chain.as_str())),
-        // Ours come first; the chain's owner calls it later, by a base chain. Our rules for packets that it lets pass would come
-        // too early.
+        // Ours come first; the chain's owner calls it later, by a base chain. Our rules for packets that pass it are too early.
         Target::JumpForeign(_) => Effect::Target(Target::Accept),
         report if report.is_report() => Effect::None,
         other => Effect::Target(other.clone()),

@@ -1,12 +1,11 @@
 //! Syntax of `nft`: our table as a script for `nft -f`, in the spelling of the oldest supported version (1.0.6): priorities as
 //! numbers, and no match that `nft` adds by itself, such as the family before an address.
 
-use crate::net::address;
 use crate::nft::{
     Base, Condition, DataType, Effect, Field, InetChain, InetRule, InetTable, Interval, Intervals,
     NEVER_DAYS, Set, Test, UNTRACKED_BIT, family_number, protocol_number, state_bit,
 };
-use crate::{ConnState, Family, Mark, Policy, Protocol, Target, listed};
+use crate::{ConnState, Family, Mark, Policy, Protocol, Target, listed, net::address};
 use std::fmt::{Display, Write};
 use std::net::IpAddr;
 

@@ -5,8 +5,7 @@ use super::set::{By, Packet, PacketSet, Routing, Way};
 use super::trace::{At, Ending, Outcome, Step, Verdict};
 use super::view::{View, ViewRule, statements};
 use super::walk::{SetWalk, Walker};
-use crate::field::Field;
-use crate::{ConnState, RuleSet, Statement};
+use crate::{ConnState, RuleSet, Statement, field::Field};
 use std::collections::BTreeSet;
 
 /// The remaining budget, in rules that are met: it bounds queries about long lists.

@@ -6,8 +6,7 @@ use super::trace::{At, CaptureKind};
 use crate::field::{
     Condition, Field, Interval, Intervals, UNTRACKED_BIT, family_number, interface_number, state_bit,
 };
-use crate::net::number;
-use crate::{ConnState, Hook, ListedCondition, Mark, PortRange, Protocol};
+use crate::{ConnState, Hook, ListedCondition, Mark, PortRange, Protocol, net::number};
 use std::net::IpAddr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Sets of marks. A condition fixes some bits of a mark, which ranges can't represent.
 
-use crate::Mark;
-use crate::field::Intervals;
+use crate::{Mark, field::Intervals};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Marks {

@@ -12,7 +12,6 @@ mod atlas;
 mod facts;
 mod marks;
 mod replay;
-mod runs;
 mod set;
 mod ties;
 mod trace;

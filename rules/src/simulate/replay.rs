@@ -2,8 +2,7 @@
 
 use super::trace::{At, NatTarget, Outcome, Step, Verdict};
 use super::view::View;
-use crate::nft::Kind;
-use crate::{Action, Hook, Port, PortRange, Target};
+use crate::{Action, Hook, Port, PortRange, Target, nft::Kind};
 use std::net::SocketAddr;
 
 /// Outcome of a reported walk of a packet to `destination`. `steps` are the rules that matched, in order; `dropped` is the one

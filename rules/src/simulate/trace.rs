@@ -1,7 +1,6 @@
 //! Reports of a walk.
 
-use super::facts::Binding;
-use super::set::Packet;
+use super::{facts::Binding, set::Packet};
 use crate::{Hook, Port, PortRange};
 use std::{fmt, net::IpAddr};
 

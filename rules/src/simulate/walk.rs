@@ -17,9 +17,7 @@ use super::set::{Divider, PacketSet, Routing, Way, loopback, loopback_interface}
 use super::ties::Tie;
 use super::trace::{At, CaptureKind, Ending, Matched, Step, Verdict};
 use super::view::{View, ViewRule};
-use crate::field::Field;
-use crate::nft::Kind;
-use crate::{Action, ConnState, Hook, Mark, Policy, Port, PortRange};
+use crate::{Action, ConnState, Hook, Mark, Policy, Port, PortRange, field::Field, nft::Kind};
 
 /// Limit of rules in one walk: text can have chains that reach themselves, which the kernel refuses.
 const MAX_STEPS: usize = 100_000;

@@ -157,8 +157,7 @@ impl Comparison {
         lines
     }
 
-    /// Changes to print, without duplicate lines, and a sentence about omitted ones: changes of unusual packets, if there are
-    /// others.
+    /// Changes to print, without duplicate lines, and a sentence about omitted changes of unusual packets, if there are others.
     pub fn shown(&self) -> (Vec<&Change>, Option<String>) {
         let (unusual, usual): (Vec<&Change>, Vec<&Change>) =
             self.changes.iter().partition(|change| change.packets.is_unusual());

@@ -1,16 +1,11 @@
 //! Reasons of verdicts and limits of rules, in words; a rule without a known origin is described by its place and text.
 
 use super::{Explanation, Limited};
-use mesh::limit::Limit;
-use mesh::reason::Meaning;
-use mesh::recognition::summary;
-use mesh::recognition::summary::field_condition;
-use mesh::sources::Dialect;
-use mesh::{Mesh, RuleReason, Setting, visible};
+use mesh::recognition::{self, field_condition};
+use mesh::{Mesh, RuleReason, Setting, limit::Limit, reason::Meaning, sources::Dialect, visible};
 use rules::nft::{Condition, Field, Interval, Intervals, interface_number};
-use rules::render::listed;
 use rules::simulate::{Direction, Matched, Packet, Step, Verdict, View, ViewRule, number};
-use rules::{Action, ConnState, ListedCondition, Origin, Target, TrafficEffect};
+use rules::{Action, ConnState, ListedCondition, Origin, Target, TrafficEffect, render};
 use std::collections::HashSet;
 
 impl Explanation<'_> {
@@ -63,7 +58,7 @@ impl Explanation<'_> {
                 Some(rule) if self.outcome.is_tie => format!(
                     "{} ({}) decides in some orders of the chains of equal priority, whose actual order can't be read",
                     self.rule(at),
-                    listed::rule(rule)
+                    render::rule(rule)
                 ),
                 Some(ViewRule {
                     action: Action::Target(Target::JumpForeign(to)), leads_to: None, ..
@@ -71,11 +66,11 @@ impl Explanation<'_> {
                     format!("{} jumps to {to} of another program, which decides", self.rule(at))
                 }
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
-                    format!("{} ({}) is not understood and may decide", self.rule(at), listed::rule(rule))
+                    format!("{} ({}) is not understood and may decide", self.rule(at), render::rule(rule))
                 }
                 Some(rule) => self
                     .of_origin(rule)
-                    .unwrap_or_else(|| format!("{} is {}", self.rule(at), listed::rule(rule))),
+                    .unwrap_or_else(|| format!("{} is {}", self.rule(at), render::rule(rule))),
             },
         }
     }
@@ -311,7 +306,7 @@ fn items(condition: &ListedCondition) -> Vec<(String, Interval)> {
             return Vec::new();
         }
     };
-    let texts = summary::items(&condition).into_iter().map(|text| format!("{noun}{text}"));
+    let texts = recognition::items(&condition).into_iter().map(|text| format!("{noun}{text}"));
     texts.zip(condition.values.ranges().iter().copied()).collect()
 }
 

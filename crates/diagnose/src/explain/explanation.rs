@@ -4,15 +4,12 @@ use super::question::EndpointNames;
 use super::report::{PacketCase, VerdictKind};
 use super::{ExplainedRule, ExplanationReport, PacketEnd, PacketQuery, RuleView, TraceEntry, because};
 use crate::groups::{PacketGroup, group_end, joined, widened};
-use crate::packets::Packets;
-use crate::pod_packets::PodPackets;
-use mesh::sources::Dialect;
-use mesh::visible;
-use rules::nft::Field;
-use rules::render::listed;
+use crate::{packets::Packets, pod_packets::PodPackets};
+use mesh::{sources::Dialect, visible};
 use rules::simulate::{
     At, Atlas, Direction, Matched, Outcome, Packet, PacketSet, Routing, Step, Verdict, View, Work, trace,
 };
+use rules::{nft::Field, render};
 
 #[derive(Debug)]
 pub struct Explanation<'a> {
@@ -67,16 +64,15 @@ impl Explanation<'_> {
         outcome: Outcome,
         steps: Vec<Step>,
     ) -> Explanation<'a> {
-        let (dialect, endpoint_names) = (Dialect::default(), EndpointNames::default());
         Explanation {
             view,
             packet,
             outcome,
             steps,
-            dialect,
+            dialect: Dialect::default(),
             nothing: None,
             doubt: String::new(),
-            endpoint_names,
+            endpoint_names: EndpointNames::default(),
             cases: Vec::new(),
         }
     }
@@ -146,7 +142,7 @@ impl Explanation<'_> {
             chain: chain.chain.clone(),
             position: rule.map(|_| at.rule + 1),
             rule: origin.map(|origin| origin.name.to_owned()),
-            text: rule.map_or("the chain's policy".into(), listed::rule).into_owned(),
+            text: rule.map_or("the chain's policy".into(), render::rule).into_owned(),
             option: origin.map(|origin| match origin.option {
                 "" => String::new(),
                 _ => self.option_text(origin),
@@ -165,9 +161,9 @@ impl Explanation<'_> {
                     || condition.field() != Some(Field::OutInterface);
                 let value = because::actual_value(condition, self.packet).filter(|_| is_known);
                 let value = value.map(|text| format!(": {text}")).unwrap_or_default();
-                (Some(false), Some(format!("{}{value}", listed::condition(condition))))
+                (Some(false), Some(format!("{}{value}", render::condition(condition))))
             }
-            Matched::Unknown(index) => (None, Some(listed::condition(&rule.conditions[index]))),
+            Matched::Unknown(index) => (None, Some(render::condition(&rule.conditions[index]))),
         };
         let hook = (!is_base).then(|| step.hook.name().to_owned());
         Some(TraceEntry { rule: self.rule(step.at), hook, matched, unmet })

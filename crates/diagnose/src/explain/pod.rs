@@ -1,14 +1,10 @@
 //! Facts of a pod: its addresses, its proxy, the users of its application, its routes, and the rules to walk through.
 
 use mesh::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
-use mesh::pod::Application;
-use mesh::recognition::named;
-use mesh::settings::Setting;
 use mesh::sources::{Host, Raw, STAND_IN};
-use mesh::{CapturePolicy, OWNERS, Proxy};
-use rules::routing::Object;
+use mesh::{CapturePolicy, OWNERS, Proxy, pod::Application, recognition::named, settings::Setting};
 use rules::simulate::{LOOPBACK, Routing, View};
-use rules::{Action, Checked, Family, Gid, Listing, Mark, Protocol, Table, Target, Uid};
+use rules::{Action, Checked, Family, Gid, Listing, Mark, Protocol, Table, Target, Uid, routing::Object};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 

@@ -6,9 +6,8 @@ use crate::pod_packets::{PodPackets, SOURCE_PORT, local_addresses, outside_addre
 use mesh::settings::{Setting, alternatives};
 use mesh::sources::{SettingReader, Source};
 use rules::nft::{Field, Interval, interface_number};
-use rules::number::unsigned;
 use rules::simulate::{Direction, LOOPBACK, Outcome, Packet, PacketSet, Verdict};
-use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid};
+use rules::{ConnState, Family, Gid, InterfaceName, Port, Protocol, Uid, number::unsigned};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

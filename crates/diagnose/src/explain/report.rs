@@ -2,8 +2,7 @@
 
 use super::PacketQuery;
 use crate::basis::{Basis, BasisReport};
-use crate::compare::Packets;
-use crate::{Style, TextLine, painted};
+use crate::{Style, TextLine, compare::Packets, painted};
 use mesh::visible;
 use rules::PortRange;
 use rules::simulate::{Direction, Verdict};

@@ -2,15 +2,12 @@
 //! before it works, second interfaces, IPv6 that is not captured.
 
 use super::comparison::{LintComparison, MAX_WORK};
-use super::excluded::calls;
-use super::{Code, Finding};
-use crate::Subject;
-use crate::explain::declared_addresses;
+use super::{Code, Finding, excluded::calls};
+use crate::{Subject, explain::declared_addresses};
 use mesh::pod::{Application, CaptureMethod, Id, Reading};
 use mesh::sources::{Dialect, Raw};
 use mesh::{Capture, CapturePolicy, Ipv6Advice, ListItem, Proxy, Selector, Setting};
-use rules::Family;
-use rules::simulate::Work;
+use rules::{Family, simulate::Work};
 use std::net::{IpAddr, Ipv6Addr};
 
 pub fn of_subject(subject: &Subject, capture: &Capture) -> Vec<Finding> {

@@ -1,13 +1,10 @@
 //! Advice to drop settings without effect: items within others, and rules that no packet reaches; and its edit, for a trial.
 
-use super::comparison::LintComparison;
-use super::{Code, Finding};
+use super::{Code, Finding, comparison::LintComparison};
 use mesh::sources::{Given, Host, Raw, STAND_IN, SettingReader};
 use mesh::{Capture, ListItem, RuleReason, Selector, Setting};
-use rules::finding::Edit;
 use rules::nft::{Condition, Field, Interval};
-use rules::simulate::Unreached;
-use rules::{Cidr, Family, Gid, Origin, Rule, Statement, Target, Uid};
+use rules::{Cidr, Family, Gid, Origin, Rule, Statement, Target, Uid, finding::Edit, simulate::Unreached};
 use std::{cell::OnceCell, cmp::Reverse, collections::BTreeMap, io, net::IpAddr};
 
 /// Removal of an option or of one of its items.

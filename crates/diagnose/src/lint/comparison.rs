@@ -3,9 +3,7 @@
 use super::change::{AdvisedChange, Configured, Redundant};
 use crate::explain::{PodContext, RuleView, declared_addresses, item_texts, limits_met};
 use crate::pod_packets::PodPackets;
-use mesh::limit::Limit;
-use mesh::sources::Raw;
-use mesh::{Capture, DNS_PORT, Setting};
+use mesh::{Capture, DNS_PORT, Setting, limit::Limit, sources::Raw};
 use rules::nft::{Field, Intervals};
 use rules::simulate::{
     At, Atlas, Ending, Marks, PacketSet, Region, Unreached, Verdict, Work, statements, trace, unreached,
@@ -204,8 +202,7 @@ impl FamilyBaseline {
         let (before, after) = (&self.rule_view, &other.rule_view);
         let changed = changed(&self.rules, &other.rules);
         let [own, others] = [&self.rules, &other.rules].map(|rules| KeptRules::of(rules, &changed));
-        // Kept rules lead to the same chains. If they decide in the same order, only packets that match a removed rule may
-        // end differently.
+        // Kept rules lead to the same chains. If they decide in the same order, only those of a removed rule may end differently.
         let is_local = before.routing == after.routing && own.kept == others.kept;
         let ends = |region: &Region, by: &RuleView, work: &mut Work| {
             let atlas = Atlas::of(&by.view, &by.routing, [region.packets.clone()], work);

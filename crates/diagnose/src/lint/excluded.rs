@@ -1,11 +1,8 @@
 //! Exclusions that leave nothing to capture: of all outbound traffic, of DNS, or of a family.
 
-use super::change::AdvisedChange;
-use super::comparison::LintComparison;
-use super::{Code, Finding};
+use super::{Code, Finding, change::AdvisedChange, comparison::LintComparison};
 use crate::pod_packets::without_owners;
-use mesh::Setting;
-use mesh::{DNS_PORT, ListItem, Proxy, Selector};
+use mesh::{DNS_PORT, ListItem, Proxy, Selector, Setting};
 use rules::nft::{Field, Intervals, protocol_number};
 use rules::simulate::{PacketSet, Way};
 use rules::{PortRange, Protocol};

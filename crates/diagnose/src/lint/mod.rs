@@ -16,8 +16,7 @@ pub(crate) mod tests;
 pub use application::{InterfaceAddress, leaves_ipv6_uncaptured, of_pod, of_subject, uncaptured_ipv6};
 pub use rules::finding::{Code, Edit, Finding, Level};
 
-use crate::finding::FindingReport;
-use crate::{Subject, painted};
+use crate::{Subject, finding::FindingReport, painted};
 use comparison::{LintComparison, MAX_WORK};
 use mesh::Capture;
 use mesh::sources::{Dialect, Raw};

@@ -1,8 +1,7 @@
 //! Overview of a node: the state of each of its network namespaces, the worst first.
 
-use crate::finding::FindingReport;
 use crate::status::{CaptureStatus, InstalledRules, Listening};
-use crate::{Style, columns, fold};
+use crate::{Style, columns, finding::FindingReport, fold};
 use mesh::visible;
 use rules::finding::{Code, Finding, Level};
 use serde::Serialize;

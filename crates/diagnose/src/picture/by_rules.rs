@@ -5,12 +5,9 @@ use super::words::{Before, Known, Label};
 use crate::explain::{PodContext, RuleView, item_texts, option};
 use crate::live_proxy::{one_of, proxy_of};
 use crate::traffic::{TrafficContext, TrafficPart, TrafficRow, TrafficRows, rows};
-use mesh::reason::Meaning;
 use mesh::recognition::{RecognizedRule, recognized};
-use mesh::sources::Dialect;
-use mesh::{Capture, ListItem, Proxy, RuleReason, Selector};
-use rules::InterfaceName;
-use rules::simulate::Verdict;
+use mesh::{Capture, ListItem, Proxy, RuleReason, Selector, reason::Meaning, sources::Dialect};
+use rules::{InterfaceName, simulate::Verdict};
 
 pub fn of(capture: &Capture, dialect: &Dialect, pod: &PodContext) -> Picture {
     let views: Vec<RuleView> =

@@ -1,6 +1,5 @@
 //! Layout of a picture: shapes and texts with their places, which tests compare, and the widths of texts.
 
-/// Meaning of the colour of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     Plain,

@@ -3,8 +3,7 @@
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill, Font, Ink, Line, LineEnd, Stroke};
 use super::model::{FlowEndpoint, PacketPath, Panel, Picture, PictureFlow};
-use crate::explain::VerdictKind;
-use crate::traffic::TrafficPart;
+use crate::{explain::VerdictKind, traffic::TrafficPart};
 use std::ops::Range;
 
 /// Columns in pixels, as left edge and width: as wide as the page and a README show them unscaled.

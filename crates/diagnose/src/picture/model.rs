@@ -228,8 +228,7 @@ impl Panel {
         Self { part, flows, unusual: Vec::new(), examples: Vec::new() }
     }
 
-    /// Keeps the arrows of a summary: no remainder that passes, unless it is the only one, and one arrow for all ports of the
-    /// proxy.
+    /// Keeps the arrows of a summary: no remainder that passes, unless it is the only one; one arrow for all the proxy's ports.
     pub(crate) fn summarize(&mut self) {
         let mut kept: Vec<PictureFlow> = Vec::new();
         let is_alike = |flow: &PictureFlow| {

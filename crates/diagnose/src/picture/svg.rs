@@ -1,9 +1,8 @@
 //! Pictures as SVG, without fonts, scripts or external resources; light or dark like the surrounding page.
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill, Ink, Line, LineEnd, Stroke, Text};
-use super::layout::drawing;
 use super::model::{FlowEndpoint, Picture};
-use super::rows::MAX_LABEL;
+use super::{layout::drawing, rows::MAX_LABEL};
 use crate::explain::VerdictKind;
 use std::fmt::Write;
 

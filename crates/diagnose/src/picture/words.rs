@@ -3,10 +3,8 @@
 use super::model::{FlowEndpoint, PictureFlow};
 use crate::packets::{Packets, Values, count_in};
 use crate::traffic::{TrafficPart, TrafficRow};
-use mesh::reason::Meaning;
-use mesh::{Proxy, ProxyProgram, RuleReason};
-use rules::simulate::Verdict;
-use rules::{Family, PortRange};
+use mesh::{Proxy, ProxyProgram, RuleReason, reason::Meaning};
+use rules::{Family, PortRange, simulate::Verdict};
 use std::fmt::Display;
 
 const UDP_PORTS: (&str, &str) = ("UDP port", "UDP ports");

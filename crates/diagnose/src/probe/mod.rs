@@ -13,7 +13,7 @@ use crate::explain::{ExplainedRule, PodContext, RuleView, default_source, explai
 use crate::live_proxy;
 use crate::pod_packets::{PodPackets, SOURCE_PORT, outside_addresses};
 use mesh::istio::defaults::{PASSTHROUGH_V4, PASSTHROUGH_V6};
-use mesh::recognition::summary::field_condition;
+use mesh::recognition::field_condition;
 use mesh::sources::Dialect;
 use mesh::{CapturePolicy, DNS_PORT, Proxy, loopback};
 use rules::nft::{Field, Interval, Intervals, protocol_number};

@@ -2,9 +2,8 @@
 
 use crate::packets::first_of;
 use mesh::reason::{Meaning, Phrase};
-use mesh::recognition::{RecognizedRule, summary::items};
-use rules::field::Field;
-use rules::{ByFamily, Hits};
+use mesh::recognition::{RecognizedRule, items};
+use rules::{ByFamily, Hits, field::Field};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 

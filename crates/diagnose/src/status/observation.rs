@@ -2,11 +2,9 @@
 
 use crate::explain::RuleView;
 use mesh::Mesh;
-use rules::finding::Finding;
-use rules::{ByFamily, Protocol};
+use rules::{ByFamily, Protocol, finding::Finding};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
-use std::net::IpAddr;
+use std::{borrow::Cow, net::IpAddr};
 
 #[derive(Debug)]
 pub struct Observation<'a> {

@@ -1,18 +1,15 @@
 //! Packets that the mesh's rules alone would capture, and their end by all rules; and chains and marks without effect.
 
 use super::observation::Observation;
-use crate::compare;
 use crate::explain::{EndpointNames, PodContext, RuleView, VerdictKind, explain, tproxy_mark};
-use crate::pod_packets::PodPackets;
-use mesh::RuleReason;
-use mesh::reason::Meaning;
+use crate::{compare, pod_packets::PodPackets};
 use mesh::recognition::{RecognizedRule, Role, recognized};
+use mesh::{RuleReason, reason::Meaning};
 use rules::finding::{Code, Finding, Level};
 use rules::simulate::{At, Atlas, Ending, Packet, Verdict, View, Work};
 use rules::{ByFamily, Family};
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::net::IpAddr;
+use std::{cmp::Reverse, net::IpAddr};
 
 /// Limit of the rules that packets of a family meet: less than a tenth of a second.
 const MAX_WORK: usize = 500_000;

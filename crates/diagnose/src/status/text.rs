@@ -2,8 +2,7 @@
 
 use super::{CaptureStatus, Hit, InstalledRules, Record};
 use crate::picture::{TrafficPart, row_lines};
-use crate::style::capitalised;
-use crate::{Style, TextLine, painted};
+use crate::{Style, TextLine, painted, style::capitalised};
 use rules::Family;
 use std::cmp::Reverse;
 

@@ -2,18 +2,17 @@
 //! knows the failed conditions; else the reason comes from the reported rules.
 
 use super::block::{Block, MetRule};
-use super::walks::Walk;
-use super::{hook, options};
+use super::{hook, options, walks::Walk};
 use crate::explain::{Explanation, PacketEnd, VerdictKind};
-use rules::nft::protocol_number;
 use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind, protocol_name};
 use rules::simulate::{
     At, Direction, Matched, Packet, Routing, Step, Verdict, View, ViewRule, has_met_nat, is_untracked,
     replay, trace,
 };
-use rules::{Action, ConnState, Family, Gid, Hook, Protocol, Target, TrafficEffect, Uid};
-use std::net::SocketAddr;
-use std::time::SystemTime;
+use rules::{
+    Action, ConnState, Family, Gid, Hook, Protocol, Target, TrafficEffect, Uid, nft::protocol_number,
+};
+use std::{net::SocketAddr, time::SystemTime};
 
 pub trait Rules {
     fn view(&self, family: Family) -> &View;

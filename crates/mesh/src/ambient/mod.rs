@@ -14,16 +14,11 @@ pub(crate) use config::configure;
 pub(crate) use rules::write;
 
 use crate::facts::{ConfigKeys, DnsCapture, ListItem, Listeners, Lists, Proxy, ProxyProgram, Selector};
-use crate::limit::Limit;
-use crate::mesh::KnownAnnotations;
-use crate::pod::mesh::Form;
-use crate::policy::PolicyFacts;
 use crate::recognition::{Role, is_loopback};
 use crate::registry::{MeshEntry, Recognition, v4_always};
-use ::rules::field::Field;
-use ::rules::finding::Code;
+use crate::{limit::Limit, mesh::KnownAnnotations, pod::mesh::Form, policy::PolicyFacts};
 use ::rules::simulate::{Direction, Packet};
-use ::rules::{Cidr, Family, Protocol, Table};
+use ::rules::{Cidr, Family, Protocol, Table, field::Field, finding::Code};
 use defaults::{DNS_PORT, PROXY_MARK};
 use std::net::{Ipv4Addr, Ipv6Addr};
 

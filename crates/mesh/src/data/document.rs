@@ -1,9 +1,7 @@
 //! Typed reading of YAML and JSON documents by path; collects problems with document, position, path, value and expected form.
 
-use super::reader::values;
-use super::{Tree, TreeValue};
-use crate::settings::nearest;
-use crate::{InputProblem, Problems};
+use super::{Tree, TreeValue, reader::values};
+use crate::{InputProblem, Problems, settings::nearest};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 

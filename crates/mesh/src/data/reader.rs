@@ -2,8 +2,7 @@
 //! included, so that a few lines can't expand into a billion. Common faults get a remedy beside the parser's report.
 
 use super::{ScalarKind, TextPosition, Tree, TreeValue};
-use crate::visible::visible;
-use crate::{InputProblem, Problems};
+use crate::{InputProblem, Problems, visible::visible};
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag, options};
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
@@ -17,8 +16,7 @@ const BYTES_OF_VALUE: usize = 64;
 const DEEPEST: usize = 100;
 const MERGE: &str = "<<";
 
-/// Parses YAML or JSON; empty documents are null. `name` is the file's. With `repeated`, later keys replace equal ones, with a
-/// remark.
+/// Parses YAML or JSON of the file `name`; empty documents are null. With `repeated`, later keys replace equal ones: a remark.
 pub(crate) fn documents(
     name: &str,
     text: &str,

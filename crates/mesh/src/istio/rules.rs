@@ -1,21 +1,18 @@
 //! Rules for one family, their reasons and their routing. The order is upstream's, so that previews are comparable.
 
+use super::OWNERSHIP;
 use super::config::{CaptureConfig, Interception};
 use super::defaults::{AGENT_PORT, DNS_PORT, LOG_GROUP, PASSTHROUGH_V6, PROXY_MARK};
-use super::ownership::OWNERSHIP;
-use crate::RuleReason;
 use crate::facts::{CLIENT_ZONE, DnsCapture, PROXY_ZONE};
-use crate::reason::reasons;
-use crate::settings::Setting;
 use crate::writing::{
     Comments, OUTPUT, PREROUTING, RuleWriter, add_rules, any_of, chains, connmark, from, from_interface,
     from_loopback, from_port, group, jump, mark, not_group, not_mark, not_port, not_to, not_user, port,
     redirect, state, tcp, to, to_interface, to_loopback, udp, user,
 };
+use crate::{RuleReason, reason::reasons, settings::Setting};
 use rules::Table::{Mangle, Nat, Raw};
 use rules::Target::{Accept, Drop, RestoreMark, Return, SaveMark, SetMark, SetZone, Tproxy};
-use rules::routing::Object;
-use rules::{Cidr, ConnState, Family, Mark, Match, Negatable, PortRange, PortSet, RuleSet};
+use rules::{Cidr, ConnState, Family, Mark, Match, Negatable, PortRange, PortSet, RuleSet, routing::Object};
 use std::collections::BTreeSet;
 
 reasons! {

@@ -2,9 +2,8 @@
 
 use super::settings::Kuma;
 use crate::facts::{DnsCapture, PASSTHROUGH_V6, Selection, port};
-use crate::policy::configuration;
-use crate::settings::Setting;
 use crate::sources::{Given, Host, Names, Raw, SettingReader, Source};
+use crate::{policy::configuration, settings::Setting};
 use rules::number::unsigned;
 use rules::{Cidr, Family, InterfaceName, LogLevel, Port, PortRange, Protocol, Uid, UidRange};
 use std::{collections::BTreeMap, io, net::IpAddr};

@@ -1,11 +1,10 @@
 //! Pods of Kuma: the form of injected ones, and the annotations with settings (`traffic.kuma.io/`).
 
 use super::settings::{Kuma, TABLE};
-use crate::mesh::KnownAnnotations;
 use crate::pod::mesh::{Argument, Form, KeySource};
 use crate::pod::{GivenSettings, Pod};
-use crate::settings::Setting;
 use crate::sources::{Source, boolean, keys};
+use crate::{mesh::KnownAnnotations, settings::Setting};
 
 const CONFIGURATION: &str = "traffic.kuma.io/transparent-proxy-config";
 const GATEWAY: &str = "kuma.io/gateway";

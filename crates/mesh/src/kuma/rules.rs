@@ -1,8 +1,7 @@
 //! Rules of a configuration in upstream's order, so that previews are comparable: table by table, base chains first.
 
 use super::config::{CaptureConfig, DOCKER_CHAIN, Flow, OwnerPorts, VirtualNetwork};
-use super::ownership::{COMMENTS, OWNERSHIP};
-use super::settings::Kuma;
+use super::{COMMENTS, OWNERSHIP, settings::Kuma};
 use crate::RuleReason;
 use crate::facts::{CLIENT_ZONE, DNS_PORT, DnsCapture, PROXY_ZONE};
 use crate::reason::{Cause, reasons};

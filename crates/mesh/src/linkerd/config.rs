@@ -1,10 +1,8 @@
 //! Numbers of linkerd's charts, the validated configuration of capture, and its construction from settings.
 
 use super::settings::Linkerd;
-use crate::facts::port;
-use crate::policy::configuration;
-use crate::settings::Setting;
 use crate::sources::{Raw, SettingReader};
+use crate::{facts::port, policy::configuration, settings::Setting};
 use rules::{Chains, Cidr, Gid, Ownership, PolicyRules, Port, PortRange, Predecessor, Uid};
 use std::str::FromStr;
 

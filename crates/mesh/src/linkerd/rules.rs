@@ -2,12 +2,11 @@
 
 use super::config::{COMMENTS, CaptureConfig, OWNERSHIP};
 use super::settings::Linkerd;
-use crate::policy::CapturePolicy;
-use crate::reason::reasons;
 use crate::writing::{
     Comments, OUTPUT, PREROUTING, RuleWriter, add_rules, any_of, chains, from, group, jump, port, redirect,
     tcp, to_loopback, user,
 };
+use crate::{policy::CapturePolicy, reason::reasons};
 use rules::Table::Nat;
 use rules::Target::Return;
 use rules::{Chain, Family, Match, PortRange, PortSet, Position, Rule, RuleSet, Statement};

@@ -1,16 +1,13 @@
 //! Settings from a pod's annotations and the fields of its proxy's container, as a CNI plugin reads them.
 
 use super::facts::{Container, Pod, STATUS};
-use super::given::GivenSettings;
-use super::mesh;
-use crate::Problems;
-use crate::istio::annotations::STATUS_PORT;
-use crate::istio::defaults::PROXY_ID;
+use super::{given::GivenSettings, mesh};
 use crate::mesh::{Feature, Mesh};
 use crate::registry::{self, Resolved};
 use crate::settings::mapping::{AnnotationForm, FIELDS, PROXY, TABLE, VARIABLES};
 use crate::settings::{self, Setting, SettingKind, SettingRow, nearest};
 use crate::sources::{Host, Raw, Source};
+use crate::{Problems, istio::annotations::STATUS_PORT, istio::defaults::PROXY_ID};
 use rules::{Cidr, Port, PortRange};
 use std::collections::BTreeMap;
 
@@ -190,8 +187,7 @@ type FormFault<'a> = (&'a str, String);
 
 /// Istio refuses such values when the pod is created (`validate.go`): a preview must not promise rules for it.
 impl AnnotationForm {
-    /// Faults beyond the ones that every reader of the setting reports: at most [`Problems::MAX_ITEMS`] items with their
-    /// problems.
+    /// Faults beyond the ones that every reader of the setting reports, in at most [`Problems::MAX_ITEMS`] items.
     pub fn faults(self, value: &str) -> Vec<FormFault<'_>> {
         let fault: fn(&str) -> Option<FormFault<'_>> = match self {
             Self::Mode => return Vec::new(),

@@ -2,8 +2,7 @@
 //! of another mesh. With annotations alone, the injector's record replaces the containers.
 
 use super::facts::{Pod, STATUS};
-use super::given::GivenSettings;
-use super::mesh;
+use super::{given::GivenSettings, mesh};
 use crate::settings::mapping::{PROXY, VARIABLES};
 use crate::settings::{self, Setting};
 use crate::sources::boolean;

@@ -1,8 +1,7 @@
 //! Facts of a pod or a template from any source: a manifest, an API server, or a container runtime that passes only annotations.
 //! Unknown values are empty or `None`. Reading an object reports every field of the wrong type.
 
-use crate::data::document::DocumentReader;
-use crate::settings::mapping::PROXY;
+use crate::{data::document::DocumentReader, settings::mapping::PROXY};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -67,6 +66,16 @@ impl Status {
 pub const STATUS: &str = "sidecar.istio.io/status";
 
 impl Pod {
+    pub(super) fn read(reader: &mut DocumentReader<'_>, name: &str, namespace: &str) -> Self {
+        let (name, namespace) = (name.to_owned(), namespace.to_owned());
+        let mut texts = |path: &str| {
+            let texts = reader.strings(path).into_iter();
+            texts.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
+        };
+        let (labels, annotations) = (Some(texts("metadata.labels")), texts("metadata.annotations"));
+        Self { name, namespace, labels, annotations, spec: Some(spec(reader)) }
+    }
+
     pub fn annotated(name: &str, namespace: &str, annotations: BTreeMap<String, String>) -> Self {
         Self { name: name.to_owned(), namespace: namespace.to_owned(), annotations, ..Self::default() }
     }
@@ -91,18 +100,6 @@ impl Pod {
 impl Container {
     pub fn variable(&self, name: &str) -> Option<&Option<String>> {
         self.env.iter().rev().find(|variable| variable.name == name).map(|variable| &variable.value)
-    }
-}
-
-impl Pod {
-    pub(super) fn read(reader: &mut DocumentReader<'_>, name: &str, namespace: &str) -> Self {
-        let (name, namespace) = (name.to_owned(), namespace.to_owned());
-        let mut texts = |path: &str| {
-            let texts = reader.strings(path).into_iter();
-            texts.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
-        };
-        let (labels, annotations) = (Some(texts("metadata.labels")), texts("metadata.annotations"));
-        Self { name, namespace, labels, annotations, spec: Some(spec(reader)) }
     }
 }
 

@@ -1,11 +1,10 @@
 //! Settings of a pod, and faults of their form before they are parsed.
 
-use crate::data::reader::values;
-use crate::istio::annotations::PROXY_CONFIG;
-use crate::settings::Setting;
-use crate::settings::mapping::VARIABLES;
 use crate::sources::{Given, PodOrigin, Raw, Source};
-use crate::{InputProblem, Problems};
+use crate::{
+    InputProblem, Problems, data::reader::values, istio::annotations::PROXY_CONFIG, settings::Setting,
+    settings::mapping::VARIABLES,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,11 +3,9 @@
 use super::decision::{Skip, speaks_istio};
 use super::facts::{Pod, STATUS};
 use super::given::GivenSettings;
-use crate::InputProblem;
-use crate::mesh::Mesh;
-use crate::settings::mapping::PROXY;
 use crate::settings::{ANNOTATIONS, Setting};
 use crate::sources::{Given, Source};
+use crate::{InputProblem, mesh::Mesh, settings::mapping::PROXY};
 use std::collections::BTreeMap;
 
 /// A label or annotation, and the values that count; none for any value.

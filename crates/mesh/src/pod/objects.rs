@@ -1,13 +1,10 @@
 //! Kubernetes objects of a file, and their pods. Settings are read from any template; pods are changed only in known kinds.
 
-use super::facts::Pod;
-use super::unread;
-use crate::data::Tree;
+use super::{facts::Pod, unread};
 use crate::data::document::{DocumentReader, at};
 use crate::data::reader::{data, documents};
 use crate::sources::{ObjectPlace, PodOrigin};
-use crate::visible::visible;
-use crate::{InputProblem, Problems};
+use crate::{InputProblem, Problems, data::Tree, visible::visible};
 use rules::finding::{Code, Finding, Level};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, mem, sync::Arc};
@@ -144,8 +141,7 @@ impl KubernetesObject {
         self.known_path(false).filter(|path| at(&self.value, path).is_some())
     }
 
-    /// As [`Self::template`], also in kinds with unknown controllers. A kind without a version, or without its group, is read as
-    /// the known kind.
+    /// As [`Self::template`], also in kinds with unknown controllers. A kind without version or group is read as the known kind.
     pub fn readable_template(&self) -> Option<FieldPath> {
         let is_unclear = ["", "v1"].contains(&self.api_version());
         self.known_path(is_unclear).or_else(|| self.foreign_path())

@@ -1,18 +1,13 @@
 //! Settings of a manifest's object, and contradictions between an init container and annotations. An init container that sets
 //! rules ignores annotations. Without one, a plugin reads the annotations, if it captures the pod at all.
 
-use super::annotations::annotated;
 use super::decision::{Skip, skip_unnamed};
 use super::facts::{Container, Pod, Spec, Status};
-use super::given::GivenSettings;
 use super::init::{self, Init, VALIDATION};
-use super::objects::ManifestObject;
-use super::unread::unknown_among;
-use crate::istio::defaults::PROXY_ID;
-use crate::mesh::Mesh;
-use crate::settings::mapping::PROXY;
+use super::{annotations::annotated, given::GivenSettings, objects::ManifestObject, unread::unknown_among};
 use crate::settings::{Setting, SettingKind};
 use crate::sources::{Given, Raw, Source, boolean};
+use crate::{istio::defaults::PROXY_ID, mesh::Mesh, settings::mapping::PROXY};
 use rules::finding::{Code, Finding, Level};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};

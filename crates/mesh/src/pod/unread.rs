@@ -2,10 +2,9 @@
 //! the pod's metadata; and fields unknown to Kubernetes, which drops them.
 
 use super::mesh::is_within;
-use crate::Problems;
-use crate::data::document::at;
 use crate::mesh::{KnownAnnotations, Mesh};
 use crate::settings::{ANNOTATIONS, nearest};
+use crate::{Problems, data::document::at};
 use rules::finding::{Code, Finding, Level};
 use serde_json::Value;
 use std::collections::BTreeSet;

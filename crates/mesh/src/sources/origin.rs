@@ -1,7 +1,6 @@
 //! Positions in a file of the pods whose settings a call reads.
 
-use crate::data::Tree;
-use crate::data::document::field;
+use crate::{data::Tree, data::document::field};
 use std::{fmt, ops::Range, sync::Arc};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +13,6 @@ pub struct ObjectPlace {
 }
 
 impl ObjectPlace {
-    /// The object's own lines.
     pub fn own_text(&self) -> String {
         let lines = self.text.split_inclusive('\n').skip(self.lines.start - 1);
         lines.take(self.lines.len()).collect()

@@ -151,8 +151,7 @@ impl Raw {
         self.get(Setting::Mesh).and_then(|given| given.value.trim().parse().ok()).unwrap_or_default()
     }
 
-    /// True if flags describe rules. Variables don't: a proxy's container always has its pod's. A mesh other than the default
-    /// does.
+    /// True if flags, or a mesh other than the default, describe rules. Variables don't: a proxy's container has its pod's.
     pub fn describes_rules(&self) -> bool {
         let names_rules = |setting: Setting| {
             setting.describes_rules() || (setting == Setting::Mesh && self.mesh() != Mesh::default())

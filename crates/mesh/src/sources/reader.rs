@@ -1,13 +1,9 @@
 //! Parses values of settings, and collects problems and warnings.
 
-use super::Host;
-use super::dialect::Dialect;
-use super::duration;
 use super::raw::{self, Given, Raw, Source, trim};
-use crate::facts::DnsCapture;
-use crate::mesh::Feature;
+use super::{Host, dialect::Dialect, duration};
 use crate::settings::{Setting, Topic, alternatives, nearest_value};
-use crate::{InputProblem, Problems};
+use crate::{InputProblem, Problems, facts::DnsCapture, mesh::Feature};
 use rules::{Cidr, Family, Gid, InterfaceName, NumberError, Port, PortRange, Uid};
 use std::{io, net::IpAddr, str::FromStr, time::Duration};
 
