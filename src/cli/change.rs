@@ -103,7 +103,7 @@ pub(super) fn preview_removal(run: &Run, owner: Ownership) -> RunResult {
     report::text(&text)
 }
 
-/// What a change did, for the log and for programs.
+/// Effects of a change, for the log and for programs.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ChangeReport {

@@ -28,7 +28,7 @@ pub(super) enum Extent {
     Proposed,
 }
 
-pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, chained after those that give a container its \
+pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, chained after the plugins that give a container its \
                                  interface and addresses. A container runtime calls it by the name sidecar-cni, or with \
                                  CNI_COMMAND set; it takes no flags. ADD sets the rules of a container, CHECK compares them, \
                                  DEL removes them, GC forgets deleted containers, STATUS checks whether ADD would work, VERSION \

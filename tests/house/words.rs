@@ -1,11 +1,12 @@
-//! Words that nothing for users has: those of `tests/house/words.txt`, in documents, help texts, messages, schemas, pictures and the
-//! page. The terms of the field are shorter, and known.
+//! Words and constructions of `tests/house/words.txt` in documents, messages, schemas, pictures, the page and all comments. The terms
+//! of the field are shorter, and known.
 
 use crate::{
     repository::{File, files, none, read},
     tokens::{self, without_tests},
 };
 use proc_macro2::{TokenStream, TokenTree};
+use std::ops::Range;
 
 struct Entry {
     word: String,
@@ -25,24 +26,37 @@ impl Entry {
     }
 }
 
-/// The places of a phrase in a text, both in lower case, where it is no part of other words.
-fn places<'a>(text: &'a str, phrase: &'a str) -> impl Iterator<Item = usize> + 'a {
+/// The places of a phrase in a lower-case text, as whole words; ` .. ` in it matches one to four words.
+fn places(text: &str, phrase: &str) -> Vec<Range<usize>> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
-    text.match_indices(phrase)
-        .map(|(at, _)| at)
-        .filter(move |at| !text[..*at].ends_with(is_part) && !text[at + phrase.len()..].starts_with(is_part))
+    let whole =
+        |at: Range<usize>| !text[..at.start].ends_with(is_part) && !text[at.end..].starts_with(is_part);
+    let of = |part: &str, from: usize| {
+        let found = text[from..].match_indices(part);
+        found
+            .map(|(at, _)| from + at..from + at + part.len())
+            .filter(|at| whole(at.clone()))
+            .collect::<Vec<_>>()
+    };
+    let Some((first, last)) = phrase.split_once(" .. ") else { return of(phrase, 0) };
+    let end = |start: &Range<usize>| {
+        let ends = of(last, start.end);
+        let end = ends
+            .first()
+            .filter(|end| (1..=4).contains(&text[start.end..end.start].split_whitespace().count()))?;
+        Some(start.start..end.end)
+    };
+    of(first, 0).iter().filter_map(end).collect()
 }
 
 fn found(text: &str, entries: &[Entry]) -> Vec<String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     let mut found = Vec::new();
     for Entry { word, instead, right } in entries {
-        let right: Vec<(usize, usize)> =
-            right.iter().flat_map(|phrase| places(&text, phrase).map(|at| (at, at + phrase.len()))).collect();
-        let wrong = places(&text, word)
-            .filter(|at| !right.iter().any(|(start, end)| start <= at && at + word.len() <= *end));
-        found.extend(wrong.map(|at| {
-            let start = text[..at].char_indices().rev().nth(40).map_or(0, |(at, _)| at);
+        let right: Vec<Range<usize>> = right.iter().flat_map(|phrase| places(&text, phrase)).collect();
+        let is_right = |at: &Range<usize>| right.iter().any(|of| of.start <= at.start && at.end <= of.end);
+        found.extend(places(&text, word).into_iter().filter(|at| !is_right(at)).map(|at| {
+            let start = text[..at.start].char_indices().rev().nth(40).map_or(0, |(at, _)| at);
             let around: String = text[start..].chars().take(80 + word.len()).collect();
             format!("{word:?} ({instead}): .. {around} ..")
         }));
@@ -50,7 +64,7 @@ fn found(text: &str, entries: &[Entry]) -> Vec<String> {
     found
 }
 
-/// The strings of code, without those that only developers read: of tests, of attributes, of `expect`.
+/// The strings of code, except the ones of tests, of attributes and of `expect`.
 fn strings(tokens: TokenStream, found: &mut Vec<String>) {
     let mut of_attributes = Vec::new();
     let tokens = without_tests(tokens, |attribute| {
@@ -79,20 +93,35 @@ fn strings(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-fn read_by_users(file: &File) -> String {
-    if file.path.ends_with(".js") {
-        let code = file.text.lines().filter(|line| !line.trim_start().starts_with("//"));
-        code.collect::<Vec<_>>().join("\n")
-    } else if file.path.ends_with(".rs") {
-        let mut found = Vec::new();
-        strings(tokens::read(&file.path, &file.text), &mut found);
-        found.join("\n")
-    } else {
-        file.text.clone()
+/// The comments of code, each run of lines as one text.
+fn comments(text: &str) -> impl Iterator<Item = String> {
+    let lines: Vec<Option<&str>> = text.lines().map(|line| line.trim_start().strip_prefix("//")).collect();
+    let runs = lines.split(Option::is_none).map(|run| run.iter().flatten().copied());
+    runs.map(|run| run.map(|line| line.trim_start_matches(['/', '!'])).collect::<Vec<_>>().join("\n"))
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// The texts of a file that are checked: of a test its comments alone.
+fn texts(file: &File) -> Vec<String> {
+    match file.path.ends_with(".rs") {
+        true => {
+            let mut found = Vec::new();
+            if !file.is_test() {
+                strings(tokens::read(&file.path, &file.text), &mut found);
+            }
+            found.extend(comments(&file.text));
+            found
+        }
+        false if file.path.ends_with(".js") => {
+            let code = file.text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            vec![code.collect::<Vec<_>>().join("\n")]
+        }
+        false => vec![file.text.clone()],
     }
 }
 
-const FOR_USERS: [&str; 7] = [
+const READ: [&str; 7] = [
     "*.md",
     "*.svg",
     "docs/*.txt",
@@ -103,27 +132,27 @@ const FOR_USERS: [&str; 7] = [
 ];
 
 #[test]
-fn users_read_the_terms_of_the_field() {
+fn texts_have_the_terms_of_the_field() {
     let list = read("tests/house/words.txt").lines().filter(|line| !line.starts_with('#'));
     let entries: Vec<Entry> = list.map(Entry::read).collect();
-    let of_developers = |file: &File| file.path.ends_with(".rs") && file.is_test();
-    let for_users = FOR_USERS.into_iter().flat_map(files).filter(|file| !of_developers(file));
-    let wrong = for_users.flat_map(|file| {
-        found(&read_by_users(file), &entries).into_iter().map(|line| format!("{}: {line}", file.path))
+    let wrong = READ.into_iter().flat_map(files).flat_map(|file| {
+        let of_text = |text: String| found(&text, &entries);
+        texts(file).into_iter().flat_map(of_text).map(|line| format!("{}: {line}", file.path))
     });
     none(wrong, "write the words in brackets (tests/house/words.txt)");
 }
 
 #[test]
 fn words_are_found_and_right_phrases_are_not() {
-    let entries = ["is no | | there is no, is no longer", "told | "].map(Entry::read);
+    let entries = ["is no | | there is no, is no longer", "told | ", "leaves .. alone | "].map(Entry::read);
     let count = |text: &str| found(text, &entries).len();
     assert_eq!(count("It is no YAML. There is no file; it is no longer there."), 1);
     assert_eq!(count("Told by\n  another, untold, told-by, is\nno list"), 2);
+    assert_eq!(count("leaves port\n15090 alone; leaves alone; leaves one two three four five alone"), 1);
 }
 
 #[test]
-fn strings_of_tests_and_comments_are_not_read() {
+fn strings_of_tests_are_not_read() {
     let code = r##"
         //! "Zero"
         /// "One"

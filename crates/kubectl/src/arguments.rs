@@ -24,7 +24,7 @@ pub(crate) enum CaptureCommand {
                       if they differ. Names such as reviews:9080 are Services of the cluster."
     )]
     Explain(ExplainArguments),
-    /// Show what is captured in a pod, listeners and findings
+    /// Show the captured traffic of a pod, listeners and findings
     Status(PodArguments),
     /// Show packets of a pod, the rules they match and their verdicts
     #[command(
@@ -32,7 +32,7 @@ pub(crate) enum CaptureCommand {
                       because interrupting kubectl exec does not stop the program in the cluster."
     )]
     Trace(TraceArguments),
-    /// Compare the rules in a pod with those that its manifest describes
+    /// Compare the rules in a pod with the rules of its manifest
     Diff(PodArguments),
     /// Find pods without a sidecar, ports that no proxy sees, and webhooks that can't work
     Lint(LintArguments),

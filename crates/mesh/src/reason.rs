@@ -1,8 +1,9 @@
 //! Reasons of all meshes' rules, and the [`Meaning`] of each: the effect of such rules, for code independent of meshes.
 
-use crate::{mesh::Mesh, recognition::field_condition, settings::Setting};
-use rules::{Action, Family, ListedCondition, Origin, TrafficEffect, field::Field};
-use std::fmt;
+use crate::{mesh::Mesh, settings::Setting};
+use rules::field::{Condition, Field};
+use rules::{Action, Family, ListedCondition, Origin, TrafficEffect};
+use std::{borrow::Cow, fmt};
 
 #[derive(PartialEq, Eq, Hash)]
 pub struct ReasonRow {
@@ -262,6 +263,18 @@ impl Meaning {
             (_, Field::Mark(_)) => Some(Self::ProxyOutbound),
             _ => None,
         }
+    }
+}
+
+pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, Condition>> {
+    match condition {
+        ListedCondition::Known(known) => known.condition().map(Cow::Owned),
+        ListedCondition::Nft(condition) => Some(Cow::Borrowed(condition)),
+        ListedCondition::Protocol(_)
+        | ListedCondition::DestinationLocal(_)
+        | ListedCondition::TcpFlags { .. }
+        | ListedCondition::Always(_)
+        | ListedCondition::Unknown(_) => None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! carry the reasons in our nf_tables tables, and in iptables where a mesh's rules have such comments. For other rules, the form
 //! gives the meaning and so the reason, unless the mesh has a special case (`Recognition`).
 
+pub use crate::reason::field_condition;
 use crate::reason::{Cause, Meaning};
 use crate::{RuleReason, mesh::Mesh, settings::Setting};
 use rules::field::{Condition, Field, Intervals, protocol_number};
@@ -10,7 +11,7 @@ use rules::{
     Action, Family, Hook, ListedCondition, Mark, Match, Origin, Proof, Protocol, Rule, Table, Target, render,
 };
 use std::collections::{BTreeSet, HashSet};
-use std::{borrow::Cow, mem::discriminant};
+use std::mem::discriminant;
 
 #[derive(Clone, Debug)]
 pub struct RecognizedRule<'a> {
@@ -394,18 +395,6 @@ fn base_exclusion(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
         }
         (None, Some(_)) => &[Meaning::VirtualMachineInterface],
         (None, None) => &[],
-    }
-}
-
-pub fn field_condition(condition: &ListedCondition) -> Option<Cow<'_, Condition>> {
-    match condition {
-        ListedCondition::Known(known) => known.condition().map(Cow::Owned),
-        ListedCondition::Nft(condition) => Some(Cow::Borrowed(condition)),
-        ListedCondition::Protocol(_)
-        | ListedCondition::DestinationLocal(_)
-        | ListedCondition::TcpFlags { .. }
-        | ListedCondition::Always(_)
-        | ListedCondition::Unknown(_) => None,
     }
 }
 

@@ -64,7 +64,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         command: Command::Clean,
         name: "clean",
         about: "Remove the rules",
-        long_about: "Removes the rules of this program, and of those that it replaces, of all meshes (with --mesh, of \
+        long_about: "Removes the rules of this program, and of the programs that it replaces, of all meshes (with --mesh, of \
                      that one), in both variants of iptables and both families. Rules are recognized by their names and \
                      comments, so that no other flag is needed. Rules of other programs are kept.",
         examples: &[

@@ -8,7 +8,7 @@ fn shells_complete() {
     for shell in SHELLS.map(|name| PROGRAM.shell(name)) {
         for (line, expected) in [
             ("inj", &["inject"][..]),
-            ("environment ", &["routes", "crd", "operator", "inspect", "help"]),
+            ("environment ", &["routes", "crd", "operator", "inspect"]),
             ("completions ", &["bash", "zsh", "fish"]),
             ("explain --format ", &["text", "json", "yaml"]),
             ("explain --format=j", &["json"]),

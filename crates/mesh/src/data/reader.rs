@@ -68,7 +68,7 @@ fn yaml(text: &str, repeated: Option<&mut Vec<String>>) -> Result<Vec<Arc<Tree>>
     Ok(documents)
 }
 
-/// At most 76 columns of the line with a caret below the position, each on a line of its own that begins with the line break.
+/// At most 76 columns of the line with a caret below the position, each after a line break.
 fn excerpt(text: &str, place: TextPosition) -> String {
     let line: Vec<char> = text.lines().nth(place.line - 1).unwrap_or_default().chars().collect();
     let shown = |part: &[char]| visible(&part.iter().collect::<String>());

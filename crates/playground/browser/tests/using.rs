@@ -41,7 +41,7 @@ fn a_manifest_is_pasted() {
     let shown = browser.shown();
     assert_eq!((&*shown.parts[0].title, shown.problems), ("Pod web", Vec::new()));
     assert!(shown.parts[0].verdict.starts_with("not captured: "), "{:?}", shown.parts);
-    // Flags that the reader has typed override it, as a note at the verdict says.
+    // Flags that the reader has typed override it, as a note at the verdict shows.
     browser.press_button("#flags-tab");
     browser.type_into("flags", "-i '*'");
     assert!(browser.shown().parts[0].verdict.starts_with("captured: "));
