@@ -37,7 +37,7 @@ pub(super) fn run(words: &[OsString], mesh: Mesh) -> RunResult {
     }
     let width = columns::of_help();
     let commands: Vec<String> = commands().map(|(name, _)| name).collect();
-    report::text(&topics::text(tree::PROGRAM, &name, topics(width), &commands, width)?)
+    report::text(&topics::text(tree::PROGRAM, &name, &topics(width), &commands, width)?)
 }
 
 fn commands() -> impl Iterator<Item = (String, String)> {

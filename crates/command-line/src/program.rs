@@ -39,7 +39,7 @@ pub fn parse<P: CommandFactory + FromArgMatches>(
     match matches.subcommand() {
         Some((HELP, matches)) => {
             let words = matches.get_many::<String>("word").into_iter().flatten();
-            match help(&mut command, words.map(String::as_str).collect(), sections) {
+            match help(&mut command, &words.map(String::as_str).collect::<Vec<_>>(), sections) {
                 Ok(text) => Err(exit_code_of(output::print_styled(&text))),
                 Err(problems) => {
                     output::fail(problems);
@@ -56,7 +56,7 @@ pub fn parse<P: CommandFactory + FromArgMatches>(
     }
 }
 
-fn help(command: &mut Command, words: Vec<&str>, sections: &[CommandHelp]) -> Result<String, Problems> {
+fn help(command: &mut Command, words: &[&str], sections: &[CommandHelp]) -> Result<String, Problems> {
     let (program, mut commands) = (program_name(command), Vec::new());
     collect_names(command, &mut commands);
     command.build();
@@ -66,7 +66,7 @@ fn help(command: &mut Command, words: Vec<&str>, sections: &[CommandHelp]) -> Re
         return Ok(named.render_long_help().ansi().to_string());
     }
     let (width, exits) = (columns::of_help(), sections.iter().map(|help| (help.command, help.exits)));
-    topics::text(&program, &words.join(" "), topics(&program, exits, Vec::new(), width), &commands, width)
+    topics::text(&program, &words.join(" "), &topics(&program, exits, Vec::new(), width), &commands, width)
 }
 
 fn program_name(command: &Command) -> String {

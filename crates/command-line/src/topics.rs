@@ -61,7 +61,7 @@ pub fn topics(
 pub fn text(
     program: &str,
     name: &str,
-    topics: Vec<HelpTopic>,
+    topics: &[HelpTopic],
     commands: &[String],
     width: usize,
 ) -> Result<String, Problems> {
@@ -205,13 +205,13 @@ mod tests {
             }
         }
         assert!(plain(&topics[1].text).contains("\ndo\n  0  done\n"), "{}", topics[1].text);
-        let early = plain(&text("program", "SI041", topics, &[], 80).expect("a topic"));
+        let early = plain(&text("program", "SI041", &topics, &[], 80).expect("a topic"));
         assert!(
             early.starts_with("SI041: An init container") && early.contains("native sidecars"),
             "{early}"
         );
         for code in Code::ALL {
-            assert!(text("program", code.name(), Vec::new(), &[], 80).is_ok(), "{code}");
+            assert!(text("program", code.name(), &[], &[], 80).is_ok(), "{code}");
         }
     }
 

@@ -5,12 +5,12 @@
 //!
 //! Facts of the kernel behind it, each verified by the oracle of `tests/oracle`:
 //! - A hook's interfaces are fixed on entry: `filter` sees the packet's way before `nat` redirected it (`nf_hook_state` in
-//! `linux/netfilter.h`).
+//!   `linux/netfilter.h`).
 //! - A packet that a machine sends to itself passes OUTPUT and POSTROUTING, then PREROUTING and INPUT, with its mark and
-//! connection, but without its socket. `nat` has decided by then.
+//!   connection, but without its socket. `nat` has decided by then.
 //! - `nat` sees only packets that start a connection (`nf_nat_inet_fn`).
 //! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, even if rewritten by `nat` afterwards, and a
-//! packet that has a socket is never forwarded (`ip_forward`).
+//!   packet that has a socket is never forwarded (`ip_forward`).
 
 use super::facts::{Binding, Connection, Loaded, MarkNow, Now, Truth, asked_values, mark_has};
 use super::set::{Divider, PacketSet, Routing, Way, loopback, loopback_interface};
