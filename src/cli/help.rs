@@ -31,12 +31,12 @@ pub(super) fn run(words: &[OsString], mesh: Mesh) -> RunResult {
     if words.is_empty() {
         return report::text(&text([], mesh, Extent::Full));
     }
-    let basic = tree::BASIC.iter().map(|(name, _)| *name).chain([cni::COMMAND]);
-    if COMMANDS.iter().map(|entry| entry.name).chain(basic).any(|known| known == name) {
+    let commands: Vec<String> = commands().map(|(name, _)| name).collect();
+    let basic = tree::BASIC.iter().map(|(name, _)| *name);
+    if commands.iter().map(String::as_str).chain(basic).any(|known| known == name) {
         return report::text(&text(name.split(' '), mesh, Extent::Full));
     }
     let width = columns::of_help();
-    let commands: Vec<String> = commands().map(|(name, _)| name).collect();
     report::text(&topics::text(tree::PROGRAM, &name, &topics(width), &commands, width)?)
 }
 

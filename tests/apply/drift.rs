@@ -151,6 +151,6 @@ fn same_changes(diff: &str, refusal: &str) {
         .find_map(|line| line.strip_prefix("Rules differ: "))
         .expect("a line with the differences");
     let expected = changes.iter().map(|line| format!("  {line}\n")).collect::<String>();
-    let told = format!("--reconcile replaces them\n{expected}  also: {also}\n");
-    assert!(refusal.ends_with(&told), "{told}\n{refusal}");
+    let report = format!("--reconcile replaces them\n{expected}  also: {also}\n");
+    assert!(refusal.ends_with(&report), "{report}\n{refusal}");
 }

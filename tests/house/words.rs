@@ -94,12 +94,13 @@ fn strings(tokens: TokenStream, found: &mut Vec<String>) {
 }
 
 /// The comments of code, each run of lines as one text.
-fn comments(text: &str) -> impl Iterator<Item = String> {
+fn comments(text: &str) -> Vec<String> {
     let lines: Vec<Option<&str>> = text.lines().map(|line| line.trim_start().strip_prefix("//")).collect();
-    let runs = lines.split(Option::is_none).map(|run| run.iter().flatten().copied());
-    runs.map(|run| run.map(|line| line.trim_start_matches(['/', '!'])).collect::<Vec<_>>().join("\n"))
-        .collect::<Vec<_>>()
-        .into_iter()
+    let text = |line: &Option<&'_ str>| line.map(|line| line.trim_start_matches(['/', '!']).to_owned());
+    lines
+        .split(Option::is_none)
+        .map(|run| run.iter().filter_map(text).collect::<Vec<_>>().join("\n"))
+        .collect()
 }
 
 /// The texts of a file that are checked: of a test its comments alone.

@@ -57,8 +57,8 @@ pub fn parse<P: CommandFactory + FromArgMatches>(
 }
 
 fn help(command: &mut Command, words: &[&str], sections: &[CommandHelp]) -> Result<String, Problems> {
-    let (program, mut commands) = (program_name(command), Vec::new());
-    collect_names(command, &mut commands);
+    let program = program_name(command);
+    let commands: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
     command.build();
     if let Some(named) =
         words.iter().try_fold(&mut *command, |command, word| command.find_subcommand_mut(word))

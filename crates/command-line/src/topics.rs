@@ -39,7 +39,6 @@ pub fn topics(
     let exits: String = exits.map(|(name, of)| format!("{name}{}\n\n", sections::exits(of, width))).collect();
     let findings: String =
         Code::ALL.iter().map(|code| fold(&format!("{code}  {}", code.about()), 7, width) + "\n").collect();
-    let list = "List the topics".to_owned();
     let mut found = vec![HelpTopic::new("exit-codes", "Exit codes of all commands".to_owned(), &exits)];
     found.extend(own);
     found.push(HelpTopic::new("findings", "Codes of findings".to_owned(), &findings));
@@ -48,9 +47,8 @@ pub fn topics(
     }));
     let names: String = found.iter().map(|topic| format!("  {}\n", topic.name)).collect();
     let call = format!("Run {program} {HELP} TOPIC to read one; a prefix of its name is enough.");
-    let mut all = HelpTopic::new(ALL, list, &format!("{names}\n{call}"));
-    all.text = format!("{}\n{names}\n{call}\n", Style::Strong.paint("Topics"));
-    found.insert(0, all);
+    let text = format!("{}\n{names}\n{call}\n", Style::Strong.paint("Topics"));
+    found.insert(0, HelpTopic { name: ALL.to_owned(), title: "List the topics".to_owned(), text });
     found
 }
 

@@ -101,6 +101,7 @@ impl Program {
         // Scripts call the program by its name.
         symlink(self.path, folder.join("bin").join(self.name)).expect("a link");
         folder.write("pod.yaml", "");
+        folder.write("start", ZSH_START);
         folder.write("setup", ZSH_SETUP);
         folder.write("script", &self.printed(&["completions", name]));
         Shell { name, folder, function: self.name.replace('-', "_") }
@@ -200,16 +201,11 @@ impl Shell {
     /// Fails unless the shell's terminal displays `until` after a line was typed.
     pub fn displays(&self, typed: &str, until: &str) {
         let (call, setup) = match self.name {
-            "bash" => ("bash --norc --noprofile -i", ""),
-            "fish" => ("fish --no-config -i", ""),
-            _ => (
-                "zsh -f -i",
-                "autoload -Uz compinit && compinit -u -C -d ./dump; zle-line-init() { print REA''DY }; zle -N zle-line-init; ",
-            ),
+            "bash" => ("bash --norc --noprofile -i", "source ./script; echo REA''DY"),
+            "fish" => ("fish --no-config -i", "source ./script; echo REA''DY"),
+            _ => ("zsh -f -i", "source ./start"),
         };
-        let ready = if self.name == "zsh" { "" } else { "; echo REA''DY" };
-        let setup = format!("{setup}source ./script{ready}");
-        let shown = self.run(&["zsh", "-f", "-c", TERMINAL, "zsh", call, &setup, typed, until]);
+        let shown = self.run(&["zsh", "-f", "-c", TERMINAL, "zsh", call, setup, typed, until]);
         assert!(shown.contains(until), "{}: {shown}", self.name);
     }
 
@@ -244,10 +240,17 @@ while zpty -r shell part; do print -rn -- $part; [[ $part == *'>>>'* ]] && break
 zpty -d shell
 "#;
 
-const ZSH_SETUP: &str = r#"
-PROMPT= RPROMPT=
+/// Characters that are typed before zsh's editor starts may be lost, so it reports its start.
+const ZSH_START: &str = "
 autoload -Uz compinit && compinit -u -C -d ./dump
 source ./script
+zle-line-init() { print READY }
+zle -N zle-line-init
+";
+
+const ZSH_SETUP: &str = r#"
+PROMPT= RPROMPT=
+source ./start
 compadd() {
     # Some calls do not add but only ask what would fit.
     if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then builtin compadd "$@"; return; fi
@@ -261,7 +264,4 @@ after() { print -r -- "<<<"; print -rl -- "${proposed[@]}"; print -r -- ">>>"; e
 compprefuncs=(before)
 comppostfuncs=(after)
 bindkey "^I" complete-word
-# Characters that are typed before the editor starts may be lost.
-zle-line-init() { print READY }
-zle -N zle-line-init
 "#;

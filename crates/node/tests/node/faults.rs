@@ -23,7 +23,7 @@ fn survives(verb: &'static str, fault: Fault, text: &str) {
     scene.cluster.fault(verb, "pods", fault);
     let program = start(&scene);
     is_deleted(&scene.cluster, "web");
-    until("the fault is told", || program.log().contains(text));
+    until("the fault is logged", || program.log().contains(text));
     assert!(scene.cluster.state().faults.is_empty(), "the fault has been met");
     assert_eq!(program.stop(), Some(0));
 }

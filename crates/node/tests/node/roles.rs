@@ -27,7 +27,7 @@ fn granted(action: &str) -> BTreeSet<Rule> {
         scene.cluster.faults(2, verb, "pods", Fault::Refuse(500));
     }
     let program = scene.start(&["--watch", "--action", action]);
-    until("something is told twice", || {
+    until("a line is logged twice", || {
         let state = scene.cluster.state();
         state.requests.iter().any(|(access, _)| (&*access.resource, access.verb) == ("events", "patch"))
     });

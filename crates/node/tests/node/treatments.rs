@@ -93,7 +93,7 @@ fn a_successor_with_the_same_name_is_not_touched() {
     // The next broken pod is replaced by another of its name before the program's call.
     scene.cluster.fault("delete", "pods", Fault::Refuse(409));
     scene.cluster.put(&broken("web", 1));
-    until("the refusal is told", || program.log().contains("cannot repair it"));
+    until("the refusal is logged", || program.log().contains("cannot repair it"));
     scene.cluster.remove("pods", "shop", "web");
     let mut other = healthy("web");
     other["metadata"]["uid"] = "another".into();
@@ -115,7 +115,7 @@ fn a_patch_has_the_uid_of_its_pod() {
         pod["metadata"]["uid"] = "another".into();
     }
     scene.cluster.bookmark();
-    until("the refusal is told", || program.log().contains("cannot repair it"));
+    until("the refusal is logged", || program.log().contains("cannot repair it"));
     assert_eq!(label(&scene, "web"), Value::Null);
     assert_eq!(scene.cluster.count("create", "events"), 0, "no event tells of it, as there is nothing wrong");
     assert_eq!(program.stop(), Some(0));

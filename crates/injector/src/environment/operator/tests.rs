@@ -145,7 +145,7 @@ fn the_oldest_acts_and_the_others_get_a_status() {
     let work = core.start(now).expect("work");
     let statuses = core.statuses(&work, &[], "t");
     let shown = |name: &str| {
-        let (_, status) = statuses.iter().find(|(of, _)| of == name).expect("told");
+        let (_, status) = statuses.iter().find(|(of, _)| of == name).expect("a reported status");
         (status["conditions"][0]["status"].clone(), status["conditions"][0]["reason"].clone())
     };
     assert_eq!(shown("demo"), (json!("True"), json!("Oldest")));

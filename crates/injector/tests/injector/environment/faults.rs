@@ -117,7 +117,7 @@ fn an_unreachable_api_server_is_reported() {
     assert_eq!(line["kind"], "unreachable", "{line}");
     assert_eq!(operator.until_line("operating")["server"], server);
     assert!(line["error"].as_str().is_some_and(|error| error.contains("refused")), "{line}");
-    assert!(!operator.log().contains("failed with error"), "told twice: {}", operator.log());
+    assert!(!operator.log().contains("failed with error"), "logged twice: {}", operator.log());
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub(super) fn until_told(cluster: &Cluster, name: &str, reason: &str) -> String 
         let one = cluster.find("virtualenvironments", "shop", name).unwrap_or_default();
         one["status"]["conditions"][1].clone()
     };
-    until("it is told", || ready()["reason"] == reason);
+    until("the reason is reported", || ready()["reason"] == reason);
     ready()["message"].as_str().unwrap_or_default().to_owned()
 }
 
