@@ -87,7 +87,7 @@ impl CommandEntry {
         self.word.into_iter().chain(second)
     }
 
-    /// Letter of a flag. `-f` is upstream's in drop-ins, and a manifest elsewhere, as in kubectl. `-o` is `--format`, except
+    /// Letter of a flag. `-f` is upstream's in drop-ins, and a manifest elsewhere, as in kubectl. `-o` is `--output`, except
     /// where upstream's capture flags are accepted, which include it.
     pub(super) fn short(&self, row: &SettingRow) -> Option<char> {
         let upstreams = self.command == Command::IstioIptables;

@@ -16,7 +16,8 @@ use std::error::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExplainFormat {
-    Text,
+    /// True to show all rules that the packet meets.
+    Text(bool),
     Data(Encoding),
     Picture,
     Svg,
@@ -52,7 +53,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> RunResult {
     let form = first.form;
     let is_shared = subjects.len() == 1
         && requested.len() > 1
-        && matches!(form, ExplainFormat::Text | ExplainFormat::Picture);
+        && matches!(form, ExplainFormat::Text(_) | ExplainFormat::Picture);
     let head = if is_shared { first.basis.line(report::line_width()) } else { String::new() };
     let (mut sections, mut as_expected) = (Vec::new(), true);
     for (SubjectPacket { subject, title, user, .. }, request) in requested {
@@ -66,7 +67,7 @@ pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> RunResult {
         sections.push(SubjectSection { title, body: body + &app });
     }
     match form {
-        ExplainFormat::Text | ExplainFormat::Picture => {
+        ExplainFormat::Text(_) | ExplainFormat::Picture => {
             report::text(&head)?;
             manifest::print(&sections, |title| format!("== {title}"))?
         }
@@ -83,8 +84,8 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
     let run = run::read(&mut reader);
     let live = reader.switch(Setting::Live);
     let file = raw.get(Setting::FromSave).map(|given| given.value.clone());
-    let (text, json) = (ExplainFormat::Text, ExplainFormat::Data(Encoding::Json));
-    let yaml = ExplainFormat::Data(Encoding::Yaml);
+    let text = ExplainFormat::Text(reader.switch(Setting::ExplainVerbose));
+    let (json, yaml) = (ExplainFormat::Data(Encoding::Json), ExplainFormat::Data(Encoding::Yaml));
     let forms = [text, json, yaml, ExplainFormat::Picture, ExplainFormat::Svg];
     let form = run::one_of(&mut reader, Setting::ExplainFormat, &forms).unwrap_or(text);
     let expected = run::one_of(&mut reader, Setting::Expect, &[true, false]);
@@ -183,7 +184,7 @@ fn answer(
         is_live && all.iter().all(|rule_view| rule_view.view.chains().iter().all(|c| c.rules.is_empty()));
     let head = match form {
         _ if !is_alone => String::new(),
-        ExplainFormat::Text | ExplainFormat::Picture => basis.line(report::line_width()),
+        ExplainFormat::Text(_) | ExplainFormat::Picture => basis.line(report::line_width()),
         ExplainFormat::Svg => format!("{}\n", render::as_comment(&basis.to_string())),
         ExplainFormat::Data(_) => String::new(),
     };
@@ -207,7 +208,7 @@ fn answer(
     let note = |form: fn(&str) -> String| report.note().map(|note| form(&note) + "\n").unwrap_or_default();
     let picture = || traffic(all, subject, request).with_path(&explained);
     let body = match form {
-        ExplainFormat::Text => report.text(report::line_width()),
+        ExplainFormat::Text(is_verbose) => report.text(report::line_width(), *is_verbose),
         ExplainFormat::Picture => note(str::to_owned) + &picture().text(columns::of_terminal()),
         ExplainFormat::Svg => note(render::as_comment) + &picture().svg(),
         ExplainFormat::Data(_) => report::document(Encoding::Json, &report),

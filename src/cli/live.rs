@@ -45,12 +45,12 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
                                            consider only the rules");
     }
     if link::is_down(LOOPBACK) {
-        tracing::warn!(target: "backend", "lo is down, and traffic to the proxy passes it: ip link set lo up");
+        tracing::warn!(target: "backend", "lo is down, but traffic to the proxy uses it; run: ip link set lo up");
     }
     let rule_view = |family: Family| {
         let view = named(engine::live(&mut kernel, family)?);
         for text in engine::other_captures(&view, &owner) {
-            tracing::info!(target: "backend", %family, "{text}");
+            tracing::info!(target: "listing", %family, "{text}");
         }
         Ok(RuleView { family, view, routing: routing(&routes, family, &pod.addresses) })
     };

@@ -30,14 +30,15 @@ pub(super) enum Stdout {
     Any,
 }
 
-/// True if events are printed as sentences, for a user at a terminal.
+/// True if events are printed as sentences, not as log lines.
 static IS_PLAIN: AtomicBool = AtomicBool::new(false);
 
-/// Prints sentences instead of log lines from now on, if standard error is a terminal and no flag or variable requests a log.
-pub(super) fn prefer_sentences(raw: &Raw) {
+/// Prints sentences instead of log lines from now on, unless a flag or variable requests a log, or `changes` is true and standard
+/// error is not a terminal: a container's changes are logged with their time.
+pub(super) fn prefer_sentences(raw: &Raw, changes: bool) {
     let log = [Setting::LogOutputLevel, Setting::LogAsJson, Setting::LogTarget];
     let asks_for_log = log.into_iter().any(|setting| raw.get(setting).is_some());
-    IS_PLAIN.store(!asks_for_log && io::stderr().is_terminal(), Ordering::Relaxed);
+    IS_PLAIN.store(!asks_for_log && (!changes || io::stderr().is_terminal()), Ordering::Relaxed);
 }
 
 pub(super) fn is_plain() -> bool {
@@ -47,7 +48,8 @@ pub(super) fn is_plain() -> bool {
 /// Prints a sentence about a finished change, if sentences replace log lines.
 pub(super) fn sentence(text: &str) {
     // On failure, the exit code remains.
-    let _ = anstream::stderr().write_all(fold(&format!("{text}\n"), 2, columns::of_terminal()).as_bytes());
+    let _ = anstream::stderr()
+        .write_all(fold(&format!("{text}\n"), 2, columns::of_line(&io::stderr())).as_bytes());
 }
 
 pub(super) fn start_logging(raw: &Raw, run: &Run, stdout: Stdout) -> Result<(), Problems> {
@@ -134,7 +136,7 @@ fn plain(event: &Event<'_>) -> String {
     };
     let mut text = EventText { is_sentence: true, ..EventText::default() };
     event.record(&mut text);
-    fold(&format!("{}{}\n", style.paint(word), text.text), 2, columns::of_terminal())
+    fold(&format!("{}{}\n", style.paint(word), text.text), 2, columns::of_line(&io::stderr()))
 }
 
 fn json(event: &Event<'_>) -> String {

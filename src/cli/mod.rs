@@ -84,7 +84,7 @@ fn call(entry: &CommandEntry, parser: Parser) -> Exit {
     let is_drop_in = matches!(command, Command::IstioIptables | Command::LinkerdInit | Command::KumaInit);
     // Drop-ins log like the replaced program.
     if !is_drop_in {
-        logging::prefer_sentences(&raw);
+        logging::prefer_sentences(&raw, entry.changes);
     }
     problems.extend(enter_namespace(&raw, is_drop_in));
     let mut done =
@@ -110,7 +110,7 @@ fn add_hints(problems: &mut Problems, is_namespace: bool) {
     let option = Setting::OutboundPortsExclude.row().option();
     for problem in problems.0.iter_mut().filter(|problem| problem.name == option) {
         if let Some(format) = problem.item.as_deref().filter(|item| ["json", "yaml", "text"].contains(item)) {
-            problem.text.push_str(&format!("; for the output format, write --format {format}"));
+            problem.text.push_str(&format!("; for the output format, write --output {format}"));
         }
     }
 }

@@ -48,7 +48,7 @@ fn stale(setting: Setting, capture: &[&str]) {
     assert_eq!([query(&pod, &dns), query(&pod, &other)], [Answerer::Destination; 2], "{setting}: before");
     let known = flows(&pod);
     assert!(known.contains("dport=53 ") && known.contains("dport=5353 "), "{setting}: {known}");
-    let arguments = call("apply", setting.variant, &[&COMMON[..], capture, &["--format", "json"]].concat());
+    let arguments = call("apply", setting.variant, &[&COMMON[..], capture, &["--output", "json"]].concat());
     let printed = succeed(&pod.inside, &arguments).stdout;
     assert!(printed.contains("\"forgotten_flows\": 1"), "{setting}: {printed}");
     assert!(!flows(&pod).contains("dport=53 "), "{setting}: the flow is still known");

@@ -92,7 +92,7 @@ fn unprintable_report_reverts_nothing() {
     let namespace = Namespace::new();
     let unprinted = |arguments: &[&str], state: &str| {
         let full = File::options().write(true).open("/dev/full").expect("/dev/full");
-        let arguments = [arguments, &["--format", "json"]].concat();
+        let arguments = [arguments, &["--output", "json"]].concat();
         let child = namespace.run(|| binary(&arguments).stdout(full).stderr(Stdio::piped()).spawn());
         let output = child.and_then(|child| child.wait_with_output()).expect("the binary runs");
         let printed = Outcome::from(output).with(1, state).stderr;

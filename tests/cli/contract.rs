@@ -53,8 +53,8 @@ fn run(namespace: &Namespace, arguments: &[&str]) -> Outcome {
 
 /// Output of a command that changes nothing, compared as JSON and YAML.
 fn printed(namespace: &Namespace, name: &str, code: i32, arguments: &[&str]) -> Value {
-    let json = run(namespace, &[arguments, &["--format", "json"]].concat());
-    let yaml = run(namespace, &[arguments, &["--format", "yaml"]].concat());
+    let json = run(namespace, &[arguments, &["--output", "json"]].concat());
+    let yaml = run(namespace, &[arguments, &["--output", "yaml"]].concat());
     let document = document(&json, arguments, code);
     valid(name, &document);
     assert_eq!(yaml.code, Some(code), "{arguments:?}");
@@ -117,7 +117,7 @@ fn output_for_a_namespace_matches_its_schemas() {
         printed(&namespace, "status-kernel", 0, &["status", "--kernel"]);
         printed(&namespace, "status", 3, &["status"]);
         printed(&namespace, "diff", 3, &check);
-        let change = [&flags[..], &["--format", "json"]].concat();
+        let change = [&flags[..], &["--output", "json"]].concat();
         valid("change", &document(&run(&namespace, &change), &change, 0));
         printed(&namespace, "diff", 0, &check);
         printed(&namespace, "diff", 3, &[&check[..], &["-d", "81"]].concat());
@@ -125,11 +125,11 @@ fn output_for_a_namespace_matches_its_schemas() {
         let status = printed(&namespace, "status", 1, &["status"]);
         assert!(!status["rows"].as_array().expect("a list").is_empty(), "{backend}: {status:#}");
         // Two runs of `verify` use different ports, so only one format is compared.
-        let verify = [&["verify"], &flags[3..], &["--format", "json"]].concat();
+        let verify = [&["verify"], &flags[3..], &["--output", "json"]].concat();
         let tried: Value = serde_json::from_str(&run(&namespace, &verify).stdout).expect("JSON");
         valid("verify", &tried);
         assert!(tried["calls"].as_array().expect("a list").len() > 3, "{backend}: {tried:#}");
-        let again = run(&namespace, &[&flags[..], &["--format=yaml"]].concat());
+        let again = run(&namespace, &[&flags[..], &["--output=yaml"]].concat());
         let again: Value = serde_saphyr::from_str(&again.stdout).expect("YAML");
         valid("change", &again);
         assert_eq!((&again["changed"], &again["backend"]), (&false.into(), &backend.into()));
@@ -145,7 +145,7 @@ fn repairs_and_traces_match_their_schemas() {
     let path = pod.path();
     let repair = with(
         &["cni", "repair", "--netns", &path],
-        &["-u", "1337", "--iptables-trace-logging", "--format", "json"],
+        &["-u", "1337", "--iptables-trace-logging", "--output", "json"],
     );
     valid("change", &document(&run(&Namespace::new(), &repair), &repair, 0));
     for (encoding, separator) in [("json", ""), ("yaml", "---\n")] {
@@ -177,7 +177,7 @@ fn repairs_and_traces_match_their_schemas() {
 fn incomplete_clean_is_reported_and_fails() {
     let namespace = Namespace::new();
     namespace.ip("rule add from 10.9.9.9 lookup 77 protocol 137");
-    let arguments = ["clean", "--format", "json"];
+    let arguments = ["clean", "--output", "json"];
     let output = run(&namespace, &arguments);
     let report = document(&output, &arguments, 1);
     valid("change", &report);
@@ -201,7 +201,7 @@ fn failure(output: &Outcome) -> Value {
 #[test]
 fn failures_are_json_where_a_format_is_given() {
     let namespace = Namespace::new();
-    let bad = with(&["apply"], &["-p", "0", "-x", "nonsense", "--format", "yaml"]);
+    let bad = with(&["apply"], &["-p", "0", "-x", "nonsense", "--output", "yaml"]);
     let failed = failure(&run(&namespace, &bad));
     assert_eq!((&failed["error"]["exit_code"], &failed["error"]["causes"]), (&2.into(), &json!([])));
     let options: Vec<&str> = failed["problems"]
@@ -214,11 +214,11 @@ fn failures_are_json_where_a_format_is_given() {
     assert_eq!(failed["problems"][0]["value"], "nonsense");
     for arguments in [
         with(&["istio-iptables"], &["-p", "0", "--log_as_json"]),
-        with(&["explain"], &["--format", "json", "--expect", "captured"]),
-        with(&["render"], &["--format", "json", "-b", "x"]),
+        with(&["explain"], &["--output", "json", "--expect", "captured"]),
+        with(&["render"], &["--output", "json", "-b", "x"]),
         vec!["clean", "-o", "json", "--network-namespace", "nowhere"],
         vec!["trace", "-o", "yaml", "--count", "x"],
-        vec!["cni", "repair", "--pid", "0", "--format", "json"],
+        vec!["cni", "repair", "--pid", "0", "--output", "json"],
     ] {
         let output = run(&namespace, &arguments);
         assert_eq!(output.code, Some(2), "{arguments:?}");
@@ -227,7 +227,7 @@ fn failures_are_json_where_a_format_is_given() {
     }
     // Later failures have causes and no problems.
     let arguments =
-        ["explain", "--from-save", "/nowhere", "--format", "json", "--pod-ips", "10.77.0.2", "10.0.0.5:443"];
+        ["explain", "--from-save", "/nowhere", "--output", "json", "--pod-ips", "10.77.0.2", "10.0.0.5:443"];
     let failed = failure(&run(&namespace, &arguments));
     assert_eq!((&failed["error"]["exit_code"], &failed["problems"]), (&1.into(), &json!([])));
     // Without a format, failures are sentences.
@@ -243,7 +243,7 @@ fn short_flag_o_is_the_format_except_where_upstream_uses_it() {
     let output = run(&namespace, &with(&["diff"], &["-o", "json"]));
     let text = output.stderr.clone();
     assert_eq!(output.code, Some(2));
-    assert!(text.contains("\"json\" is not a port") && text.contains("write --format json"), "{text}");
+    assert!(text.contains("\"json\" is not a port") && text.contains("write --output json"), "{text}");
 }
 
 #[test]

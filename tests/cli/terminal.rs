@@ -58,11 +58,11 @@ fn only_terminals_get_colours() {
 fn machine_readable_output_has_no_colours() {
     let pod = ["--pod-ips", "10.1.2.3", "-i", "*", "-b", "*", "-d", "15090"];
     for call in [
-        &["explain", "10.0.0.5:443", "--format", "json"][..],
-        &["explain", "--live", "10.0.0.5:443", "--format", "json"],
-        &["lint", "--format", "json"],
+        &["explain", "10.0.0.5:443", "--output", "json"][..],
+        &["explain", "--live", "10.0.0.5:443", "--output", "json"],
+        &["lint", "--output", "json"],
         &["render"],
-        &["render", "--format", "nft"],
+        &["render", "--output", "nft"],
         &["istio-iptables", "--dry-run"],
         &["lint", "--log_as_json"],
     ] {

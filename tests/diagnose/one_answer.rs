@@ -107,7 +107,7 @@ const SITUATIONS: [Situation; 7] = [
 ];
 
 fn document(pod: &Namespace, words: &[&str]) -> (Value, Option<i32>) {
-    let ended = run(pod, &[words, &["--format", "json"]].concat());
+    let ended = run(pod, &[words, &["--output", "json"]].concat());
     let document = serde_json::from_str(&ended.stdout);
     (
         document.unwrap_or_else(|error| panic!("{words:?}: {error}: {}{}", ended.stdout, ended.stderr)),

@@ -90,7 +90,7 @@ fn logged_rules_are_reported_packet_by_packet() {
         for (to, source) in [("10.77.0.3:443", "10.77.0.2"), ("[fd77::3]:443", "fd77::2")] {
             let (pod, _peer) = pods();
             apply(&pod, &["--backend", backend, "--iptables-trace-logging"]);
-            let filters = ["--destination", to, "--proto", "tcp", "--count", "1", "--format", "json"];
+            let filters = ["--destination", to, "--proto", "tcp", "--count", "1", "--output", "json"];
             let started = start(&pod, LISTENS, &filters);
             call(&pod, "127.0.0.1:9");
             call(&pod, to);
@@ -118,7 +118,7 @@ fn trace_needs_no_flags_and_names_the_rules_of_nft() {
         for (to, family) in [("10.77.0.3:443", "ip"), ("[fd77::3]:443", "ip6")] {
             let (pod, _peer) = pods();
             apply(&pod, &["--backend", backend]);
-            let started = start(&pod, TRACES, &["--enable", "--destination", to, "--format", "json"]);
+            let started = start(&pod, TRACES, &["--enable", "--destination", to, "--output", "json"]);
             let mut monitor = pod.run(|| {
                 let mut nft = Command::new("nft");
                 nft.args(["monitor", "trace"]).stdout(Stdio::piped()).spawn().expect("nft is installed")
@@ -215,7 +215,7 @@ fn every_end_of_a_packet_is_reported() {
             ("15090", "not_captured", "goes directly to 10.77.0.2:15090"),
         ] {
             let started =
-                start(&pod, TRACES, &["--enable", "--destination", port, "--count", "1", "--format", "json"]);
+                start(&pod, TRACES, &["--enable", "--destination", port, "--count", "1", "--output", "json"]);
             call(&peer, &format!("10.77.0.2:{port}"));
             let packets = started.packets();
             assert_eq!(packets[0]["verdict"], verdict, "{backend}: {packets:?}");
@@ -252,7 +252,7 @@ fn later_packets_of_a_connection_go_where_the_first_went() {
     for backend in ["nftables", "iptables-nft"] {
         let (pod, _peer) = pods();
         apply(&pod, &["--backend", backend, "--redirect-dns", "--capture-all-dns"]);
-        let filters = ["--enable", "--proto", "udp", "--count", "2", "--format", "json"];
+        let filters = ["--enable", "--proto", "udp", "--count", "2", "--output", "json"];
         let started = start(&pod, TRACES, &filters);
         pod.run(|| {
             let socket = std::net::UdpSocket::bind("10.77.0.2:0").expect("a port");
@@ -311,7 +311,7 @@ fn missing_log_rules_are_reported() {
     assert!(output.contains(WITHOUT) && output.contains("no rules exist here"), "{output}");
     for backend in ["nftables", "iptables-nft"] {
         apply(&pod, &["--backend", backend]);
-        let started = start(&pod, TRACES, &["--destination", "443", "--count", "1", "--format", "json"]);
+        let started = start(&pod, TRACES, &["--destination", "443", "--count", "1", "--output", "json"]);
         assert!(started.output.contains(WITHOUT), "{backend}: {}", started.output);
         call(&pod, "10.77.0.3:443");
         assert_eq!(started.packets()[0]["verdict"], "captured", "{backend}");
@@ -331,7 +331,7 @@ fn missing_log_rules_are_reported() {
 fn rules_are_read_again_when_they_have_changed() {
     let (pod, _peer) = pods();
     apply(&pod, &["--iptables-trace-logging", "-x", "10.0.0.0/8"]);
-    let filters = ["--destination", "443", "--count", "1", "--format", "json"];
+    let filters = ["--destination", "443", "--count", "1", "--output", "json"];
     let listens = start(&pod, LISTENS, &filters);
     let traces = start(&pod, TRACES, &[&["--enable"][..], &filters].concat());
     apply(&pod, &["--iptables-trace-logging"]);

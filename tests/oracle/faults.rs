@@ -250,7 +250,7 @@ fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
     let mut scene = scene(Mesh::Linkerd, LINKERD, &rules);
     assert!(matches!(disposition(&mut scene, out("10.99.0.1:80")).predicted.verdict, Verdict::Redirect(_)));
     let explained = |interface: &str| {
-        let question = ["explain", "--live", "--format=json", "--uid=2102", "--destination=10.99.0.1:80"];
+        let question = ["explain", "--live", "--output=json", "--uid=2102", "--destination=10.99.0.1:80"];
         let words =
             question.iter().map(|word| (*word).to_owned()).chain([format!("--out-interface={interface}")]);
         let output = scene.run_tool(&words.collect::<Vec<_>>());

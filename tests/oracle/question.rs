@@ -22,7 +22,7 @@ pub(crate) fn question(packet: &Packet, source: SocketAddr) -> Vec<(&'static str
         ("proto", protocol.to_owned()),
     ];
     words.extend(match packet.is_inbound {
-        true => vec![("as", "external".to_owned())],
+        true => vec![("sender", "external".to_owned())],
         false => vec![
             ("uid", packet.identity.uid.to_string()),
             ("gid", packet.identity.gid.to_string()),

@@ -136,7 +136,7 @@ impl Scene {
     pub(crate) fn apply(&self) -> program::Outcome {
         let words = self.setup.configuration.words();
         let backend = format!("--backend={}", self.setup.backend);
-        self.run_tool(&[&["apply".to_owned(), backend, "--format=json".to_owned()], &words[..]].concat())
+        self.run_tool(&[&["apply".to_owned(), backend, "--output=json".to_owned()], &words[..]].concat())
     }
 
     pub(crate) fn run_tool(&self, words: &[String]) -> program::Outcome {
@@ -144,7 +144,7 @@ impl Scene {
     }
 
     pub(crate) fn answer(&self, command: &str, with_flags: bool) -> (Value, Option<i32>) {
-        let mut words = vec![command.to_owned(), "--format=json".to_owned()];
+        let mut words = vec![command.to_owned(), "--output=json".to_owned()];
         words.extend(if with_flags { self.setup.configuration.words() } else { Vec::new() });
         let output = self.run_tool(&words);
         (serde_json::from_str(&output.stdout).unwrap_or(Value::Null), output.code)
@@ -216,7 +216,7 @@ impl Scene {
     pub(crate) fn explained(&self, packet: &Packet, source: SocketAddr) -> Value {
         let question = question(packet, source);
         let flags = question.iter().map(|(flag, value)| format!("--{flag}={value}"));
-        let words = ["explain", "--live", "--format=json"].map(str::to_owned).into_iter().chain(flags);
+        let words = ["explain", "--live", "--output=json"].map(str::to_owned).into_iter().chain(flags);
         let output = self.run_tool(&words.collect::<Vec<_>>());
         serde_json::from_str(&output.stdout).unwrap_or_default()
     }
@@ -249,7 +249,7 @@ impl Scene {
         let (view, routing) = self.walked(&disposition.packet, &pod);
         let packet = simulated(&disposition.packet, disposition.source, &pod);
         let report = explain::explain(view, &routing, &packet).report();
-        diagnose::painted(&[report.head(), report.way()].concat(), usize::MAX)
+        diagnose::painted(&[report.head(), report.way(true)].concat(), usize::MAX)
     }
 
     pub(crate) fn captures_family(&self, packet: &Packet) -> bool {

@@ -102,7 +102,7 @@ pub(crate) fn script(setup: &Setup, capture: &Capture, wrong: &False, seed: u64)
             let _ = writeln!(text, "$sidecar explain --live {}", requested.join(" "));
             match wrong.subject {
                 Subject::Check => drop(writeln!(text, "$sidecar check {words}; echo \"check: exit $?\"")),
-                Subject::Status => text.push_str("$sidecar status --format text\n"),
+                Subject::Status => text.push_str("$sidecar status --output text\n"),
                 Subject::Explain | Subject::Json | Subject::Apply | Subject::Clean => {}
             }
             let _ = writeln!(text, "echo 'in the test it landed at: {:?}'", disposition.landings);
@@ -110,7 +110,7 @@ pub(crate) fn script(setup: &Setup, capture: &Capture, wrong: &False, seed: u64)
         None => match wrong.subject {
             Subject::Check => {
                 let _ = writeln!(text, "$sidecar check {words}; echo \"check: exit $?\"");
-                let _ = writeln!(text, "$sidecar apply --backend={} {words} --format=json", setup.backend);
+                let _ = writeln!(text, "$sidecar apply --backend={} {words} --output=json", setup.backend);
             }
             Subject::Clean => {
                 text.push_str("$sidecar clean\nstate >/tmp/after.$$; diff /tmp/before.$$ /tmp/after.$$\n");

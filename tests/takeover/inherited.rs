@@ -84,7 +84,7 @@ fn is_taken_over(variant: Variant) {
         run(&namespace, &[&["istio-iptables"], &flags[..]].concat()).with(0, &what);
         succeed(&ours, &call("apply", variant, &flags));
         same(&as_packets_meet_it(&state(&ours)), &as_packets_meet_it(&state(&namespace)), &what);
-        let printed = succeed(&namespace, &[&["apply", "--format", "json"], &flags[..]].concat()).stdout;
+        let printed = succeed(&namespace, &[&["apply", "--output", "json"], &flags[..]].concat()).stdout;
         assert!(printed.contains("\"changed\": false"), "{what}: {printed}");
         succeed(&namespace, &["clean"]);
         same(&empty, &state(&namespace), &what);
@@ -116,7 +116,7 @@ fn rules_of_upstream_1_20_are_as_desired() {
             );
             run(&namespace, &[&["diff"], &flags[..]].concat()).with(0, &format!("{flags:?}"));
             succeed(&namespace, &[&["istio-iptables"], &flags[..]].concat());
-            let printed = succeed(&namespace, &[&["apply", "--format", "json"], &flags[..]].concat()).stdout;
+            let printed = succeed(&namespace, &[&["apply", "--output", "json"], &flags[..]].concat()).stdout;
             assert!(printed.contains("\"changed\": false"), "{flags:?}: {printed}");
             succeed(&namespace, &["clean"]);
             same(&empty, &everything(&namespace), &format!("{variant:?} {flags:?}"));
@@ -238,7 +238,7 @@ fn nothing_is_inherited_beside_plain_rules() {
             succeed(&namespace, &call("apply", variant, &flags));
             succeed(&namespace, &call("diff", variant, &flags));
             let printed =
-                succeed(&namespace, &[&call("apply", variant, &flags)[..], &["--format", "json"]].concat())
+                succeed(&namespace, &[&call("apply", variant, &flags)[..], &["--output", "json"]].concat())
                     .stdout;
             assert!(printed.contains("\"changed\": false"), "{printed}");
             run(&namespace, &["clean"]).with(1, "rules without a certain owner");

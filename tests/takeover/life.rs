@@ -56,7 +56,7 @@ impl Life {
         for _ in 0..scope::runs(10, 1) {
             // With a given backend, and with the one in use.
             for backend in [&["--backend", state.choice()][..], &[]] {
-                let again = self.execute(&[&["apply", "--format", "json"], backend].concat(), 0);
+                let again = self.execute(&[&["apply", "--output", "json"], backend].concat(), 0);
                 assert!(again.contains("\"changed\": false"), "{state:?}:\n{again}");
             }
             self.execute(&["diff"], 0);

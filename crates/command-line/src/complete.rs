@@ -105,7 +105,7 @@ mod tests {
         let inject = Command::new("inject")
             .arg(Arg::new("file").long("filename").alias("fileName").short('f').value_name("FILE"))
             .arg(native.default_missing_value("true").value_parser(["auto", "true"]))
-            .arg(Arg::new("format").long("format").value_parser(["text", "json"]))
+            .arg(Arg::new("output").long("output").value_parser(["text", "json"]))
             .arg(Arg::new("old").long("old").hide(true))
             .arg(Arg::new("diff").long("diff").action(ArgAction::SetTrue));
         let man = Command::new("man")
@@ -128,9 +128,9 @@ mod tests {
         check("program ", &["inject", "man", "help"]);
         check("program in", &["inject"]);
         check("program inject ", &[]);
-        check("program inject --", &["--filename", "--native", "--format", "--diff", "--help"]);
-        check("program inject --format ", &["text", "json"]);
-        check("program inject --format=j", &["json"]);
+        check("program inject --", &["--filename", "--native", "--output", "--diff", "--help"]);
+        check("program inject --output ", &["text", "json"]);
+        check("program inject --output=j", &["json"]);
         check("program inject --diff --fi", &["--filename"]);
         check("program inject -f ", &["FILES"]);
         check("program man ", &["FOLDERS"]);
@@ -144,7 +144,7 @@ mod tests {
     fn a_value_that_needs_an_equals_sign_is_not_the_next_word() {
         check("program inject --native ", &[]);
         check("program inject --native=", &["auto", "true"]);
-        check("program inject --native --format=j", &["json"]);
+        check("program inject --native --output=j", &["json"]);
     }
 
     #[test]

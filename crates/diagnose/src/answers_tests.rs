@@ -186,7 +186,7 @@ impl Example {
                 part.title(),
             )) {
                 let decided_by = serde_json::to_string(&report.decided_by).expect("JSON");
-                let (head, way) = (painted(&report.head(), WIDTH), painted(&report.way(), WIDTH));
+                let (head, way) = (painted(&report.head(), WIDTH), painted(&report.way(true), WIDTH));
                 let _ = writeln!(text, "{flags}\n{head}\n{way}{decided_by}\n");
             } else {
                 let rule = report.decided_by.and_then(|decided| decided.rule);

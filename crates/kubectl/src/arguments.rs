@@ -144,6 +144,9 @@ pub(crate) struct ExplainArguments {
     /// Exit with 3 unless every packet is captured, or not-captured
     #[arg(long, value_name = "VERDICT", value_parser = ["captured", "not-captured"])]
     pub(crate) expect: Option<String>,
+    /// Also show the rules that do not match the packet
+    #[arg(long)]
+    pub(crate) verbose: bool,
     /// Answer by the manifest alone; nothing runs in the cluster
     #[arg(long, conflicts_with = "image")]
     pub(crate) manifest: bool,
@@ -153,7 +156,7 @@ pub(crate) struct ExplainArguments {
     pub(crate) pod: PodArguments,
 }
 
-/// Properties of a packet except its destination, named as for `sidecar-init explain`; but `--as` is kubectl's.
+/// Properties of a packet except its destination, named as for `sidecar-init explain`.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Packet")]
 pub(crate) struct PacketArguments {
@@ -183,8 +186,8 @@ pub(crate) struct PodArguments {
     /// The pod: NAME, pod/NAME, or deployment/NAME for one of its pods
     #[arg(index = 1, value_name = "POD")]
     pub(crate) name: String,
-    /// The form of the answer; of trace, json prints one document a line
-    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]
+    /// Output format; trace -o json prints one document per line
+    #[arg(long, short, value_name = "FORMAT", value_enum, default_value_t = OutputForm::Text)]
     pub(crate) output: OutputForm,
     #[command(flatten)]
     pub(crate) kernel: KernelAccess,
@@ -230,8 +233,8 @@ pub(crate) struct LintArguments {
     /// Omit findings of this code, such as SI033; repeatable
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = Code::given)]
     pub(crate) allow: Vec<Code>,
-    /// The form of the answer
-    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = LintForm::Text)]
+    /// Output format
+    #[arg(long, short, value_name = "FORMAT", value_enum, default_value_t = LintForm::Text)]
     pub(crate) output: LintForm,
     #[command(flatten)]
     pub(crate) connection: KubectlConnection,

@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> CommandOutcome {
         }
     }
     let answer = PodAnswer { pod: &pod, reached: &reached, packets, problems };
-    arguments.pod.output.print(|width| answer.text(width), &answer.document())?;
+    arguments.pod.output.print(|width| answer.text(width, arguments.verbose), &answer.document())?;
     Ok(match &arguments.expect {
         Some(expected) if !answer.is_as(expected) => DIFFERENT.into(),
         Some(_) | None => ExitCode::SUCCESS,
@@ -140,7 +140,7 @@ impl PodAnswer<'_> {
         }
     }
 
-    fn text(&self, width: usize) -> String {
+    fn text(&self, width: usize, is_verbose: bool) -> String {
         let mut lines = vec![self.pod.basis_line(&self.basis())];
         for (at, packet) in self.packets.iter().enumerate() {
             let target = packet.target;
@@ -157,7 +157,7 @@ impl PodAnswer<'_> {
             }
             if let Some(PacketReport { explained, .. }) = packet.answer() {
                 lines.push(TextLine::default());
-                lines.extend(explained.way());
+                lines.extend(explained.way(is_verbose));
             }
         }
         let mut text = painted(&lines, width);

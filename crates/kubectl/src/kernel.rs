@@ -118,7 +118,7 @@ impl PodKernel {
                 (CallKind::DebugPod, words)
             }
         };
-        words.extend(owned(&["--format", "json"]));
+        words.extend(owned(&["--output", "json"]));
         words.extend(arguments.iter().cloned());
         let takes_input = kind == CallKind::ExecInAgent;
         if let Some(manifest) = &manifest {

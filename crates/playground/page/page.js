@@ -5,7 +5,7 @@ const element = (id) => document.getElementById(id);
 const names = ["flags", "manifest", "packet", "flags_before", "manifest_before"];
 const fields = Object.fromEntries(names.map((name) => [name, element(name)]));
 // The flags of a packet that have a control of their own.
-const choices = { "--as": element("sender"), "--proto": element("protocol") };
+const choices = { "--sender": element("sender"), "--proto": element("protocol") };
 
 const USUAL = "-i '*' -b '*' -d 15090,15021,15020";
 const LINKERD =
@@ -29,7 +29,7 @@ spec:
 `;
 const EXAMPLES = [
   ["Everything", { flags: USUAL, packet: "10.0.0.5:443" }, "Istio’s defaults capture all TCP, in and out."],
-  ["The proxy’s own call", { flags: USUAL, packet: "10.0.0.5:443 --as proxy" }, "It is not captured again."],
+  ["The proxy’s own call", { flags: USUAL, packet: "10.0.0.5:443 --sender proxy" }, "It is not captured again."],
   ["Some networks, some ports", { flags: "-i 10.0.0.0/8 -x 10.96.0.0/16 -b 8080,9000-9100", packet: "9050" },
     "Includes and excludes."],
   ["TPROXY", { flags: `-m TPROXY ${USUAL}`, packet: "8080" }, "The proxy sees the client’s address."],

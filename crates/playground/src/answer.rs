@@ -159,7 +159,7 @@ fn verdict(explained: &ExplanationReport) -> PageVerdict {
     let decided = explained.decided_by.as_ref().map(ToString::to_string);
     let cases = explained.head().into_iter().skip(1);
     let gap = depends_on.iter().map(|_| TextLine::default());
-    let way = cases.chain(gap).chain(explained.way()).collect();
+    let way = cases.chain(gap).chain(explained.way(true)).collect();
     PageVerdict { kind: end.verdict, word: end.verdict.word(), sentence, decided, way }
 }
 
@@ -254,7 +254,7 @@ mod tests {
                 "10.0.0.5:53",
                 "captured: goes to the proxy's outbound",
             ),
-            ("--mesh ambient", "10.0.0.5:443 --as proxy", "not captured: "),
+            ("--mesh ambient", "10.0.0.5:443 --sender proxy", "not captured: "),
         ] {
             let text = sentence(flags, packet);
             assert!(text.starts_with(expected), "{flags}, {packet}: {text}");

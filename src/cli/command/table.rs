@@ -96,8 +96,8 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         long_about: "Evaluates packets against rules, and shows the verdict of each and the rule that decides; without a \
                      destination, of all traffic. The rules are those of capture flags, of a manifest (-f) or of a listing \
                      (--from-save), else those of the network namespace, as always with --live; the first line names the \
-                     source. Environment variables are ignored.\n\nEvery rule that the packet meets is shown: + if it matches, \
-                     else the condition that failed, and the option that made the rule. In a namespace, the kernel's routes are \
+                     source. Environment variables are ignored.\n\nThe rules that the packet matches are shown, each with the option \
+                     that made it; --verbose adds the others that it meets, with the condition that failed. In a namespace, the kernel's routes are \
                      used. Names are resolved on this machine. If a rule of another program is not understood and may decide, \
                      the verdict is unknown.\n\nAccepts all flags of istio-iptables; with --mesh, those of another mesh.",
         examples: &[
@@ -138,7 +138,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             "sidecar-init status --kernel",
             "sidecar-init status --all",
             "sidecar-init status --watch --interval 500ms",
-            "sidecar-init status --network-namespace /proc/1234/ns/net --format json",
+            "sidecar-init status --network-namespace /proc/1234/ns/net --output json",
         ],
         exits: &[
             ("0", "in place"),
@@ -206,7 +206,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         about: "Print the rules as text or data",
         long_about: "Prints the rules that apply would set with the same flags: as text for \
                      iptables-restore, as commands, or as JSON. Changes nothing.",
-        examples: &["sidecar-init render -i '*' -b '*'", "sidecar-init render -f pod.yaml --format nft"],
+        examples: &["sidecar-init render -i '*' -b '*'", "sidecar-init render -f pod.yaml --output nft"],
         exits: &[("0", "printed"), ("2", "invalid input")],
         topics: &[&[Topic::Render], CAPTURE],
         also: &[&[Setting::NetworkNamespace, Setting::CniMode]],
@@ -225,11 +225,11 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
                      rules of nf_tables, including those of iptables (nft) and of other programs, but not of iptables (legacy); \
                      it is removed on exit, even after SIGKILL. Of TCP, only the first packet of a connection is traced: NAT \
                      rules see no others.\n\nIt ends with SIGINT or SIGTERM, after --count packets, or after the time --for. \
-                     With --format json it prints one object a line for each packet.",
+                     With --output json it prints one object a line for each packet.",
         examples: &[
             "sidecar-init trace 443",
             "sidecar-init trace --enable --count 10",
-            "sidecar-init trace --network-namespace web --for 1m --format json",
+            "sidecar-init trace --network-namespace web --for 1m --output json",
         ],
         exits: &[
             ("0", "ended as requested"),

@@ -55,7 +55,7 @@ fn check(command: &str, flag: &str, value: &str, pod: &[&str], folder: &Folder) 
         ("diff", "filename") => &["--filename=pod.yaml"],
         ("diff", "from-save") => &["--from-save=old.txt"],
         ("diff", _) => &["--filename=pod.yaml", "--filename=pod.yaml"],
-        ("render", "of") => &["--format=svg"],
+        ("render", "of") => &["--output=svg"],
         ("status", "interval") => &["--watch"],
         ("cni install", "ready-file" | "ready-address" | "metrics") => &["--watch"],
         ("linkerd-init", "incoming-proxy-port") => &["--outgoing-proxy-port=4140"],

@@ -88,7 +88,7 @@ fn commands_in_the_agents_container() {
         &["trace", "--for=300ms", "--enable"],
     ];
     for command in commands {
-        let output = run(&[command, &["--network-namespace", &path, "--format", "json"]].concat());
+        let output = run(&[command, &["--network-namespace", &path, "--output", "json"]].concat());
         // 3 reports a difference, 1 a missing listener.
         assert!(matches!(output.code, Some(0 | 1 | 3)), "{command:?}: {output:?}");
     }
@@ -98,10 +98,10 @@ fn commands_in_the_agents_container() {
     let folder = format!("/proc/{}", holder.id());
     let begins = || fs::read_to_string(format!("{folder}/comm")).is_ok_and(|name| name.trim() == "sleep");
     wait::until("the namespaces", begins);
-    let output = run(&["status", "--network-namespace", &format!("{folder}/ns/net"), "--format", "json"]);
+    let output = run(&["status", "--network-namespace", &format!("{folder}/ns/net"), "--output", "json"]);
     assert_eq!(output.code, Some(3), "{output:?}");
     // Other tests create and remove namespaces meanwhile, so reading one of them may fail.
-    let overview = run(&["status", "--all", "--format", "json"]);
+    let overview = run(&["status", "--all", "--output", "json"]);
     assert!(overview.stdout.contains("\"namespaces\""), "{overview:?}");
     programs.check();
 }

@@ -21,7 +21,7 @@ fn plugin_sets_the_rules_of_the_preview() {
     for entry in fs::read_dir(folder).expect("a folder of manifests") {
         let path = entry.expect("an entry").path();
         let text = fs::read_to_string(&path).expect("a manifest");
-        let printed = Command::new(BINARY).args(["render", "--format", "nft", "-f"]).arg(&path).outcome();
+        let printed = Command::new(BINARY).args(["render", "--output", "nft", "-f"]).arg(&path).outcome();
         if !printed.succeeded() {
             refused += 1;
             continue;

@@ -212,7 +212,7 @@ fn a_pod_is_captured_by_its_annotations_until_it_is_stopped() {
     verbs::check_finds_tampering(&containerd.stage, attachment, &sandbox.inside);
     sandbox.check(&container, &cases);
     // Its files are not in containerd's usual place: the shim leads to them.
-    let seen = containerd.stage.output(&[BINARY, "status", "--all", "--format", "json"], &[], "").stdout;
+    let seen = containerd.stage.output(&[BINARY, "status", "--all", "--output", "json"], &[], "").stdout;
     let seen: Value = serde_json::from_str(&seen).expect("JSON");
     assert_eq!(seen["namespaces"][0]["pod"], json!({ "namespace": "shop", "name": "captured" }), "{seen}");
     assert_eq!(seen["namespaces"][0]["name"], "shop/captured", "{seen}");

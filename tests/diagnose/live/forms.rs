@@ -101,7 +101,7 @@ const COUNTERS: &str = "table inet seen {\n\
 fn answer(pod: &Namespace) -> String {
     let (path, user) = (pod.path(), USER.to_string());
     let call =
-        ["explain", "--live", "--format", "json", "--network-namespace", &path, "--uid", &user, DESTINATION];
+        ["explain", "--live", "--output", "json", "--network-namespace", &path, "--uid", &user, DESTINATION];
     let output = binary(&call).outcome().success();
     let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
     let text = |key: &str| report[key].as_str().unwrap_or_default().to_owned();

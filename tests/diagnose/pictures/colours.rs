@@ -88,7 +88,7 @@ const APART: f64 = 20.0;
 
 #[test]
 fn arrow_colours_differ_for_any_colour_vision() {
-    let arguments = ["explain", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"];
+    let arguments = ["explain", "--output", "svg", "--pod-ips", "10.44.0.7", "-i", "*"];
     let svg = stdout(&arguments);
     for theme in [Theme::Light, Theme::Dark] {
         let colour = |verdict: &str| style(&svg, &format!("t-{verdict}-line"), "stroke", theme);
@@ -111,7 +111,7 @@ fn arrow_colours_differ_for_any_colour_vision() {
 /// WCAG 2, success criterion 1.4.3. The label of passing traffic is never inside the proxy.
 #[test]
 fn text_has_contrast_on_every_background() {
-    let svg = stdout(&["explain", "--format", "svg", "--pod-ips", "10.44.0.7", "-i", "*"]);
+    let svg = stdout(&["explain", "--output", "svg", "--pod-ips", "10.44.0.7", "-i", "*"]);
     let grounds = ["t-page", "t-pod", "t-place", "t-lit", "t-proxy"];
     for theme in [Theme::Light, Theme::Dark] {
         for ink in ["t-plain", "t-quiet", "t-captured", "t-dropped", "t-passing"] {

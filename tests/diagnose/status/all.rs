@@ -43,7 +43,7 @@ ip netns exec overruled nft add chain ip other first '{ type nat hook output pri
 ip netns exec overruled nft add rule ip other first tcp dport 1-65535 redirect to :9999
 unshare --net sleep 60 &
 until [ "$(readlink /proc/$!/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do :; done
-status=0; "$B" status --all --format json || status=$?
+status=0; "$B" status --all --output json || status=$?
 kill $!
 echo "exit $status"
 "#;
@@ -100,7 +100,7 @@ for number in $(seq 1 ALL); do
 done 2>/run/log || { cat /run/log; exit 1; }
 for number in $(seq 1 10); do made "empty-$number"; done
 (while :; do ip netns add passing; sleep 0.02; ip netns delete passing; sleep 0.02; done) &
-for round in 1 2 3; do "$B" status --all --format json || [ $? = 1 ]; echo; done
+for round in 1 2 3; do "$B" status --all --output json || [ $? = 1 ]; echo; done
 kill $!
 "#;
     let printed = script(&lines.replace("ALL", &of_each.to_string())).success().stdout;
@@ -141,7 +141,7 @@ END
 chmod +x /run/bin/iptables-nft-save
 PATH=/run/bin:$PATH
 touch /run/stop /run/out
-"$B" status --all --watch --interval 100ms --format json >/run/out &
+"$B" status --all --watch --interval 100ms --output json >/run/out &
 watcher=$!
 until [ "$(wc -l </run/out)" -ge 2 ]; do sleep 0.05; done
 rm /run/stop

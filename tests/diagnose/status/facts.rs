@@ -62,14 +62,14 @@ fn every_view_shows_the_same_facts() {
         let expected_digits: Vec<(&str, &str)> =
             expected.iter().map(|(level, code)| (*level, code.trim_start_matches("SI"))).collect();
         assert_eq!(of_text, expected_digits, "{flags:?}: {text}");
-        let json = run(&pod, &["status", "--format", "json"]).with(code, headline).stdout;
+        let json = run(&pod, &["status", "--output", "json"]).with(code, headline).stdout;
         let json: Value = serde_json::from_str(&json).expect("JSON");
         assert_eq!(codes(&json), expected, "{flags:?}: {json:#}");
         assert_eq!(json["capturing"], code != 3, "{flags:?}");
         let name = "facts";
         let script = format!(
             "mkdir -p /run/netns && mount -t tmpfs none /run/netns && touch /run/netns/{name} && mount --bind {} /run/netns/{name} && \
-             {BINARY} status --all --format json",
+             {BINARY} status --all --output json",
             pod.path()
         );
         let overview = Command::new("unshare").args(["--mount", "sh", "-c", &script]).output();

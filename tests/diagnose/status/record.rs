@@ -123,7 +123,7 @@ fn provenance_survives_a_reload_by_nft() {
 #[test]
 fn manually_loaded_table_has_no_provenance_and_no_difference() {
     let pod = Namespace::new();
-    let script = succeed(&pod, &[&["render", "--format", "nft"], &FLAGS[..]].concat()).stdout;
+    let script = succeed(&pod, &[&["render", "--output", "nft"], &FLAGS[..]].concat()).stdout;
     pod.load(&script);
     let before = listing(&pod);
     apply(&pod, &[]);

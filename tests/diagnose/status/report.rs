@@ -36,7 +36,7 @@ fn pod() -> Namespace {
 }
 
 pub(crate) fn json(pod: &Namespace) -> Value {
-    let text = run(pod, &["status", "--format", "json"]).stdout;
+    let text = run(pod, &["status", "--output", "json"]).stdout;
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 

@@ -47,7 +47,7 @@ fn a_pipe_gets_block_after_block() {
 #[test]
 fn json_has_a_line_per_reading_with_rates() {
     let pod = pod();
-    let mut command = binary(&["status", "--watch", "--interval", "100ms", "--format", "json"]);
+    let mut command = binary(&["status", "--watch", "--interval", "100ms", "--output", "json"]);
     let mut child = pod.run(|| command.stdout(Stdio::piped()).spawn()).expect("the program starts");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let mut look = || -> Value {

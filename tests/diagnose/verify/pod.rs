@@ -73,7 +73,7 @@ impl Pod {
     }
 
     pub(crate) fn probe(&self, more: &[&str]) -> Found {
-        Found::of(&self.run("verify", &[&["--format", "json"], more].concat()))
+        Found::of(&self.run("verify", &[&["--output", "json"], more].concat()))
     }
 }
 

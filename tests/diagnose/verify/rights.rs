@@ -21,7 +21,7 @@ impl Copy {
 
     fn probe(&self, pod: &Pod, id: &str, scenario: Scenario) -> Found {
         let flags = flags(scenario);
-        let words = ["verify", "--format", "json"].into_iter().chain(flags.iter().map(String::as_str));
+        let words = ["verify", "--output", "json"].into_iter().chain(flags.iter().map(String::as_str));
         Found::of(&self.run(pod, id, &words.collect::<Vec<_>>()))
     }
 }
@@ -52,7 +52,7 @@ fn only_transparent_calls_need_network_capabilities() {
             "--bounding-set=-net_admin,-net_raw",
             BINARY,
             "verify",
-            "--format",
+            "--output",
             "json",
             "--probe-timeout",
             "3s",

@@ -97,7 +97,7 @@ fn missing_routes_are_reported_and_the_rest_is_verified() {
             alone.output(BINARY, &words.chain(more.iter().copied()).collect::<Vec<_>>(), "")
         };
         call("apply", &["--backend", backend]).success();
-        let found = Found::of(&call("verify", &["--format", "json"]));
+        let found = Found::of(&call("verify", &["--output", "json"]));
         assert_eq!((found.code, found.wrong()), (Some(0), String::new()), "{}", found.stderr);
         for call in found.with_outcome("untried") {
             let why = call["untried"].as_str().unwrap_or_default();
@@ -110,7 +110,7 @@ fn missing_routes_are_reported_and_the_rest_is_verified() {
             assert!(right.iter().any(|call| call["destination"] == to), "{backend}: {to} is verified");
         }
         alone.stdout(BINARY, &["clean"]);
-        assert_eq!(Found::of(&call("verify", &["--format", "json"])).code, Some(3), "{backend}");
+        assert_eq!(Found::of(&call("verify", &["--output", "json"])).code, Some(3), "{backend}");
     }
 }
 

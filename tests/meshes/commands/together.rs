@@ -6,7 +6,7 @@ use mesh::Mesh;
 use serde_json::Value;
 
 fn json(pod: &Namespace, words: &[&str], code: i32) -> Value {
-    let output = run(pod, &[words, &["--format", "json"]].concat()).with(code, &words.join(" "));
+    let output = run(pod, &[words, &["--output", "json"]].concat()).with(code, &words.join(" "));
     serde_json::from_str(&output.stdout).expect("JSON")
 }
 
@@ -20,7 +20,7 @@ fn each_command_names_both_meshes() {
         let pod = Namespace::new();
         let flags = [vec!["--mesh", mesh.name()], IPS.to_vec(), usual(mesh)].concat();
         within(&pod, mesh, &[&["apply", "--backend", "nftables"], &flags[..]].concat(), 0);
-        let script = output_of(other, &[&["render", "--format", "nft"], &usual(other)[..]].concat());
+        let script = output_of(other, &[&["render", "--output", "nft"], &usual(other)[..]].concat());
         pod.load(&script);
         let names = [mesh, other].map(|mesh| mesh.ownership().name);
         let both = |text: &str, what: &str| {

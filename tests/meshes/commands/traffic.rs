@@ -120,7 +120,7 @@ impl Scene {
     }
 
     fn json(&self, words: &[&str], with_flags: bool) -> Value {
-        let output = self.run(&[words, &["--format", "json"]].concat(), with_flags);
+        let output = self.run(&[words, &["--output", "json"]].concat(), with_flags);
         serde_json::from_str(&output.stdout)
             .unwrap_or_else(|_| panic!("{}: {words:?}: {output:?}", self.about()))
     }
@@ -139,7 +139,7 @@ impl Scene {
             let call = Call { protocol, identity, from: None, mark, to };
             let protocol = if protocol == Protocol::Tcp { "tcp" } else { "udp" };
             let mut question = vec![to.to_string(), "--proto".to_owned(), protocol.to_owned()];
-            question.extend(["--as".to_owned(), who.to_owned()]);
+            question.extend(["--sender".to_owned(), who.to_owned()]);
             if is_inbound {
                 question.extend(["--source".to_owned(), world.trim_matches(['[', ']']).to_owned()]);
             }
@@ -242,7 +242,7 @@ fn trace_shows_its_chains(scene: &Scene) {
     let (case, about) = (&scene.cases(0)[0], scene.about());
     let to = case.call.to.to_string();
     let words =
-        ["trace", "--enable", "--format", "json", "--count", "1", "--for", "60s", "--destination", &to];
+        ["trace", "--enable", "--output", "json", "--count", "1", "--for", "60s", "--destination", &to];
     let mut call = binary(&words);
     call.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = scene.pod.run(|| call.spawn().expect("the binary runs"));

@@ -141,7 +141,7 @@ impl Comparison {
                 lines.push(TextLine::hanging(OUTCOME_COLUMN).styled(Style::Quiet, text));
             }
         }
-        let omitted = omitted.map(|text| format!("{text}; --format json lists them."));
+        let omitted = omitted.map(|text| format!("{text}; --output json lists them."));
         lines.extend(omitted.map(|text| TextLine::default().plain(text)));
         let known = match (self.complete, self.changes.is_empty()) {
             (true, true) => "No verdict changes.",

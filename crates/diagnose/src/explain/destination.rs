@@ -49,7 +49,7 @@ pub(super) fn destination(
     };
     if text.parse::<Port>().is_ok() {
         return problem(&format!(
-            "is a port without an address, as calls from outside have (--as external); for a call of the \
+            "is a port without an address, as calls from outside have (--sender external); for a call of the \
              pod, add an address, such as 127.0.0.1:{text}"
         ));
     }

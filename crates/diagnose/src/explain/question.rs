@@ -296,7 +296,7 @@ fn inbound(reader: &mut SettingReader<'_>, sender: Option<Sender>) -> bool {
     if let (Some(inbound), Some(external)) = (given, external)
         && inbound != external
     {
-        let text = "contradicts --as: processes of the pod send outbound, others inbound";
+        let text = "contradicts --sender: processes of the pod send outbound, others inbound";
         reader.whole(&Source::Flag(Setting::Direction.row().long), text);
     }
     let says =

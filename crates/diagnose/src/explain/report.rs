@@ -59,8 +59,8 @@ impl PacketReport {
         }
     }
 
-    pub fn text(&self, width: usize) -> String {
-        painted(&[self.head(), vec![TextLine::default()], self.explained.way()].concat(), width)
+    pub fn text(&self, width: usize, is_verbose: bool) -> String {
+        painted(&[self.head(), vec![TextLine::default()], self.explained.way(is_verbose)].concat(), width)
     }
 
     /// Reason why no such packet can exist; `None` if it can.
@@ -276,18 +276,20 @@ impl ExplanationReport {
         [title].into_iter().chain(self.cases.iter().map(case)).collect()
     }
 
-    /// Packet and each rule that it meets. The deciding rule is marked; rules that don't match are dim.
-    pub fn way(&self) -> Vec<TextLine> {
+    /// Packet and the rules that it matches, the deciding one marked. The rest of the rules it meets, dim, are verbose.
+    pub fn way(&self, is_verbose: bool) -> Vec<TextLine> {
         let mut lines = vec![TextLine::hanging(2).plain(&self.example)];
         for Limited { text, remedy, .. } in &self.limits {
             lines.push(TextLine::hanging(RULE).styled(Style::Strong, "note").plain(format!(": {text}")));
             lines.push(TextLine::hanging(RULE + 3).plain(format!("{:RULE$}-> {remedy}", "")));
         }
-        if self.trace.is_empty() {
-            lines.push(TextLine::default().plain("No rule sees the packet."));
+        let mut shown =
+            self.trace.iter().filter(|entry| is_verbose || entry.matched != Some(false)).peekable();
+        if shown.peek().is_none() {
+            lines.push(TextLine::default().plain("No rule matches the packet."));
         }
         let mut before = None;
-        for entry in &self.trace {
+        for entry in shown {
             let TraceEntry { rule: ExplainedRule { table, chain, .. }, hook, .. } = entry;
             if before.replace((table, chain, hook)) != Some((table, chain, hook)) {
                 let from = hook.as_ref().map(|hook| format!(" (from {hook})")).unwrap_or_default();
@@ -374,7 +376,7 @@ mod tests {
         let packet = usual_packet(Sender::App, &pod, Protocol::Tcp, to);
         let explained = explain(&view, &Routing::default(), &packet);
         let report = explained.report();
-        let way = painted(&report.way(), usize::MAX);
+        let way = painted(&report.way(true), usize::MAX);
         for text in [painted(&report.head(), usize::MAX), way, report.sentence()] {
             let names = ["t\\u{7}", "c\\u{1b}[2J", "r\\u{1b}[2J"];
             assert!(names.iter().all(|name| text.contains(name)), "{text:?}");

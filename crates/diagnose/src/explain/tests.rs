@@ -43,7 +43,7 @@ fn check(flags: &[(&str, &str)], packet: &Packet, port: Option<u16>, expected: &
     };
     let limits = explained.limits();
     let codes: Vec<&str> = limits.iter().map(|limit| &*limit.code).collect();
-    let text = plain(&painted(&explained.report().way(), usize::MAX));
+    let text = plain(&painted(&explained.report().way(true), usize::MAX));
     assert_eq!((ends, &codes[..]), (port, expected), "{flags:?}: {packet:?}\n{text}");
     for limit in &limits {
         assert!(text.contains(&format!("note: {}\n      -> {}\n", limit.text, limit.remedy)), "{text}");

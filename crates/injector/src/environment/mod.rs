@@ -36,8 +36,8 @@ enum EnvironmentCommand {
 #[derive(Args)]
 struct CrdFlags {
     /// Output format
-    #[arg(long, value_enum, default_value_t = ObjectFormat::Yaml)]
-    format: ObjectFormat,
+    #[arg(short, long, alias = "format", value_enum, value_name = "FORMAT", default_value_t = ObjectFormat::Yaml)]
+    output: ObjectFormat,
 }
 
 pub(crate) fn run(flags: &EnvironmentFlags) -> Result<ExitCode, Box<dyn Error>> {
@@ -46,7 +46,7 @@ pub(crate) fn run(flags: &EnvironmentFlags) -> Result<ExitCode, Box<dyn Error>> 
         EnvironmentCommand::Operator(flags) => operator::run(flags),
         EnvironmentCommand::Inspect(flags) => inspect(flags),
         EnvironmentCommand::Crd(flags) => {
-            let text = match flags.format {
+            let text = match flags.output {
                 ObjectFormat::Yaml => document(&environment_definition()),
                 ObjectFormat::Json => format!("{:#}\n", environment_definition()),
             };

@@ -27,8 +27,8 @@ pub(crate) struct RoutesFlags {
     #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = super::namespace)]
     namespace: String,
     /// Output format
-    #[arg(long, value_enum, default_value_t = ObjectFormat::Yaml, conflicts_with = "table")]
-    format: ObjectFormat,
+    #[arg(short, long, alias = "format", value_enum, value_name = "FORMAT", default_value_t = ObjectFormat::Yaml, conflicts_with = "table")]
+    output: ObjectFormat,
     #[command(flatten)]
     hosts: super::HostFlags,
     /// Print a table of destinations, by environment and Service, instead
@@ -70,7 +70,7 @@ pub(crate) fn run(flags: &RoutesFlags) -> Result<ExitCode, Box<dyn Error>> {
     let objects: Vec<Value> =
         routed.iter().flat_map(|routed| objects(&manifests, routed, &mut foreign)).collect();
     foreign.iter().map(|text| visible(text)).for_each(warn);
-    print(&output::objects(&objects, flags.format))?;
+    print(&output::objects(&objects, flags.output))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -48,8 +48,8 @@ pub(crate) struct ExplainFlags {
     #[command(flatten)]
     sources: ConfigurationSources,
     /// Output format
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = ExplanationFormat::Text)]
-    format: ExplanationFormat,
+    #[arg(short, long, alias = "format", value_enum, value_name = "FORMAT", default_value_t = ExplanationFormat::Text)]
+    output: ExplanationFormat,
     /// Colours: auto follows the terminal and NO_COLOR
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto)]
     color: ColourChoice,
@@ -71,8 +71,8 @@ enum ExplanationFormat {
 pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
     // The text of `sidecar-init explain` after a document would make it invalid.
-    if flags.explain.is_some() && flags.format != ExplanationFormat::Text {
-        return Err("--explain prints text; drop --format".into());
+    if flags.explain.is_some() && flags.output != ExplanationFormat::Text {
+        return Err("--explain prints text; drop --output".into());
     }
     let (files, namespaces, mut problems) = flags.input.read();
     let manifests: Vec<(&str, &str)> =
@@ -116,7 +116,7 @@ fn code(explained: &Explained) -> u8 {
 const HANG: usize = 14;
 
 fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Error>> {
-    match flags.format {
+    match flags.output {
         ExplanationFormat::Text => {
             output::print_folded(&text(explained), HANG)?;
             // A command is for copying, so it is not folded.

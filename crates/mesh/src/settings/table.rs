@@ -37,7 +37,7 @@ settings! {
             "Time limit of each started program, such as 10s or 1m [default: 30s]";
         AllowHostNamespace: "allow-host-namespace" _ [], Switch,
             "Allow the machine's own network namespace";
-        Format: "format" _ [] example "json" of ["text", "json", "yaml"], Value("FORMAT"),
+        Format: "output" _ [] example "json" of ["text", "json", "yaml"], Value("FORMAT"),
             "Output format: text, json or yaml; short form -o in commands without capture flags [default: text]";
         Backend: "backend" _ []
             example "nftables" of ["nftables", "iptables", "iptables-nft", "iptables-legacy"], Value("BACKEND"),
@@ -86,7 +86,7 @@ settings! {
         Vklog: "vklog" _ [] example "0", Value("LEVEL"), "No effect";
     }
     Packet {
-        Sender: "as" _ [] example "external" of ["app", "proxy", "external"], Value("WHO"),
+        Sender: "sender" _ [] example "external" of ["app", "proxy", "external"], Value("WHO"),
             "Sender of the packet: app, proxy or external [default: app]";
         Direction: "direction" _ [] example "inbound" of ["outbound", "inbound"], Value("WAY"),
             "outbound or inbound [default: inbound for external, else outbound]";
@@ -96,7 +96,7 @@ settings! {
         PacketSource: "source" _ [] example "10.0.0.9:40000", Value("ADDRESS[:PORT]"),
             "Source of the packet [default: the pod; inbound, any external address]";
         SenderUid: "uid" _ [] example "1000", Value("UID"),
-            "User of the sending process [default: that of --as: 1000, or the proxy's]";
+            "User of the sending process [default: that of --sender: 1000, or the proxy's]";
         SenderGid: "gid" _ [] example "1000", Value("GID"),
             "Group of the sending process [default: the number of the user]";
         InInterface: "in-interface" _ [] example "eth0", Value("NAME"),
@@ -106,7 +106,7 @@ settings! {
         PacketMark: "mark" _ [] example "0x539", Value("MARK"), "Mark of the packet [default: 0]";
         CtState: "ct-state" _ []
             example "established" of ["new", "established", "related", "invalid"], Value("STATE"),
-            "Conntrack state: Conntrack state: new, established, related or invalid [default: new]";
+            "Conntrack state: new, established, related or invalid [default: new]";
     }
     Explain {
         Live: "live" _ [], Switch,
@@ -115,17 +115,18 @@ settings! {
             "Use the rules in this output of iptables-save; - is standard input";
         Expect: "expect" _ [] example "captured" of ["captured", "not-captured"], Value("VERDICT"),
             "Exit with 3 unless the packet is captured, or not-captured";
-        ExplainFormat: "format" _ []
+        ExplainFormat: "output" _ []
             example "json" of ["text", "json", "yaml", "picture", "svg"], Value("FORMAT"),
             "text, json or yaml; all traffic with the packet's path: picture (text) or svg [default: text]";
         PictureOf: "of" _ [] example "traffic" of ["traffic", "summary"], Value("WHAT"),
             "Content of a picture: traffic or summary (its main paths) [default: traffic]";
+        ExplainVerbose: "verbose" _ [], Switch, "Also show the rules that do not match the packet";
     }
     Diff {
         DiffRules: "rules" _ [], Switch, "Also print the rules that differ";
     }
     Lint {
-        LintFormat: "format" _ []
+        LintFormat: "output" _ []
             example "sarif" of ["text", "json", "yaml", "sarif", "github"], Value("FORMAT"),
             "text, json or yaml; for pull requests: sarif, or github (workflow commands) [default: text]";
         Deny: "deny" _ [], Switch, "Exit with 1 if there is a warning";
@@ -133,7 +134,7 @@ settings! {
         Notes: "notes" _ [], Switch, "Also show notes: known limits of the rules";
     }
     Render {
-        RenderFormat: "format" _ []
+        RenderFormat: "output" _ []
             example "nft" of ["iptables", "commands", "nft", "json", "yaml"], Value("FORMAT"),
             "iptables, commands, nft, json or yaml [default: iptables]";
     }

@@ -92,12 +92,15 @@ pub fn lacks_value(row: &SettingRow) -> String {
     format!("needs a value; write {}= for an empty one", row.option())
 }
 
+/// Former names of flags, still accepted.
+const FORMER: [(&str, &str); 2] = [("format", "output"), ("as", "sender")];
+
 fn of_long(flag: &str, mut rows: impl Iterator<Item = &'static SettingRow>) -> PflagWord {
     let (name, value) = match flag.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (flag, None),
     };
-    match (rows.find(|row| row.long == name), value) {
+    match (rows.find(|row| row.long == name || FORMER.contains(&(name, row.long))), value) {
         (Some(row), Some(value)) => PflagWord::Flags(vec![(row, value)], None),
         (Some(row), None) if row.kind == SettingKind::Switch => {
             PflagWord::Flags(vec![(row, "true".to_owned())], None)

@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(
             problems(reader),
             [
-                "--format: \"jso\" is not valid; did you mean json? expected text or json",
+                "--output: \"jso\" is not valid; did you mean json? expected text or json",
                 "--probe-timeout: \"5\" is not a duration; expected numbers with units, such as 5s, 250ms or 1m30s",
                 "--mesh: is missing; give --mesh",
                 "--a: \"x\" is wrong",

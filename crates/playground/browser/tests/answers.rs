@@ -90,7 +90,7 @@ fn controls_name_the_sender_and_the_protocol() {
     assert!(choose("sender", "proxy").starts_with("not captured: "));
     assert!(choose("sender", "app").starts_with("captured: "));
     assert!(choose("protocol", "udp").starts_with("not captured: "));
-    browser.wait("return location.hash.includes('--as+app+--proto+udp')", &[]);
+    browser.wait("return location.hash.includes('--sender+app+--proto+udp')", &[]);
 }
 
 #[test]

@@ -15,8 +15,8 @@ use std::{
 const PACKETS: [&str; 6] = [
     "10.0.0.5:443",
     "8080",
-    "15021 --as external",
-    "10.0.0.5:443 --as proxy",
+    "15021 --sender external",
+    "10.0.0.5:443 --sender proxy",
     "10.96.0.10:53 --proto udp",
     "[fd00:5::1]:443 --source fd00::3",
 ];
@@ -136,13 +136,13 @@ fn check(
         let Ok(rendered) = rendered else { return false };
         let of = |part: &Part| format!("# apply sets these rules with nftables\n{}", part.iptables);
         assert_eq!(joined(&shown, for_programs, of), rendered, "{about}");
-        let nft = ask(&["render", "--format", "nft"], &[]).expect("the same flags");
+        let nft = ask(&["render", "--output", "nft"], &[]).expect("the same flags");
         assert_eq!(joined(&shown, for_programs, |part| part.nft.clone()), nft, "{about}");
         let lint = ask(&["lint"], &[]).expect("the same flags");
         assert_eq!(joined(&shown, for_people, |part| part.lint.clone()), lint, "{about}");
         // The picture shows the packet's way if the packet is valid.
-        let drawn = ask(&["explain", "--format", "svg"], &packet.split(' ').collect::<Vec<_>>());
-        let drawn = drawn.or_else(|_| ask(&["explain", "--format", "svg"], &[])).expect("the same flags");
+        let drawn = ask(&["explain", "--output", "svg"], &packet.split(' ').collect::<Vec<_>>());
+        let drawn = drawn.or_else(|_| ask(&["explain", "--output", "svg"], &[])).expect("the same flags");
         let heading = |above: Above<'_>| Some(as_comment(above));
         assert_eq!(joined(&shown, heading, |part| part.picture.clone()), drawn, "{about}");
     }

@@ -120,7 +120,7 @@ fn the_page_sends_no_request() {
     let server = Server::start("/", &[("", fs::read(file()).expect("the page"))]);
     let browser = Browser::start();
     browser.visit(&server.url);
-    browser.type_into("packet", " --as proxy");
+    browser.type_into("packet", " --sender proxy");
     browser.press_button("#examples button:last-of-type");
     browser.wait("return location.hash.includes('manifest=')", &[]);
     // All requests of the browser, except for its own pages.

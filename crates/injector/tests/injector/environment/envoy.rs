@@ -14,7 +14,7 @@ use testkit::{folder::Folder, http::get, running::Running, until};
 fn filter(header: &str) -> Value {
     let manifest = json!({ "apiVersion": "env.alibaba.com/v1alpha2", "kind": "VirtualEnvironment",
         "metadata": { "name": "demo" }, "spec": { "envHeader": { "name": header, "autoInject": true } } });
-    let words = ["environment", "routes", "-f", "-", "--format", "json"];
+    let words = ["environment", "routes", "-f", "-", "--output", "json"];
     let list = PROGRAM.run_with(&words, &manifest.to_string()).with(0).json();
     list["items"][0]["spec"]["configPatches"][0]["patch"]["value"].clone()
 }

@@ -20,7 +20,7 @@ pub(super) fn cluster() -> Cluster {
             "spec": { "group": "networking.istio.io", "names": { "plural": plural, "kind": kind }, "scope": "Namespaced",
                 "versions": versions.iter().map(|name| version(name)).collect::<Vec<_>>() } }));
     }
-    cluster.put(&PROGRAM.run(&["environment", "crd", "--format", "json"]).with(0).json());
+    cluster.put(&PROGRAM.run(&["environment", "crd", "--output", "json"]).with(0).json());
     cluster
 }
 
